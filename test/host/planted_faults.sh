@@ -511,12 +511,12 @@ plant coll-nodes-packets-sync collectives_storm $coll/nodes_packets.h $launcher 
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
-plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'
-plant early-room-for-all early mca/common/group/admission.c mca/common/group/admission.c 's/!room->extra_taken && //'
+plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!admission->slot_taken && //'
+plant early-room-for-all early mca/common/group/admission.c mca/common/group/admission.c 's/!admission->extra_slot_taken && //'
 plant early-alone-in-room early mca/common/group/meeting.c mca/common/group/meeting.c \
-    's/!all_have_room\(group, word\)\) \{/!room) {/'
+    's/!all_have_slots\(group, word\)\) \{/!slot) {/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
-    '/^static mscclpp_status_t find_room/,/^}/s/mscclpp_group_give_room\(group\);//'
+    '/^static mscclpp_status_t take_slots/,/^}/s/mscclpp_group_give_slots\(group\);//'
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h

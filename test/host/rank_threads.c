@@ -217,7 +217,7 @@ mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_
     params.gpu = rank->gpu;
     params.device = rank->device;
     params.concurrent = rank->concurrent;
-    params.admission = rank->room;
+    params.admission = rank->admission;
     params.oob = rank->oob;
     return mscclpp_team_create(&params, team_p);
 }

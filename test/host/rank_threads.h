@@ -13,10 +13,10 @@ typedef struct {
     int size;
     mscclpp_oob_t oob;
     const mscclpp_config_t *config;
-    const mscclpp_gpu_ops_t *gpu; /* the host twin's, unless the body changes it before create_team */
-    int device;                   /* likewise */
-    bool concurrent;              /* likewise; see mscclpp_team_params_t */
-    mscclpp_admission_t *room;    /* likewise */
+    const mscclpp_gpu_ops_t *gpu;   /* the host twin's, unless the body changes it before create_team */
+    int device;                     /* likewise */
+    bool concurrent;                /* likewise; see mscclpp_team_params_t */
+    mscclpp_admission_t *admission; /* likewise */
     void *argument;
     int failures; /* counted by the body, summed by run_ranks */
 } rank_t;

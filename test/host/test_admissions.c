@@ -28,8 +28,8 @@ static parts_options_t options;
 
 /* Each rank is a thread here. This is what a rank has if it is a process. */
 typedef struct {
-    mscclpp_admission_t room;
-    mscclpp_admission_guest_t guest; /* the test's own guest, which may hold the room */
+    mscclpp_admission_t admission;
+    mscclpp_admission_candidate_t candidate; /* the test's own candidate, which may hold the slot */
     pthread_mutex_t driver;
     pthread_cond_t changed;
     bool freeing;
@@ -112,28 +112,28 @@ static void configure(mscclpp_config_t *config, double timeout)
     config->ucx = false;
 }
 
-/* Makes this thread a rank with the room of its process. */
+/* Makes this thread a rank with the slots of its process. */
 static void be_threaded(rank_t *rank)
 {
     mine = &processes[rank->rank];
     rank->concurrent = true;
-    rank->room = &mine->room;
+    rank->admission = &mine->admission;
 }
 
-/* Takes the room of a process; false if it was taken already. */
+/* Takes the common slot of a process; false if it was taken already. */
 static bool fill(process_t *process)
 {
     bool taken;
 
-    mscclpp_admission_queue(&process->room, &process->guest, 0);
-    taken = mscclpp_admission_take(&process->room, &process->guest);
-    mscclpp_admission_leave(&process->room, &process->guest);
+    mscclpp_admission_add(&process->admission, &process->candidate, 0);
+    taken = mscclpp_admission_take_slot(&process->admission, &process->candidate);
+    mscclpp_admission_remove(&process->admission, &process->candidate);
     return taken;
 }
 
 static void empty(process_t *process)
 {
-    mscclpp_admission_give(&process->room);
+    mscclpp_admission_give_slot(&process->admission);
 }
 
 static void check_all_given_back(void)
@@ -221,7 +221,7 @@ static void *free_main(void *argument)
     return NULL;
 }
 
-/* Sets up more teams than there is room for, all at the same time, in an order that differs between ranks. */
+/* Sets up more teams than there are slots, all at the same time, in an order that differs between ranks. */
 static void test_crowd(int scale)
 {
     pthread_t threads[RANKS];
@@ -246,7 +246,7 @@ static void test_crowd(int scale)
     check_all_given_back();
 }
 
-/* Ranks without threads of their own always have room, however many are threads of this process. */
+/* Ranks without threads of their own always have a slot, however many are threads of this process. */
 static void meet_without_room(rank_t *rank)
 {
     traffic_t traffic;
@@ -273,7 +273,7 @@ static void test_one_process(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* A set-up waits for room longer than it would wait for kernels, and then succeeds. */
+/* A set-up waits for a slot longer than it would wait for kernels, and then succeeds. */
 static void wait_in_set_up(rank_t *rank)
 {
     traffic_t traffic;
@@ -318,7 +318,7 @@ static void test_patience(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* There is never room. After one deadline a set-up ends alike on all ranks, and a call ends with an error. */
+/* There is never a slot. After one deadline a set-up ends alike on all ranks, and a call ends with an error. */
 static void wait_in_vain(rank_t *rank)
 {
     const bool in_call = *(const bool *)rank->argument;
@@ -421,7 +421,7 @@ int main(int argc, char **argv)
     counting_gpu.launch = counting_launch;
     counting_gpu.device_free = waiting_free;
     for (i = 0; i < RANKS; ++i) {
-        mscclpp_admission_init(&processes[i].room);
+        mscclpp_admission_init(&processes[i].admission);
         pthread_mutex_init(&processes[i].driver, NULL);
         pthread_cond_init(&processes[i].changed, NULL);
     }

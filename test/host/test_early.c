@@ -21,9 +21,9 @@
 
 static parts_options_t options;
 
-static mscclpp_admission_t rooms[RANKS]; /* each rank is a thread here; this is what it has if it is a process */
-static int begun[TEAMS];                 /* kernels of each team that have begun on any rank; atomic */
-static int pairs;                        /* moments at which a rank had two kernels under way; atomic */
+static mscclpp_admission_t admissions[RANKS]; /* each rank is a thread here; this is what it has if it is a process */
+static int begun[TEAMS];                      /* kernels of each team that have begun on any rank; atomic */
+static int pairs;                             /* moments at which a rank had two kernels under way; atomic */
 
 typedef struct {
     rank_t *rank;
@@ -54,7 +54,7 @@ static void serve(void *argument)
         (void)mscclpp_fiber_yield();
     }
     --*call->inside;
-    mscclpp_group_give_room(&call->team->group);
+    mscclpp_group_give_slots(&call->team->group);
 }
 
 static void one_turn(rank_t *rank, mscclpp_team_t **teams, int turn, uint64_t *random)
@@ -101,7 +101,7 @@ static void use_teams(rank_t *rank)
     uint64_t random = 77 + (uint64_t)rank->rank;
     bool failed = false;
 
-    rank->room = &rooms[rank->rank];
+    rank->admission = &admissions[rank->rank];
     for (int i = 0; i < TEAMS; ++i) {
         teams[i] = create_team(rank);
         failed = failed || teams[i] == NULL;
@@ -144,13 +144,13 @@ static void test_orders(int scale)
 static void test_reserved(int scale)
 {
     for (int i = 0; i < RANKS; ++i) {
-        CHECK(mscclpp_admission_reserve(&rooms[i], 1, 2));
+        CHECK(mscclpp_admission_reserve_blocks(&admissions[i], 1, 2));
     }
     pairs = 0;
     run_turns(TURNS * scale / 2);
     CHECK_EQ(pairs, 0);
     for (int i = 0; i < RANKS; ++i) {
-        mscclpp_admission_release(&rooms[i], 1);
+        mscclpp_admission_release_blocks(&admissions[i], 1);
     }
 }
 
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 {
     unit_begin();
     for (int i = 0; i < RANKS; ++i) {
-        mscclpp_admission_init(&rooms[i]);
+        mscclpp_admission_init(&admissions[i]);
     }
     return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
 }

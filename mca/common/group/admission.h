@@ -1,19 +1,22 @@
 /*
- * Admission of kernels that wait for other ranks, in a process that starts such kernels independently: in several
- * threads, or early, before anybody waits for them. There is common room for one such kernel at a time.
+ * Decides when a team may start a kernel that waits for other ranks, in a process that starts such kernels
+ * independently: in several threads, or early (before anybody waits for them). A process has one slot for such kernels;
+ * a kernel starts only when its team holds the slot.
  *
- * Two at a time could deadlock. Some driver calls, such as freeing memory, wait for all kernels of the process, and no
- * kernel starts meanwhile. Say process P runs kernel A, process Q runs kernel B, and each waits for the other process
- * to start the same one. If a thread of each process makes such a call, neither kernel starts. With one kernel at a
- * time this cannot happen: a process where that kernel has not started yet runs no other kernel that such a call would
- * wait for.
+ * Why only one slot: two such kernels at a time could deadlock. Some driver calls, such as freeing memory, wait for all
+ * kernels of the process, and no kernel starts until they return. Say process P runs kernel A and process Q runs kernel
+ * B, and each waits for the other process to start the same kernel. If a thread of each process now frees memory,
+ * neither kernel starts. With one slot this cannot happen: a process that has not started the awaited kernel runs no
+ * other kernel that a driver call would wait for.
  *
- * Early kernels of several communicators could also wait for one another in a circle where each rank starts them in its
- * own order: a GPU has room for few of them, and runs streams that share a hardware queue one after another. The common
- * room rules that out, since all processes admit teams in one order. Finding it takes another meeting of the ranks. To
- * save that, a process without such threads has extra room for one early kernel more, which a rank may take before the
- * others come. If some rank has not got the extra room, none uses it. So every kernel that holds it runs beside at most
- * one other early kernel of its process, which holds the common room.
+ * Why early kernels need a slot: early kernels of several communicators could wait for one another in a circle if each
+ * rank started them in its own order. A GPU runs only few of them at once, and runs streams that share a hardware queue
+ * one after another. The slot rules this out, since all processes admit teams in the same order. But to find that
+ * order, the ranks must meet once more.
+ *
+ * The extra slot saves that meeting. A process without such threads has one extra slot, for one more early kernel,
+ * which a rank may take before the other ranks arrive. If some rank does not get its extra slot, none uses it. So a
+ * kernel in the extra slot runs beside at most one other early kernel of its process, the one in the common slot.
  */
 #ifndef MCA_COMMON_GROUP_ADMISSION_H
 #define MCA_COMMON_GROUP_ADMISSION_H
@@ -22,57 +25,58 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A team that wants room. It is in the list from mscclpp_admission_queue to mscclpp_admission_leave. */
-typedef struct mscclpp_admission_guest {
-    struct mscclpp_admission_guest *next;
+/* A team that waits for the slot. It is in the list from mscclpp_admission_add to mscclpp_admission_remove. */
+typedef struct mscclpp_admission_candidate {
+    struct mscclpp_admission_candidate *next;
     uint64_t key;
-} mscclpp_admission_guest_t;
+} mscclpp_admission_candidate_t;
 
-/* The room of one process. Only admission.c uses the fields. */
+/* The slots of one process, and the teams that wait for one. Only admission.c uses the fields. */
 typedef struct {
     pthread_mutex_t lock;
-    bool taken;
-    bool extra_taken;
-    uint32_t reserved; /* blocks of queued kernels, which may start at any time */
-    mscclpp_admission_guest_t *guests;
+    bool slot_taken;
+    bool extra_slot_taken;
+    uint32_t reserved_blocks; /* blocks of queued kernels, which may start at any time */
+    mscclpp_admission_candidate_t *candidates;
 } mscclpp_admission_t;
 
 /*
- * mscclpp_admission_init initializes zeroed memory; nothing has to be undone. mscclpp_admission_process returns the
- * room of this process, which is never freed.
+ * mscclpp_admission_init initializes zeroed memory; nothing has to be undone. mscclpp_admission_process returns the one
+ * object of this process, which is never freed.
  */
-void mscclpp_admission_init(mscclpp_admission_t *room);
+void mscclpp_admission_init(mscclpp_admission_t *admission);
 mscclpp_admission_t *mscclpp_admission_process(void);
 
 /*
- * All functions below are thread-safe and do not wait. Room goes to the guest with the lowest key. All ranks of a team
- * use the same key, so that processes with the same guests admit the same one.
+ * All functions below are thread-safe and do not wait. The candidate with the lowest key is the first to get the slot.
+ * All ranks of a team use the same key, so processes with the same candidates admit the same team.
  */
-void mscclpp_admission_queue(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest, uint64_t key);
-void mscclpp_admission_leave(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest);
-void mscclpp_admission_change_key(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest, uint64_t key);
+void mscclpp_admission_add(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate, uint64_t key);
+void mscclpp_admission_remove(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate);
+void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate,
+                                  uint64_t key);
 
-/* True if no guest has a lower key. */
-bool mscclpp_admission_is_first(mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest);
+/* True if no candidate has a lower key. */
+bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
-/* Takes the room. False if it is taken already, or another guest has a lower key. */
-bool mscclpp_admission_take(mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest);
+/* Takes the common slot. False if it is taken, or if another candidate has a lower key. */
+bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
 /*
- * The extra room for an early kernel. False if it is taken, or if blocks are reserved for queued kernels, which may use
- * that part of the GPU.
+ * Takes or gives back the extra slot for an early kernel. False if it is taken, or if blocks are reserved for queued
+ * kernels, which may use that part of the GPU.
  */
-bool mscclpp_admission_take_extra(mscclpp_admission_t *room);
-void mscclpp_admission_give_extra(mscclpp_admission_t *room);
+bool mscclpp_admission_take_extra_slot(mscclpp_admission_t *admission);
+void mscclpp_admission_give_extra_slot(mscclpp_admission_t *admission);
 
 /*
- * Queued kernels start without asking, so they get their room in advance: `blocks` blocks of at most `limit` for all
- * that reserve. False if there is no room.
+ * Queued kernels start without asking, so their teams reserve blocks of the GPU in advance. Reserves `blocks` more;
+ * false if all reservations of the process together would exceed `limit`.
  */
-bool mscclpp_admission_reserve(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit);
-void mscclpp_admission_release(mscclpp_admission_t *room, uint32_t blocks);
+bool mscclpp_admission_reserve_blocks(mscclpp_admission_t *admission, uint32_t blocks, uint32_t limit);
+void mscclpp_admission_release_blocks(mscclpp_admission_t *admission, uint32_t blocks);
 
-/* Gives back the room that mscclpp_admission_take has taken. */
-void mscclpp_admission_give(mscclpp_admission_t *room);
+/* Gives back the common slot. */
+void mscclpp_admission_give_slot(mscclpp_admission_t *admission);
 
 #endif

@@ -1,4 +1,7 @@
-/* What the ranks of a node publish on the board about their current calls. */
+/*
+ * What the ranks of a node publish on the board about their current calls: which call they are in, and whether on host
+ * or device buffers.
+ */
 #include "mca/common/group/group.h"
 
 const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank)
@@ -6,32 +9,33 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
     return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
 }
 
-/* More than a communicator ever has. */
-#define CALLS_OF_A_LIFE (UINT64_C(1) << 40)
+/* More calls than a communicator ever makes. */
+#define CALLS_PER_COMMUNICATOR (UINT64_C(1) << 40)
 
 /*
- * Communicators that take over a team one after the other count their calls from 0, and the board keeps words of the
- * last calls of ended ones. These have to be older than any word of the current one. Nobody could clear them: some rank
- * may still be in the last call of the old communicator, or already in the first one of the new.
+ * The number of a call as the board counts it. A team may serve several communicators, one after the other, each of
+ * which counts its calls from 0. The board still holds words of the old communicator's last calls, and they must be
+ * older than any word of the current one. They cannot be cleared: some rank may still be in the last call of the old
+ * communicator while another is in the first call of the new one.
  */
-static uint64_t on_board(const mscclpp_group_t *group, uint64_t call)
+static uint64_t board_number(const mscclpp_group_t *group, uint64_t call)
 {
     return group->calls_before + call;
 }
 
 uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
-    return on_board(group, call) * 4 + (uint64_t)kind;
+    return board_number(group, call) * 4 + (uint64_t)kind;
 }
 
 bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t call)
 {
-    return mscclpp_board_load(&group->board[rank].call) / 4 < on_board(group, call);
+    return mscclpp_board_load(&group->board[rank].call) / 4 < board_number(group, call);
 }
 
 void mscclpp_group_renumber(mscclpp_group_t *group)
 {
-    group->calls_before += CALLS_OF_A_LIFE;
+    group->calls_before += CALLS_PER_COMMUNICATOR;
 }
 
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
@@ -66,14 +70,14 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
             word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_HOST)) {
             return false;
         }
-        late = late || word / 4 < on_board(group, call);
+        late = late || word / 4 < board_number(group, call);
     }
     return late;
 }
 
 /*
- * True if the word says that call `call` is on device buffers. A word of a later call means that a rank has left this
- * call without waiting for this rank. That is possible only on host buffers.
+ * True if the word says that call `call` is on device buffers. A word of a later call means that some rank has left
+ * this call without waiting for this rank, which is possible only on host buffers.
  */
 static bool decided_on(const mscclpp_group_t *group, uint64_t word, uint64_t call)
 {
@@ -85,7 +89,7 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     const uint64_t word = mscclpp_board_load(&group->board[0].decided);
 
     *device_p = decided_on(group, word, call);
-    return word / 4 >= on_board(group, call);
+    return word / 4 >= board_number(group, call);
 }
 
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
@@ -94,7 +98,7 @@ bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
     const uint64_t mine = mscclpp_group_call_word(group, call, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
     uint64_t seen = mscclpp_board_load(word);
 
-    while (seen / 4 < on_board(group, call)) {
+    while (seen / 4 < board_number(group, call)) {
         if (__atomic_compare_exchange_n(word, &seen, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             return device;
         }

@@ -1,7 +1,8 @@
 /*
- * A team's board: shared memory through which the hosts of a node's ranks communicate. They announce their calls,
- * exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each rank has
- * one line, and writes only that one, except for `decided`. Every word is stored with release and loaded with acquire.
+ * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
+ * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
+ * rank has one line, and writes only that line, except for `decided`. Every word is stored with release and loaded with
+ * acquire.
  */
 #ifndef MCA_COMMON_GROUP_BOARD_H
 #define MCA_COMMON_GROUP_BOARD_H
@@ -16,15 +17,15 @@
 #include "mca/common/gpu/gpu.h"
 
 /*
- * Layout of a rank's blocks. NO_RUNS: some block does not consist of runs of equal length at equal distances. HOLES,
- * DENSE: all blocks do, with or without holes between the runs.
+ * How the blocks of a rank are laid out in its buffer. NO_RUNS: some block does not consist of runs of equal length at
+ * equal distances. HOLES: all blocks do, with holes between the runs. DENSE: all blocks do, without holes.
  */
 enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 
 /* The arguments of a call that must be equal on all ranks, packed into one word. */
 typedef uint64_t mscclpp_board_asked_t;
 
-/* `bytes` is 0 if ranks pass different sizes. `root` is 0 if the collective has none. */
+/* Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. */
 static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
                                                       mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
@@ -51,31 +52,33 @@ typedef struct {
 } mscclpp_board_buffers_t;
 
 /*
- * One rank's line. Consecutive exchanges alternate between two sets of handles. A rank publishes exchange k + 1 only
- * after it has seen every vote on k, and a peer votes on k only after it has read all handles of k. So no set is
- * written while a peer reads it.
+ * One rank's line.
+ *
+ * The handles of user buffers have two sets, which consecutive exchanges use in turn. So no set is written while a peer
+ * reads it: a rank publishes exchange k + 1 only after it has seen every vote on k, and a peer votes on k only after it
+ * has read all handles of k.
  */
 typedef struct {
     uint64_t call; /* the current call, as mscclpp_group_call_word describes it */
     /*
-     * Arguments of the current call, if it is on device buffers, at index `call % 2`. The other element belongs to the
-     * call before: a rank that waits in a call compares arguments with peers that may be in the next call already.
+     * Arguments of the current call, if it is on device buffers, at index `call % 2`. The other element holds those of
+     * the call before: a rank that waits in a call compares arguments with peers that may already be in the next call.
      */
     mscclpp_board_asked_t asked[2];
     /*
-     * Used in rank 0's line only, and written by any rank: such a word of the last call that a rank
-     * has decided on; see mscclpp_team_decide.
+     * The same kind of word as `call`, for the last call that was decided to be on device or host buffers; see
+     * mscclpp_team_decide. Only the one in rank 0's line is used. Any rank writes it.
      */
     uint64_t decided;
     uint64_t published; /* the last exchange whose handles are published */
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
     uint64_t failure;   /* 0, or 256 * the number of the failed call + its negated status */
     uint64_t closed;    /* 1 once this rank has closed all mappings of its peers' memory */
-    uint64_t arrived;   /* 2 * the last meeting before a launch, + 1 if this rank needs no room; see group/meeting.c */
-    uint64_t room[2];   /* 2 * the last step of finding room, + 1 for room; see group/meeting.c */
-    uint64_t met;       /* meetings of the hosts so far */
-    uint64_t absent;    /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
-    /* Chunks of all calls by copy engines so far; see engine.h. */
+    uint64_t arrived;   /* 2 * the last meeting before a launch, + 1 if this rank needs no slot; see group/meeting.c */
+    uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has one; see group/meeting.c */
+    uint64_t met;          /* meetings of the hosts so far */
+    uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
+    /* Chunks of all calls by copy engines so far; see mca/common/engine/engine.h. */
     struct {
         uint64_t sent;     /* operand chunks that this rank's engines have delivered to all peers */
         uint64_t reduced;  /* chunks of this rank's shards that are reduced */
@@ -85,8 +88,8 @@ typedef struct {
 } __attribute__((aligned(64))) mscclpp_board_line_t;
 
 /*
- * The lines of n ranks are followed by n lists of n entries, for each of two alternating exchanges. A rank's list says
- * where in its output it wants each peer's block.
+ * The size of a board for n ranks. Their lines are followed by n lists of n entries, for each of two exchanges in turn.
+ * A rank's list says where in its output it wants each peer's block.
  */
 static inline size_t mscclpp_board_size(int ranks)
 {
@@ -95,8 +98,8 @@ static inline size_t mscclpp_board_size(int ranks)
 }
 
 /*
- * A word for a few ranks of a communicator of any size, which a waiting rank names. It holds the first three that were
- * added, each as its number plus 1, and whether there are more.
+ * A small set of ranks in one word, for messages about absent ranks. It holds the first three ranks that were added,
+ * each as its number plus 1, and a bit that says whether there are more. The communicator may have any size.
  */
 #define MSCCLPP_BOARD_ABSENT_MAX 3
 #define MSCCLPP_BOARD_ABSENT_BITS 21

@@ -1,4 +1,6 @@
-/* Exchange of handles of user buffers between the hosts, just before a launch that accesses the buffers of all ranks.
+/*
+ * Exchange of handles of user buffers between the hosts of a node, just before a launch that accesses the buffers of
+ * all ranks.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -15,21 +15,21 @@
 #include "mca/common/group/board.h"
 #include "mca/common/oob/oob.h"
 
-/* What a rank has told the others about one of its calls. */
+/* What a rank has told the others about one of its calls, by a control message. */
 typedef struct {
     uint64_t call;
-    int rank; /* as the communicator numbers it; -1: nobody has said anything */
+    int rank; /* in the communicator; -1: no such notice has come */
     mscclpp_status_t status;
 } mscclpp_group_notice_t;
 
 /* What this rank has learned from control messages so far. */
 typedef struct {
-    pthread_mutex_t lock;          /* any thread may handle a call on host buffers */
+    pthread_mutex_t lock;          /* held for all fields, as any thread may be in a call on host buffers */
     mscclpp_group_notice_t failed; /* the first rank that failed */
     mscclpp_group_notice_t waits;  /* the last rank that waited in a call on device buffers */
     mscclpp_group_notice_t host;   /* the last rank that passed host buffers while others waited */
-    uint64_t told;                 /* the last call on host buffers that other nodes were told about */
-    uint64_t asked;                /* the last call whose wait they were told about; only the call's thread uses it */
+    uint64_t told;                 /* the last call on host buffers about which this rank has told the other nodes */
+    uint64_t asked; /* the last call whose wait this rank has told them; used by the call's thread alone */
 } mscclpp_group_notices_t;
 
 typedef struct {
@@ -46,13 +46,13 @@ typedef struct {
     bool probing;         /* a wait that times out is no error */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint64_t id;          /* of the team: equal on all its ranks, and unique among their teams */
-    mscclpp_ctrl_t *ctrl; /* connects all ranks of the communicator; NULL: none */
+    mscclpp_ctrl_t *ctrl; /* control messages to all ranks of the communicator; NULL: there are none */
     mscclpp_group_notices_t notices;
     mscclpp_shmseg_t *board_segment;
     mscclpp_board_line_t *board; /* one line per rank */
     bool broken;
     bool peer_failed;            /* a peer caused the failure, and has told all other ranks */
-    uint64_t calls_before;       /* those that the board may have seen of ended communicators; see board.c */
+    uint64_t calls_before;       /* the number on the board of the communicator's call 0; see board.c */
     uint64_t call;               /* the number of the current call, for messages */
     const char *collective;      /* the name of its collective, for messages */
     mscclpp_board_asked_t asked; /* the arguments of the current call */
@@ -60,54 +60,56 @@ typedef struct {
     uint64_t exchanges;
     uint64_t meetings;
     uint64_t arrivals;              /* meetings before a launch; equal on all ranks */
-    uint64_t steps;                 /* steps of finding room; equal on all ranks */
+    uint64_t slot_votes;            /* votes on slots so far; equal on all ranks */
     mscclpp_admission_t *admission; /* of this process */
     bool concurrent;                /* threads of this rank may start kernels of several teams at once */
-    bool has_room, has_extra_room;  /* this rank holds the common room, or the extra one, for the current task */
-    bool spans;                     /* there are other nodes */
+    bool has_slot,
+        has_extra_slot; /* this rank holds the common slot or the extra one for the current task; see admission.h */
+    bool spans;         /* there are other nodes */
 
     /*
-     * Returns the ranks of other nodes that have sent nothing in the current call, as mscclpp_board_add_absent does.
-     * `may_ask`: it may call the GPU runtime. NULL: there are no other nodes.
+     * Returns the ranks of other nodes that have sent nothing in the current call, as a word of
+     * mscclpp_board_add_absent. `may_ask` allows calls into the GPU runtime. NULL if there are no other nodes.
      */
     uint64_t (*find_absent)(void *context, bool may_ask);
     void *absent_context;
 } mscclpp_group_t;
 
 /*
- * A wait of the host. Every turn progresses the embedding runtime. Some turns also check for failures of peers, mixed
- * kinds of buffers, revocation and the deadline.
+ * A wait of the host for other ranks or for a kernel. Every turn of it calls the embedding runtime's progress. Some
+ * turns also check for failures of peers, mixed kinds of buffers, revocation and the deadline.
  */
 typedef struct {
     mscclpp_group_t *group;
     const char *what; /* for messages, such as "kernel oneshot" */
     uint64_t bytes;
-    const uint64_t *words; /* this rank's board word, awaited on all ranks, to name late ranks by; NULL: none */
+    const uint64_t *
+        words; /* this rank's word of those that are awaited on all ranks' lines, to find out who is late; NULL: none */
     uint64_t target;
     uint32_t turns;
     double started;
-    double last_turn; /* when it was, if in a fiber */
+    double last_turn; /* time of the last turn, if the wait is in a fiber */
     double next_check;
     bool warned;
     bool pumped; /* a kernel depends on the progress that this thread makes */
 } mscclpp_group_wait_t;
 
-/* board.c: see mca/common/team/team.h. */
+/* board.c: calls on the board. mca/common/team/team.h explains how they are used. */
 
-/* The word of a rank whose call `call` has arguments of this kind. */
+/* The word that a rank writes to its line in call `call`: 4 * the number of the call + the kind of its buffers. */
 uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 
 /* True if a rank of this node has not come to call `call` yet. */
 bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t call);
 
-/* For a team that another communicator takes over, whose calls are counted from 0 again. */
+/* Called when another communicator takes over the team: its calls are counted from 0 again. */
 void mscclpp_group_renumber(mscclpp_group_t *group);
 
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call);
 
-/* See mscclpp_team_decide and mscclpp_team_is_decided. */
+/* The parts of mscclpp_team_decide and mscclpp_team_is_decided that use the board. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
 
@@ -132,9 +134,9 @@ void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status)
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);
 
 /*
- * For a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
- * device buffers in this call, or -1 while none is known. If one is found, ranks of other nodes are told about this
- * rank. Thread-safe; never waits.
+ * Called by a rank that has been in call `call` on host buffers for a long time, to find out whether others passed
+ * device buffers. Returns a rank of any node that did, or -1 while none is known. If one is found, this function also
+ * tells the other nodes' ranks about this rank. Thread-safe; never waits.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 
@@ -144,29 +146,29 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
 /* Logs that the arguments of two ranks differ in the current call. Returns the error for such a call. */
 mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked);
 
-/* Progresses the embedding runtime. In a fiber, yields to the thread's main flow, which does so. */
+/* Calls the embedding runtime's progress. In a fiber, yields to the thread's main flow instead, which does so. */
 void mscclpp_group_progress(const mscclpp_group_t *group);
 
 /*
- * Makes one turn of a wait. Any status but MSCCLPP_OK means that the wait has failed: the reason is logged, but the
+ * Makes one turn of a wait. Any status but MSCCLPP_OK means that the wait has failed. The reason is logged, but the
  * team is not marked as broken yet.
  */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait);
 
 /*
- * True if the wait may ask the GPU runtime about a kernel that waits for other ranks. Such a question may deadlock in
- * two cases, where it is asked only after a long wait, when something seems to be wrong:
- * - The team has a pump. The runtime may block this thread while another thread frees memory, which waits for kernels,
- *   and those kernels wait for this thread.
- * - A tool watches the kernels. compute-sanitizer does work of its own on the device before it answers, and kernels of
- *   other ranks of the process do not start meanwhile.
+ * True if the wait may ask the GPU runtime about a kernel that waits for other ranks. Asking may deadlock in two cases.
+ * Then it is allowed only after a long wait, when something is probably wrong anyway:
+ * - The team has a pump. The runtime may block this thread while another thread frees memory. Freeing waits for
+ *   kernels, and those kernels wait for this thread.
+ * - A tool watches the kernels. compute-sanitizer does work of its own on the device before it answers, and kernels
+ *   of other ranks of the process do not start meanwhile.
  */
 bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait);
 
 /* Returns the word of another rank's board line that corresponds to `word` of this rank's line. */
 const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank);
 
-/* Waits until a word is at least `target` on every rank's board line. `word` is the one of this rank's line. */
+/* Waits until a word is at least `target` on every rank's line of the board. `word` is this rank's own word. */
 mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                           const uint64_t *word, uint64_t target);
 
@@ -177,19 +179,20 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*
- * meeting.c: if ranks have to meet before this launch (`early`) or before every launch (`meet_first`), waits for all
- * ranks of the node. For an early kernel, and where ranks have threads that start kernels, it also waits for room for
- * the kernels of all of them. Call it last before the launch, when nothing is left to do that could wait for another
- * kernel. A team that spans nodes needs no room, since none of its ranks has threads that could start other kernels.
- * Whatever the status, the rank keeps room that it got until it gives it back, after the end of its kernel.
+ * meeting.c: makes the ranks of a node meet before a launch, if they have to: before an early kernel (`early`), or
+ * before every launch (`meet_first`). Waits for all ranks, and, where the kernel needs a slot (admission.h), until all
+ * ranks hold one. A team that spans nodes needs no slot, since none of its ranks has threads that could start other
+ * kernels. Call this last before the launch, when nothing is left to do that could wait for another kernel. Whatever
+ * the status, the rank keeps the slots that it got; give them back after the end of the kernel.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
-void mscclpp_group_give_room(mscclpp_group_t *group);
+void mscclpp_group_give_slots(mscclpp_group_t *group);
 
 /*
- * exchange.c: one exchange of handles between the hosts, in three steps that all ranks take:
+ * exchange.c: one exchange of handles between the hosts. All ranks take these steps:
  * - `begin` returns this rank's set of handles, which the caller fills in.
- * - `meet` publishes that set and waits for the sets of all ranks. From then on, until `end`, `exchanged` returns them.
+ * - `meet` publishes that set and waits for the sets of all ranks. From then on, until `end`, `exchanged` returns
+ *   them.
  * - `end` votes: *all_p is true if all ranks passed `yes`.
  */
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);

@@ -1,19 +1,19 @@
-/* Meetings of a team's ranks before a launch, where all ranks have to get room for their kernels: see admission.h. */
+/* Meetings of a team's ranks before a launch. All ranks have to get a slot for their kernels first: see admission.h. */
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
-/* Nanoseconds between two looks, and the most looks of one attempt to find room. */
-#define PAUSE 20000
-#define PAUSES 32
+/* While a rank waits for a slot: nanoseconds between two tries, and the most tries of one attempt. */
+#define RETRY_PAUSE_NS 20000
+#define RETRIES 32
 
 /*
- * How much an attempt to find room advances a meeting in the queue. Random keys go up to 2^32, so after 64 attempts a
- * meeting comes before every new one. Two meetings that make the same attempts keep their distance.
+ * How far each attempt moves a meeting forward in the queue for slots. Random keys go up to 2^32, so after 64 attempts
+ * a meeting comes before every new one. Two meetings with the same number of attempts keep their order.
  */
 #define ATTEMPT_BONUS (UINT64_C(1) << 26)
 
-static bool all_have_room(const mscclpp_group_t *group, const uint64_t *word)
+static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 {
     const size_t offset = (size_t)((const char *)word - (const char *)&group->board[group->rank]);
     bool all = true;
@@ -28,11 +28,11 @@ static bool all_have_room(const mscclpp_group_t *group, const uint64_t *word)
 }
 
 /*
- * The key of a meeting in the queue for room; equal on all ranks. It is random and decreases with each attempt. Random
- * keys are hardly ever equal. Processes could admit two meetings with equal keys in different orders, and then neither
- * would get room everywhere.
+ * The key of a meeting in the queue for slots; equal on all ranks. It decreases with each attempt. It begins at random,
+ * because random keys are hardly ever equal: processes could admit two meetings with equal keys in different orders,
+ * and then neither would get a slot everywhere.
  */
-static uint64_t place_in_queue(const mscclpp_group_t *group, uint64_t attempt)
+static uint64_t queue_key(const mscclpp_group_t *group, uint64_t attempt)
 {
     const uint64_t draw = (group->id ^ group->arrivals) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
@@ -41,20 +41,20 @@ static uint64_t place_in_queue(const mscclpp_group_t *group, uint64_t attempt)
 
 static void pause_briefly(void)
 {
-    const struct timespec pause = {.tv_nsec = PAUSE};
+    const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
 
     if (!mscclpp_fiber_yield()) {
         nanosleep(&pause, NULL);
     }
 }
 
-/* Waits until no other team of this process comes before this one. `guest` NULL: this rank needs no room. */
+/* Waits until no other team of this process comes before this one. `candidate` is NULL if this rank needs no slot. */
 static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
-                                   const mscclpp_admission_guest_t *guest)
+                                   const mscclpp_admission_candidate_t *candidate)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    while (status == MSCCLPP_OK && guest != NULL && !mscclpp_admission_is_first(group->admission, guest)) {
+    while (status == MSCCLPP_OK && candidate != NULL && !mscclpp_admission_is_first(group->admission, candidate)) {
         pause_briefly();
         status = mscclpp_group_wait_turn(wait);
     }
@@ -62,78 +62,77 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
 }
 
 /*
- * True if the team gets room in this process. Without `patience`, room must be free now. With it, waits for room, but
- * not for long: if processes have admitted different teams, some team has to give way. `guest` NULL: there is always
- * room.
+ * Tries to take this process's slot for the team. Without `patience`, the slot must be free now. With it, waits a short
+ * time for the slot. The time is short because processes may have admitted different teams, and then one of the teams
+ * must give way. `candidate` is NULL if this rank needs no slot; then the result is true.
  */
-static bool try_for_room(mscclpp_group_t *group, const mscclpp_admission_guest_t *guest, bool patience)
+static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_candidate_t *candidate, bool patience)
 {
     int i;
 
-    if (guest == NULL) {
+    if (candidate == NULL) {
         return true;
     }
-    group->has_room = mscclpp_admission_take(group->admission, guest);
-    for (i = 0; i < PAUSES && patience && !group->has_room; ++i) {
+    group->has_slot = mscclpp_admission_take_slot(group->admission, candidate);
+    for (i = 0; i < RETRIES && patience && !group->has_slot; ++i) {
         pause_briefly();
-        group->has_room = mscclpp_admission_take(group->admission, guest);
+        group->has_slot = mscclpp_admission_take_slot(group->admission, candidate);
     }
-    return group->has_room;
+    return group->has_slot;
 }
 
 /*
- * Tells the other ranks that this rank has reached the step, and whether it has room. Waits until all have told.
- * *all_p: all have room. A word holds 2 * the number of the step, + 1 for room. Steps alternate between two words: a
- * rank that knows the result of a step may publish the next step while others still read this one. It cannot get two
- * steps ahead.
+ * One vote: tells the other ranks whether this rank has its slot, waits until all have told, and sets *all_p if all
+ * have one. A word holds 2 * the number of the vote, + 1 for yes. Votes alternate between two words: a rank that knows
+ * a result may publish the next vote while others still read this one. It cannot get two votes ahead.
  */
-static mscclpp_status_t step(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool room, bool *all_p)
+static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool slot, bool *all_p)
 {
-    uint64_t *word = &group->board[group->rank].room[++group->steps % 2];
+    uint64_t *word = &group->board[group->rank].slot_vote[++group->slot_votes % 2];
     mscclpp_status_t status;
 
-    mscclpp_board_store(word, 2 * group->steps + room);
+    mscclpp_board_store(word, 2 * group->slot_votes + slot);
     status = mscclpp_group_wait_turn(wait);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_wait_on(wait, word, 2 * group->steps);
+        status = mscclpp_group_wait_on(wait, word, 2 * group->slot_votes);
     }
-    *all_p = status == MSCCLPP_OK && all_have_room(group, word);
+    *all_p = status == MSCCLPP_OK && all_have_slots(group, word);
     return status;
 }
 
 /*
- * Finds room on all ranks, which have all arrived. They try to take room at the same time. If one of them fails, each
- * rank gives back its own room and waits until the team is first in the queue of its process. The order of teams is the
- * same in all processes, so the first team of all gets its turn everywhere. If the order has changed before all ranks
- * have taken room, they try again.
+ * Takes a slot on every rank. All ranks have arrived, and try to take their slots at the same time. If one of them
+ * fails, each rank gives its slot back and waits until the team is first in the queue of its process. The order of
+ * teams is the same in all processes, so the first team of all becomes first everywhere. If the order has changed
+ * before all ranks have taken their slots, they try again.
  */
-static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes, bool early)
+static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
-    mscclpp_admission_guest_t place, *guest = early || group->concurrent ? &place : NULL;
+    mscclpp_admission_candidate_t own, *candidate = early || group->concurrent ? &own : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_group_wait_t wait; /* one deadline for all attempts, as each may be brief */
+    mscclpp_group_wait_t wait; /* one deadline for all attempts, as a single one may be short */
     bool all = false;
     uint64_t attempt;
 
     mscclpp_group_wait_init(&wait, group, "room for kernels", bytes);
-    if (guest != NULL) {
-        mscclpp_admission_queue(group->admission, guest, place_in_queue(group, 0));
+    if (candidate != NULL) {
+        mscclpp_admission_add(group->admission, candidate, queue_key(group, 0));
     }
     for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
         if (attempt > 1) {
-            mscclpp_group_give_room(group);
-            if (guest != NULL) {
-                mscclpp_admission_change_key(group->admission, guest, place_in_queue(group, attempt));
+            mscclpp_group_give_slots(group);
+            if (candidate != NULL) {
+                mscclpp_admission_change_key(group->admission, candidate, queue_key(group, attempt));
             }
-            status = await_turn(group, &wait, guest);
-            status = status == MSCCLPP_OK ? step(group, &wait, false, &all) : status;
+            status = await_turn(group, &wait, candidate);
+            status = status == MSCCLPP_OK ? vote_on_slots(group, &wait, false, &all) : status;
         }
         if (status == MSCCLPP_OK) {
-            status = step(group, &wait, try_for_room(group, guest, attempt > 1), &all);
+            status = vote_on_slots(group, &wait, try_to_take_slot(group, candidate, attempt > 1), &all);
         }
     }
-    if (guest != NULL) {
-        mscclpp_admission_leave(group->admission, guest);
+    if (candidate != NULL) {
+        mscclpp_admission_remove(group->admission, candidate);
     }
     mscclpp_debug("%s: call %llu: %s after %llu attempts to find room for kernels", group->oob.label,
                   (unsigned long long)group->call, mscclpp_status_string(status), (unsigned long long)attempt - 1);
@@ -144,35 +143,36 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
 {
     uint64_t *word = &group->board[group->rank].arrived;
     mscclpp_status_t status;
-    bool room = !group->concurrent;
+    bool slot = !group->concurrent;
 
     if (!group->meet_first && !early) {
         return MSCCLPP_OK;
     }
     /*
-     * The common room is taken only after all ranks have arrived: a late rank may wait for another thread or call,
-     * which waits for room. The extra room may be taken before: who does not get it needs only the common one.
+     * The common slot is taken only after all ranks have arrived: a late rank may be waiting for another thread or
+     * call, which itself waits for the slot. The extra slot may be taken before they arrive, because a rank that does
+     * not get it waits only for the common one.
      */
-    if (early && room) {
-        room = group->has_extra_room = mscclpp_admission_take_extra(group->admission);
+    if (early && slot) {
+        slot = group->has_extra_slot = mscclpp_admission_take_extra_slot(group->admission);
     }
-    mscclpp_board_store(word, 2 * ++group->arrivals + room);
+    mscclpp_board_store(word, 2 * ++group->arrivals + slot);
     status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
-    if (status == MSCCLPP_OK && !group->spans && !all_have_room(group, word)) {
-        mscclpp_group_give_room(group);
-        status = find_room(group, bytes, early);
+    if (status == MSCCLPP_OK && !group->spans && !all_have_slots(group, word)) {
+        mscclpp_group_give_slots(group);
+        status = take_slots(group, bytes, early);
     }
     return status;
 }
 
-void mscclpp_group_give_room(mscclpp_group_t *group)
+void mscclpp_group_give_slots(mscclpp_group_t *group)
 {
-    if (group->has_room) {
-        mscclpp_admission_give(group->admission);
-        group->has_room = false;
+    if (group->has_slot) {
+        mscclpp_admission_give_slot(group->admission);
+        group->has_slot = false;
     }
-    if (group->has_extra_room) {
-        mscclpp_admission_give_extra(group->admission);
-        group->has_extra_room = false;
+    if (group->has_extra_slot) {
+        mscclpp_admission_give_extra_slot(group->admission);
+        group->has_extra_slot = false;
     }
 }

@@ -1,16 +1,20 @@
 /*
- * Notices that ranks send by control messages. They report failed calls. They also reveal a mixture of host and device
- * buffers between nodes, as the board shows each node only its own ranks.
+ * Notices: what ranks tell one another by control messages. A notice reports a failed call, or helps to find out that
+ * some ranks passed host buffers and others device buffers. The board shows such a mixture within a node; between nodes
+ * it takes notices:
  *
- * When the first rank of a node waits long in a call on device buffers, it tells the first rank of each other node. If
- * the receiver is in a call on device buffers too, it finds a mixture within its node on its own board. If the receiver
- * passed host buffers, its search for mixtures finds the notice and answers all ranks.
+ * When the first rank of a node has waited long in a call on device buffers, it tells the first rank of each other
+ * node. If that rank is also in a call on device buffers, it will find a mixture within its node on its own board. If
+ * it passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
  */
 #include "mca/common/group/group.h"
 
 #include <string.h>
 
-/* Seconds for notices of a failure to be sent, as this rank may never come back to the library. */
+/*
+ * How long, in seconds, a failing rank tries to send its notices before it returns; it may never come back to the
+ * library.
+ */
 #define TELL_SECONDS 0.5
 
 typedef enum {
@@ -19,7 +23,7 @@ typedef enum {
     NOTICE_MIXED = 3   /* the sender passed host buffers while others wait */
 } notice_kind_t;
 
-/* The message. */
+/* A notice as it is sent. */
 typedef struct {
     uint64_t call;
     int32_t status; /* for NOTICE_FAILED only */
@@ -160,8 +164,8 @@ int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
     int rank = mscclpp_group_find_announced(group, call, MSCCLPP_CALL_DEVICE), to;
 
     /*
-     * Only tries the lock, because a wait that holds it may have called this function. The thread's current call is not
-     * `call` then.
+     * Only tries the lock, because the caller may be the progress of a wait that holds it. That wait is then in another
+     * call than `call`.
      */
     if (rank >= 0 || group->leader_count == 0 || pthread_mutex_trylock(&notices->lock) != 0) {
         return rank;

@@ -8,29 +8,34 @@
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
-/* Turns between two looks at the clock. On the twin a turn yields the processor, and may take milliseconds. */
-#define LOOK_TURNS 64u
-#define TWIN_LOOK_TURNS 1u
+/*
+ * Turns of a wait between two readings of the clock. On the twin, a turn yields the processor and may take
+ * milliseconds.
+ */
+#define CLOCK_TURNS 64u
+#define TWIN_CLOCK_TURNS 1u
 
-/* Seconds between two slow checks. */
-#define LOOK_PERIOD 1e-3
+/* Seconds between two rounds of the checks that take time. */
+#define CHECK_PERIOD 1e-3
 
 /*
- * The time between two turns that a wait in a fiber counts at most, in seconds. The application may stay away from the
- * runtime for longer. Then peers may be waiting for this rank, rather than this rank for them.
+ * The most seconds between two turns that count, for a wait in a fiber. The application may stay away from the runtime
+ * for longer, and then peers may be waiting for this rank rather than this rank for them.
  */
 #define AWAY_MAX 1.0
 
-/* Seconds of a wait before it asks the GPU runtime about kernels, if that may deadlock; see mscclpp_group_may_ask. */
+/*
+ * Seconds after which a wait asks the GPU runtime about kernels even if that may deadlock; see mscclpp_group_may_ask.
+ */
 #define PATIENT_SECONDS 5.0
 
 /*
- * Seconds of a wait before the failure of a peer in a later call ends it. That peer has completed this call, so what it
- * owes this rank has been sent, and this rank can mostly complete the call, too.
+ * Seconds for which a wait ignores that a peer has failed in a later call. That peer has completed this call, so it has
+ * sent what it owes this rank, and in most cases this rank can complete the call, too.
  */
 #define LATER_PATIENCE 1.0
 
-/* Seconds of a wait after which other nodes are told about it, so that ordinary delays cost no messages. */
+/* Seconds after which a wait is reported to the other nodes. Ordinary delays are shorter, so they cost no messages. */
 #define TELL_AFTER 0.5
 
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes)
@@ -41,7 +46,7 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->bytes = bytes;
 }
 
-/* Lists ranks of other nodes that have not come yet, as the ranks of this node report them. */
+/* Lists ranks of other nodes that have not entered the call, as the ranks of this node report them on the board. */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
     uint64_t absent = 0;
@@ -74,7 +79,7 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
     return used;
 }
 
-/* Lists the ranks that have not come yet. */
+/* Lists the ranks that have not entered the call. */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -105,7 +110,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Describes the wait for a message. `what`: also say what it waits for. */
+/* Describes the call for a message, with what it waits for if `what` is set. */
 static void describe(const mscclpp_group_wait_t *wait, bool what, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -167,7 +172,7 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
     const mscclpp_coll_t coll = MSCCLPP_CONTROL_ASKED_COLL(asked);
     const char *name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
 
-    /* The message names an all-reduce already. */
+    /* The message around this text names the collective if it is an all-reduce. */
     snprintf(text, size, "%s%s%llu bytes of type %s with %s, root %d", name != NULL ? name : "",
              name != NULL ? " of " : "", (unsigned long long)MSCCLPP_CONTROL_ASKED_BYTES(asked),
              dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
@@ -189,8 +194,8 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Looks for a rank of this node that has passed other arguments in the same call. */
-static mscclpp_status_t look_for_differences(const mscclpp_group_wait_t *wait)
+/* Checks whether a rank of this node has passed other arguments in the same call. */
+static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
     const uint64_t call = mscclpp_group_call_word(group, group->call, MSCCLPP_CALL_DEVICE);
@@ -221,8 +226,8 @@ static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, 
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
-static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed,
-                                          double now)
+static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed,
+                                       double now)
 {
     const mscclpp_group_t *group = wait->group;
     const uint64_t last = now - wait->started < LATER_PATIENCE ? group->call : UINT64_MAX;
@@ -279,7 +284,7 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
     }
 }
 
-static void leave_out_absence(mscclpp_group_wait_t *wait, double now)
+static void discount_absence(mscclpp_group_wait_t *wait, double now)
 {
     if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
         wait->started += now - wait->last_turn - AWAY_MAX;
@@ -296,24 +301,24 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     double now;
 
     mscclpp_group_progress(group);
-    if (++wait->turns % (group->on_twin ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0 && !in_fiber) {
+    if (++wait->turns % (group->on_twin ? TWIN_CLOCK_TURNS : CLOCK_TURNS) != 0 && !in_fiber) {
         return MSCCLPP_OK;
     }
     now = mscclpp_now();
     if (in_fiber) {
-        leave_out_absence(wait, now);
+        discount_absence(wait, now);
     }
     if (wait->started <= 0) {
         wait->started = now;
-        wait->next_check = now + LOOK_PERIOD;
+        wait->next_check = now + CHECK_PERIOD;
         return MSCCLPP_OK;
     }
     if (now < wait->next_check) {
         return MSCCLPP_OK;
     }
-    wait->next_check = now + LOOK_PERIOD;
+    wait->next_check = now + CHECK_PERIOD;
     if (group->find_absent != NULL) {
-        /* Ranks of this node that own no shard cannot see this by themselves. */
+        /* Published, as ranks of this node that own no shard do not see which other nodes are silent. */
         mscclpp_board_store(&group->board[group->rank].absent,
                             group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
     }
@@ -323,10 +328,10 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     mscclpp_group_read_notices(group, &failed, &host);
     status = check_mixture(wait, &host);
     if (status == MSCCLPP_OK && !group->probing) {
-        status = look_for_differences(wait);
+        status = check_arguments(wait);
     }
     if (status == MSCCLPP_OK) {
-        status = look_for_failures(wait, &failed, now);
+        status = check_failures(wait, &failed, now);
     }
     if (status == MSCCLPP_OK) {
         status = group->oob.check(group->oob.context);

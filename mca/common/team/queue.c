@@ -36,7 +36,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (blocks > 0) {
-        reserved = mscclpp_admission_reserve(mscclpp_admission_process(), blocks, limit);
+        reserved = mscclpp_admission_reserve_blocks(mscclpp_admission_process(), blocks, limit);
     }
     if (!reserved) {
         mscclpp_info("%s: rank %d: queued operations of other communicators have all the room", team->group.oob.label,
@@ -53,7 +53,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     }
     if (status != MSCCLPP_OK) {
         if (reserved && blocks > 0) {
-            mscclpp_admission_release(mscclpp_admission_process(), blocks);
+            mscclpp_admission_release_blocks(mscclpp_admission_process(), blocks);
         }
         runner->queues = false;
     }
@@ -160,7 +160,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
         runner->stuck = true;
     }
     if (runner->queue_blocks > 0 && !runner->stuck) {
-        mscclpp_admission_release(mscclpp_admission_process(), runner->queue_blocks);
+        mscclpp_admission_release_blocks(mscclpp_admission_process(), runner->queue_blocks);
     }
     while ((known = team->streams) != NULL) {
         team->streams = known->next;
