@@ -430,11 +430,11 @@ plant engine-operand-missing engines $engine $engine 's/(all = theirs) < all .*/
 plant engine-reduced-early engines $engine $engine 's/(return) ended == engine->kernels .*/\1 engine->begun;/'
 plant engine-empty-chunks engines $engine $engine 's/(return) ended == engine->kernels .*/\1 ended;/'
 plant engine-result-early engines $engine $engine 's/(peer->returned) < reduced/\1 <= reduced/'
-plant engine-returned-early engines $engine $engine '/status = query\(engine, engine->result/d'
-plant engine-end-early engines $engine $engine 's/all && least\(engine, word\) >= .*\) \{/all) {/'
+plant engine-returned-early engines $engine $engine '/status = query_event\(engine, engine->result/d'
+plant engine-end-early engines $engine $engine 's/all && smallest_of_peers\(engine, word\) >= .*\) \{/all) {/'
 plant engine-event-early engines $engine $engine \
     '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
-plant engine-unsettled unsettled $engine $engine 's/^ *settle_all\(engine\);$//'
+plant engine-unsettled unsettled $engine $engine 's/^ *await_all_streams\(engine\);$//'
 plant engine-mappings-held engines $engine $engine \
     's/(mscclpp_runner_keep_mappings\(engine->runner,) engine->runner->stuck\)/\1 true)/'
 plant queue-mark-early engines $launcher $launcher 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
@@ -512,7 +512,8 @@ plant coll-nodes-packets-sync collectives_storm $coll/nodes_packets.h $launcher 
 plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!admission->slot_taken && //'
-plant early-room-for-all early mca/common/group/admission.c mca/common/group/admission.c 's/!admission->extra_slot_taken && //'
+plant early-room-for-all early mca/common/group/admission.c mca/common/group/admission.c \
+    's/!admission->extra_slot_taken && //'
 plant early-alone-in-room early mca/common/group/meeting.c mca/common/group/meeting.c \
     's/!all_have_slots\(group, word\)\) \{/!slot) {/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \

@@ -2,7 +2,10 @@
 
 #include "mca/common/base/log.h"
 
-/* If ranks pass different arguments, some wait for a step that nobody takes. */
+/*
+ * A deadline may also be the program's fault: if ranks pass different arguments, some wait for a step that nobody
+ * takes.
+ */
 #define MAY_NOT_MATCH                                                                                                  \
     "; calls of the ranks that do not match (collective, count, type, operation, root) are one possible reason, "      \
     "which coll_mscclpp_check_calls = 1 finds"

@@ -1,4 +1,4 @@
-/* The kinds of buffers that a rank passes to a call, and the messages about calls that ranks do not all reach alike. */
+/* The kinds of buffers that a rank may pass to a call, and the messages for calls that not all ranks make alike. */
 #ifndef MCA_COMMON_BASE_CALL_H
 #define MCA_COMMON_BASE_CALL_H
 
@@ -12,15 +12,16 @@ typedef enum {
 } mscclpp_call_kind_t;
 
 /*
- * Messages that several folders need. `label` names the communicator and `call` the call, such as "all-reduce call 7".
- * `late` lists the ranks that have not arrived.
+ * Messages that several folders use. `label` names the communicator, and `call` the call, such as "all-reduce call 7".
+ * `late` lists the ranks that have not arrived. This one is the error for a call on host buffers on one rank and on
+ * device buffers on another.
  */
 void mscclpp_report_mixed(const char *label, const char *call, int host_rank, int device_rank);
 
-/* A warning; the wait goes on. */
+/* The warning that a rank waits for others; the wait goes on. */
 void mscclpp_report_late(const char *label, const char *call, int rank, double waited, const char *late);
 
-/* The error that ends the wait. `compared`: the arguments of all ranks are known to match. */
+/* The error that a wait ended at its deadline. `compared`: the arguments of all ranks are known to match. */
 void mscclpp_report_deadline(const char *label, const char *call, int rank, double timeout, const char *late,
                              bool compared);
 

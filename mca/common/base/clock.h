@@ -1,10 +1,10 @@
-/* The clock that waits, deadlines and durations go by. */
+/* The one clock, for waits, deadlines and durations. */
 #ifndef MCA_COMMON_BASE_CLOCK_H
 #define MCA_COMMON_BASE_CLOCK_H
 
 #include <time.h>
 
-/* Seconds of the monotonic clock. */
+/* The monotonic clock, in seconds. */
 static inline double mscclpp_now(void)
 {
     struct timespec now;

@@ -1,4 +1,4 @@
-/* The collectives that this library serves with its own kernels, except all-reduce, whose parameters are older. */
+/* The list of the collectives that have kernels, except all-reduce, which has algorithms and parameters of its own. */
 #ifndef MCA_COMMON_BASE_COLLS_H
 #define MCA_COMMON_BASE_COLLS_H
 
@@ -36,7 +36,7 @@ typedef enum {
     MSCCLPP_COLL_NEIGHBORS = MSCCLPP_COLL_NEIGHBOR_ALLGATHER /* the first of those along the edges of a topology */
 } mscclpp_coll_t;
 
-/* "allgather" and so on, for messages; "all-reduce" for MSCCLPP_COLL_LAST. */
+/* The name for messages: "allgather" and so on; "all-reduce" for MSCCLPP_COLL_LAST. */
 static inline const char *mscclpp_coll_name(mscclpp_coll_t coll)
 {
     static const char *const names[MSCCLPP_COLL_LAST + 1] = {

@@ -43,9 +43,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(
         algorithm, "auto", 4,
         "auto|oneshot|twophase|oneshot_put|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_packets|stage",
-        "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
-        "memory, and so does every other collective whose own parameter is auto. Ranks on several nodes use those that "
-        "begin with nodes in any case but stage, and no others do."),
+        "Algorithm of every all-reduce: auto chooses by size and number of ranks; stage copies through host memory, "
+        "and also stages every other collective whose own parameter is auto. The algorithms whose names begin with "
+        "nodes serve only ranks on several nodes, which use no others."),
 #define CONFIG_COLL(id_, name_, pattern_)                                                                              \
     CONFIG_STRING(name_##_algorithm, "auto", 5, "auto|packets|zerocopy|engines|scratch|stage",                         \
                   "Algorithm of every MPI_" #name_                                                                     \
@@ -57,32 +57,32 @@ const mscclpp_param_t mscclpp_params[] = {
 #undef CONFIG_COLL
         CONFIG_STRING(
             rules, "", 3, NULL,
-            "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
-            "it wins over the built-in table, and algorithm and the sizes below win over it. One with an error in "
-            "it is refused whole. Rank 0's counts."),
+            "File of rules, as mscclpp_tune writes it, that choose the algorithm for ranks on one node. It takes "
+            "precedence over the built-in table; the parameters for algorithms and sizes take precedence over it. A "
+            "file with an error is refused as a whole. All ranks use rank 0's file."),
     CONFIG_STRING(plans, "", 3, NULL,
-                  "Execution plans that serve calls on one node: files of MSCCL++, and folders whose .json files are "
-                  "all taken, separated by commas or colons. A plan serves the messages of its own range, or those "
-                  "that rules name it for. One that a rank lacks, or that is refused, is used by none."),
+                  "Execution plans of MSCCL++ that serve calls on one node: JSON files, and folders of which all .json "
+                  "files are read, separated by commas or colons. A plan serves the message sizes that its file gives, "
+                  "or those for which rules name it. A plan that some rank does not have, or refuses, is not used."),
     CONFIG_STRING(plan_check, "static", 4, "static|full|off",
-                  "What is done with a plan, besides the checks without simulation that each has to pass, before it is "
-                  "used: static (where its packets may have to order other stores, whether they do), full (it is "
-                  "simulated by rank 0 of the first communicator that uses it) or off (nothing)."),
+                  "How a plan is checked before its first use, besides the basic checks that every plan has to pass: "
+                  "static (if the order of its stores relies on packets, whether they ensure it), full (rank 0 of the "
+                  "first communicator that uses it simulates it) or off (no further check)."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses two-phase packets; 0 takes the built-in table."),
     CONFIG_SIZE(
         put_max, "0", 5, 0, 1024 * GIB,
-        "Largest all-reduce in bytes, of those too large for packets, that every rank puts whole into memory of "
-        "all others; 0 takes the built-in table."),
+        "Largest all-reduce in bytes that uses one-shot puts, where each rank puts its whole message into the memory "
+        "of all others, if it is too large for packets; 0 takes the built-in table."),
     CONFIG_STRING(
         packet, "auto", 6, "auto|ll128|ll16|ll8",
-        "Packet format: auto, ll128 (120 data bytes in 128, of two-phase packets of any size, wherever trying "
-        "finds such stores whole), ll16 (8 in 16) or ll8 (4 in 8, of one-shot packets)."),
+        "Packet format: auto, ll128 (120 data bytes in 128, for two-phase packets of any size, if a test at set-up "
+        "finds that the links deliver such stores whole), ll16 (8 in 16) or ll8 (4 in 8, for one-shot packets)."),
     CONFIG_SIZE(lines_min, "0", 5, 0, GIB,
-                "Smallest all-reduce in bytes whose two-phase packets are of 128 bytes, where links keep stores of 128 "
-                "bytes whole; 0 takes the built-in table."),
+                "Smallest all-reduce in bytes whose two-phase packets have 128 bytes, if the links deliver stores of "
+                "128 bytes whole; 0 takes the built-in table."),
     CONFIG_BOOL(zerocopy, "1", 5,
                 "Let kernels read and write the peers' user buffers directly where these can be mapped."),
     CONFIG_SIZE(engine_min, "0", 5, 0, 1024 * GIB,
@@ -97,9 +97,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),
     CONFIG_SIZE(
         scratch_size, "16m", 5, MIB, GIB,
-        "Bytes of device memory that each rank sets aside for each communicator whose messages have more than a "
-        "few KiB, as much again for puts and a quarter as much for packets of 128 bytes. Until then it is less "
-        "than 1 MiB in all, unless a parameter names an algorithm or its sizes."),
+        "Bytes of device memory that each rank sets aside for a communicator once a message has more than a few KiB; "
+        "puts take as much again, and packets of 128 bytes a quarter as much. Until then it is less than 1 MiB in "
+        "all, unless a parameter names an algorithm or its sizes."),
     CONFIG_BOOL(
         reuse, "1", 6,
         "Keep the scratch, mappings and connections of a few ended communicators, for communicators of the same ranks, "
@@ -107,26 +107,26 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,
-                "Most bytes of peers' allocations that mappings kept for further use hold, 0 for no limit; what a peer "
-                "has freed stays allocated while it is mapped."),
+                "Most bytes of peers' memory in the mappings that are kept for further use; 0 for no limit. Memory "
+                "that a peer frees stays allocated while it is mapped."),
     CONFIG_DOUBLE(timeout, "600", 3, 0, 1e6,
                   "Seconds that a call waits for a peer before it ends with an error; 0 waits for ever."),
     CONFIG_DOUBLE(warn_after, "30", 3, 0, 1e6,
                   "Seconds that a call waits for a peer before a warning names it; 0 never warns."),
     CONFIG_STRING(
         shared_gpu, "auto", 4, "auto|kernels|stage",
-        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS, and "
-        "are not of several imitated nodes), kernels, or stage."),
+        "What serves calls where processes share a GPU: auto (kernels if they can run at the same time, as under MPS, "
+        "and the ranks are not on several imitated nodes; else staging), kernels, or stage."),
     CONFIG_STRING(
         linger, "auto", 4, "auto|on|off",
         "Kernels of calls up to linger_max stay for some microseconds to serve the next one without a launch: auto "
         "(while calls follow at once on one another, and neither processes take turns on a GPU nor a debugger or "
         "profiler watches), on (after every call) or off."),
     CONFIG_DOUBLE(linger_window, "1000", 4, 1, 1e6,
-                  "Microseconds after its start in which a lingering kernel takes up calls; then it leaves."),
+                  "Microseconds after its start during which a lingering kernel serves calls; then it leaves."),
     CONFIG_DOUBLE(linger_idle, "10", 5, 1, 1e6,
-                  "Microseconds without a call after which a lingering kernel leaves. Calls follow at once on one "
-                  "another if they come within a fifth of it."),
+                  "Microseconds without a call after which a lingering kernel leaves. A call that comes within a fifth "
+                  "of this time counts as following at once on the one before."),
     CONFIG_SIZE(linger_max, "16m", 5, 0, 64 * MIB,
                 "Largest all-reduce in bytes that lingering kernels serve, if they have as many blocks as it takes."),
     CONFIG_INT(
@@ -134,28 +134,28 @@ const mscclpp_param_t mscclpp_params[] = {
         "Thread blocks of lingering kernels that serve more than a few KiB, and of the calls that they serve. Puts "
         "take twice as many, and large puts more still."),
     CONFIG_BOOL(linger_cluster, "1", 6,
-                "The thread blocks of a lingering kernel form a cluster, on GPUs that have room for one so large and "
-                "that neither other ranks nor other threads use: quicker, but they start only where they can all do so "
-                "side by side."),
+                "Make the thread blocks of a lingering kernel a cluster, on GPUs that support one so large and that "
+                "neither other ranks nor other threads use. A cluster is faster, but starts only when enough adjacent "
+                "multiprocessors are free."),
     CONFIG_BOOL(mixed_buffers, "0", 3,
-                "Allow device buffers on some ranks and host buffers on others, at the cost of an exchange in each "
-                "call, which takes this component, and so a device, on every rank."),
+                "Allow device buffers on some ranks and host buffers on others in one call. This costs an exchange in "
+                "each call, and every rank needs this component, and so a device."),
     CONFIG_BOOL(
         check_calls, "0", 2,
         "Compare, before each call, its collective, counts, sizes of types, operation and root on all ranks, on "
         "device and host buffers alike; ranks whose calls do not match get an error that names what differs. "
-        "For finding faults of a program: it takes messages between all ranks in each call."),
+        "For finding faults of a program: it costs messages between all ranks in each call."),
     CONFIG_STRING(stage, "auto", 4, "auto|always|never",
                   "Copy device buffers of collectives without kernels through host memory: auto (where Open MPI cannot "
                   "take them), always or never."),
     CONFIG_BOOL(
         ucx, "1", 6,
-        "Carry control messages over UCX where it was built in; 0 uses the embedding runtime. MPI_Init loads UCX "
-        "where the job is on several nodes or imitates them and this is 1 or transport auto, and wherever transport is "
-        "network or ucx; later it is not loaded."),
+        "Carry control messages over UCX if it was built in; 0 uses MPI's own messages. MPI_Init loads UCX if "
+        "transport is network or ucx, or if the job has several nodes, real or imitated, and this is 1 or transport "
+        "is auto. After MPI_Init it is not loaded any more."),
     CONFIG_INT(ranks_per_node, "0", 7, -64, 64,
-               "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
-               "several; -2 and so on deals the ranks out to 2 nodes in turn; 0 takes nodes as they are."),
+               "Treat so many consecutive ranks of a communicator as one node, to try on one host what serves several "
+               "nodes; -2 and so on deals the ranks out to 2 such nodes in turn; 0 takes nodes as they are."),
     CONFIG_STRING(transport, "auto", 4, "auto|network|shm|cuda_ipc|verbs|ucx",
                   "What carries all-reduces between nodes: auto (shm where all ranks run on one host, as those of "
                   "imitated nodes do; else network), network (verbs where all ranks have it, else ucx), verbs or ucx; "
@@ -164,25 +164,25 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Bytes that a rank sets aside for each communicator over several nodes, for what travels between "
                 "them."),
     CONFIG_STRING(exchange_memory, "auto", 6, "auto|device|host",
-                  "Where what travels between nodes lies: auto (device memory where the transport, other than shm, can "
-                  "have it and signals there), device, or host, which is pinned memory. Transports that cannot are not "
-                  "taken."),
+                  "Memory for data that nodes exchange: auto (device memory if the transport is not shm and can both "
+                  "reach and signal it, else host), device, or host (pinned memory). A transport that cannot use the "
+                  "given memory is not chosen."),
     CONFIG_BOOL(exchange_stores, "1", 6,
-                "Let kernels store packets for other nodes into their memory themselves where they reach it, as those "
-                "of a few imitated nodes do with shm; 0 leaves them to the proxy."),
+                "Let kernels themselves store packets into the memory of other nodes if they can reach it, as with a "
+                "few imitated nodes and shm; 0 leaves the packets to the proxy."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; of "
                 "other collectives so much of what one rank sends to another node; 0 takes the built-in choice."),
     CONFIG_SIZE(nodes_split_min, "0", 5, 0, 1024 * GIB,
-                "Smallest all-reduce in bytes of which each node combines a part only and sends the others the result; "
-                "0 takes the built-in choice."),
+                "Smallest all-reduce in bytes for which each node combines only a part and sends the result to the "
+                "others; 0 takes the built-in choice."),
     CONFIG_SIZE(nodes_ring_min, "0", 5, 0, 1024 * GIB,
                 "Smallest all-reduce in bytes that goes around in a ring of nodes, each of which sends to the next one "
                 "only; not for 16-bit floats; 0 takes the built-in choice."),
     CONFIG_STRING(
         proxy, "progress", 5, "progress|thread",
-        "Who carries out what kernels ask of port channels: progress (the calls that wait), or thread (one of "
-        "its own, asleep when nothing is in flight; calls that are queued in streams have it in any case)."),
+        "What carries out the requests of kernels to port channels: progress (the calls that wait), or thread (a "
+        "thread of its own, asleep when nothing is in flight; calls that are queued in streams always have it)."),
     CONFIG_INT(fifo_size, "512", 6, 2, 65536,
                "Requests of kernels for port channels that can wait for the proxy; rounded up to a power of two."),
     CONFIG_STRING(
@@ -191,15 +191,14 @@ const mscclpp_param_t mscclpp_params[] = {
         "without RDMA devices, else device memory), always (everything), or device (device memory only)."),
     CONFIG_BOOL(
         ucx_shared_memory, "1", 6,
-        "Let the transport ucx use shared memory where all ranks are on one host, as those of imitated nodes "
-        "are, and watch their processes itself; 0 leaves both to UCX, which takes sockets where it is to tell of "
-        "lost peers."),
+        "Let the transport ucx use shared memory if all ranks are on one host, as with imitated nodes, and watch their "
+        "processes itself; 0 leaves both to UCX, which uses sockets so that it notices lost peers."),
     CONFIG_SIZE(bounce_size, "4m", 6, 65536, GIB,
-                "Bytes of pinned host memory that a connection of the transport ucx takes where bytes may come through "
-                "bounce memory; as many again where it also sends device memory."),
+                "Bytes of pinned host memory that a connection of the transport ucx takes if it may receive through "
+                "bounce memory; as many again if it also sends device memory."),
     CONFIG_BOOL(widen_selection, "1", 6,
-                "When the list of coll components holds only this one, also load those of widen_list, which a "
-                "communicator cannot do without."),
+                "If the list of coll components names only this one, also load those of widen_list, without which "
+                "Open MPI cannot make a communicator."),
     CONFIG_STRING(widen_list, "tuned,libnbc,basic,inter,self,sm,sync,ftagree,han,adapt", 7, NULL,
                   "Comma-separated components that widen_selection loads; those that do not exist are left out, and a "
                   "list that lacks basic or libnbc gives way to the default."),
@@ -207,12 +206,12 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_INT(twin_threads, "1", 8, 1, MSCCLPP_DEV_MAX_THREADS, "CPU threads of a block on the host twin."),
     CONFIG_STRING(
         twin_host_ranks, "", 9, NULL,
-        "Comma-separated ranks whose buffers the host twin looks upon as ordinary host memory; RANK/CALLS: once "
+        "Comma-separated ranks whose buffers the host twin treats as ordinary host memory; RANK/CALLS: only after "
         "kernels have served so many calls of that rank."),
     CONFIG_BOOL(twin_shared_only, "0", 9,
-                "Let the host twin look upon shared mappings as device memory, each as one allocation, which ranks map "
-                "one another's of where another copy of this component's library has made it, and upon all else of "
-                "the application as ordinary host memory; 0 takes everything for device memory."),
+                "Let the host twin treat shared mappings of the application as device memory, each as one allocation, "
+                "and all its other memory as ordinary host memory; ranks map one another's allocations if a copy of "
+                "this component's library has made them. 0 takes everything for device memory."),
     CONFIG_SIZE(epoch_limit, "2147483648", 9, 16, 4294967295.0,
                 "Number of packet operations after which a communicator's packet memory is cleared."),
     CONFIG_STRING(verbs_library, "libibverbs.so.1", 7, NULL, "File of libibverbs that the transport verbs opens."),
@@ -274,7 +273,7 @@ static bool parse_bool(const char *text, bool *value_p)
     return false;
 }
 
-/* Accepts digits only: strtoull would also accept signs, blanks, hexadecimals and empty texts. */
+/* Reads digits only. (strtoull would also accept signs, blanks, hexadecimal numbers and empty texts.) */
 static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p)
 {
     uint64_t value = 0;
@@ -340,7 +339,9 @@ bool mscclpp_config_parse_size(const char *text, size_t *value_p)
     return true;
 }
 
-/* Not strtod: the application may have set a locale whose decimal point is a comma. */
+/*
+ * Reads a decimal number. (strtod depends on the locale that the application has set, which may want a decimal comma.)
+ */
 static bool parse_double(const char *text, double *value_p)
 {
     double value = 0;
@@ -455,7 +456,7 @@ void mscclpp_config_init(mscclpp_config_t *config)
         if (parse(param, param->default_value, &value)) {
             store(config, param, &value);
         } else {
-            report(param, param->default_value); /* a fault of the table, which the unit test looks for */
+            report(param, param->default_value); /* the table is wrong; a unit test looks for this message */
         }
     }
 }

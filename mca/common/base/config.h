@@ -1,5 +1,7 @@
 /*
- * The parameters, in one table. The component registers it with Open MPI, and contrib/gen-params writes docs/ from it.
+ * The table of all parameters. The component registers its rows with Open MPI, and contrib/gen-params writes pages of
+ * docs/ from them. To add a parameter, add a field to mscclpp_config_t and a row to the table in config.c, and say in
+ * settings.c if it may differ between ranks.
  */
 #ifndef MCA_COMMON_BASE_CONFIG_H
 #define MCA_COMMON_BASE_CONFIG_H
@@ -37,7 +39,7 @@ typedef struct {
     size_t scratch_size;   /* bytes a rank and communicator */
     bool reuse;
     int mapping_cache_size;     /* mappings of peers' user buffers kept a process */
-    size_t mapping_cache_bytes; /* of peers' memory that they hold */
+    size_t mapping_cache_bytes; /* bytes of peers' memory that these mappings hold at most; 0: no limit */
     double timeout;             /* seconds; 0: none */
     double warn_after;          /* seconds; 0: never */
     const char *shared_gpu;     /* "auto", "kernels", "stage" */
@@ -76,7 +78,7 @@ typedef struct {
     const char *verbs_mode;         /* "auto", "atomic", "no_atomic" */
     const char *verbs_devices;
     int verbs_port;      /* 0: the first active one */
-    int verbs_gid_index; /* -1: found by itself */
+    int verbs_gid_index; /* -1: the library finds one */
     int verbs_service_level;
     int verbs_traffic_class;
     int verbs_timeout;
@@ -112,19 +114,20 @@ typedef struct {
 extern const mscclpp_param_t mscclpp_params[];
 extern const int mscclpp_param_count;
 
-/* Fills in every default. Strings point into the table. */
+/* Fills in all defaults. Strings point into the table. */
 void mscclpp_config_init(mscclpp_config_t *config);
 
 /*
- * Sets one parameter from its text. MSCCLPP_ERR_INVALID, with one logged line that names the parameter, the value and
- * what is allowed, leaves the field as it was. A string value must outlive the configuration.
+ * Sets one parameter from its text. If the value is not allowed, leaves the field as it was, logs one line that names
+ * the parameter, the value and what is allowed, and returns MSCCLPP_ERR_INVALID. A string value must outlive the
+ * configuration.
  */
 mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_param_t *param, const char *value);
 
-/* The row of a name, or NULL. */
+/* The parameter with this name, or NULL. */
 const mscclpp_param_t *mscclpp_param_find(const char *name);
 
-/* Parse values. On any other text they return false and leave *value_p as it was. */
+/* Parse the text of a value. If it is not one, they return false and leave *value_p as it was. */
 bool mscclpp_config_parse_int(const char *text, int *value_p);
 bool mscclpp_config_parse_size(const char *text, size_t *value_p);
 

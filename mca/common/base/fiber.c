@@ -15,12 +15,12 @@
 #include "mca/common/base/log.h"
 
 /*
- * A GPU's runtime may load and compile modules on a fiber's stack. Pages that are never touched take no memory. The
- * lowest page is a guard, so that an overflow crashes instead of silently damaging memory.
+ * The size of a fiber's stack: a GPU's runtime may load and compile modules on it. Pages that are never touched take no
+ * memory. The lowest page is a guard, so that an overflow crashes instead of silently damaging memory.
  */
 #define STACK_SIZE ((size_t)4 << 20)
 
-/* The most fibers that are kept with their stacks after they have returned; further ones are freed. */
+/* The most ended fibers whose stacks are kept for later ones; further stacks are freed. */
 #define KEPT 32
 
 #if defined(__has_feature)
@@ -45,7 +45,10 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* A place to jump to. Sanitizers know only the slower way, which makes a system call for the signal mask. */
+/*
+ * A place to jump to. Sanitizers understand only contexts, which are slower, since each switch makes a system call for
+ * the signal mask.
+ */
 #if defined(FIBER_TSAN) || defined(FIBER_ASAN)
 #define FIBER_BY_CONTEXT 1
 typedef ucontext_t place_t;
@@ -54,11 +57,11 @@ typedef jmp_buf place_t;
 #endif
 
 struct mscclpp_fiber {
-    mscclpp_fiber_t *next; /* of those that are kept */
+    mscclpp_fiber_t *next; /* the next one in the list of kept fibers */
     void (*run)(void *argument);
     void *argument;
     char *stack;
-    bool begun; /* its stack is in use, if only to wait for the next function */
+    bool begun; /* the stack is in use, if only to wait for the next function */
     bool ended; /* the function has returned */
     place_t inner;
     place_t outer;
@@ -90,8 +93,8 @@ __attribute__((noinline)) static void set_current(mscclpp_fiber_t *fiber)
     current = fiber;
 }
 
-/* Leaves the thread's stack for the fiber's. */
-static void enter(mscclpp_fiber_t *fiber, const ucontext_t *first)
+/* Switches from the thread's stack to the fiber's. */
+static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 {
 #if defined(FIBER_TSAN)
     fiber->outer_fiber = __tsan_get_current_fiber();
@@ -118,19 +121,19 @@ static void enter(mscclpp_fiber_t *fiber, const ucontext_t *first)
 }
 
 #if defined(FIBER_ASAN)
-static void arrive(mscclpp_fiber_t *fiber)
+static void note_arrival(mscclpp_fiber_t *fiber)
 {
     __sanitizer_finish_switch_fiber(fiber->fake_stack, &fiber->outer_stack, &fiber->outer_size);
 }
 #else
-static void arrive(mscclpp_fiber_t *fiber)
+static void note_arrival(mscclpp_fiber_t *fiber)
 {
     (void)fiber;
 }
 #endif
 
-/* Leaves the fiber's stack for that of the thread that runs it. */
-static void leave(mscclpp_fiber_t *fiber)
+/* Switches from the fiber's stack to that of the thread that runs the fiber. */
+static void switch_to_thread(mscclpp_fiber_t *fiber)
 {
 #if defined(FIBER_TSAN)
     __tsan_switch_to_fiber(fiber->outer_fiber, 0);
@@ -145,19 +148,22 @@ static void leave(mscclpp_fiber_t *fiber)
         _longjmp(fiber->outer, 1);
     }
 #endif
-    arrive(fiber);
+    note_arrival(fiber);
 }
 
-/* The bottom of each fiber's stack: runs one function after the other. A context can pass on integers only. */
-static void serve(unsigned high, unsigned low)
+/*
+ * The first function on a fiber's stack: runs one function after another. makecontext passes only integers, so the
+ * fiber's address comes as two.
+ */
+static void run_functions(unsigned high, unsigned low)
 {
     mscclpp_fiber_t *fiber = (mscclpp_fiber_t *)(((uintptr_t)high << 16 << 16) | (uintptr_t)low);
 
-    arrive(fiber);
+    note_arrival(fiber);
     for (;;) {
         fiber->run(fiber->argument);
         fiber->ended = true;
-        leave(fiber);
+        switch_to_thread(fiber);
     }
 }
 
@@ -170,9 +176,9 @@ static void begin(mscclpp_fiber_t *fiber)
     first.uc_stack.ss_sp = fiber->stack;
     first.uc_stack.ss_size = STACK_SIZE;
     first.uc_link = NULL;
-    makecontext(&first, (void (*)(void))serve, 2, (unsigned)(address >> 16 >> 16), (unsigned)address);
+    makecontext(&first, (void (*)(void))run_functions, 2, (unsigned)(address >> 16 >> 16), (unsigned)address);
     fiber->begun = true;
-    enter(fiber, &first);
+    switch_to_fiber(fiber, &first);
 }
 
 static void destroy(mscclpp_fiber_t *fiber)
@@ -232,7 +238,7 @@ bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
 
     set_current(fiber);
     if (fiber->begun) {
-        enter(fiber, NULL);
+        switch_to_fiber(fiber, NULL);
     } else {
         begin(fiber);
     }
@@ -261,7 +267,7 @@ bool mscclpp_fiber_yield(void)
     if (fiber == NULL) {
         return false;
     }
-    leave(fiber);
+    switch_to_thread(fiber);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Fibers. A fiber is a function on its own stack. Where the function would wait, it returns to whoever runs the fiber,
- * and any thread may continue it later. So code written as a sequence of blocking calls can serve a request that nobody
- * waits for.
+ * and any thread may continue it later. So code that is written as a sequence of blocking calls can also serve a
+ * request that nobody waits for (nonblocking collectives).
  */
 #ifndef MCA_COMMON_BASE_FIBER_H
 #define MCA_COMMON_BASE_FIBER_H

@@ -1,4 +1,4 @@
-/* Text files that users name. Opening one never waits for anybody, and the contents need not be text. */
+/* Reads text files that users name. Opening one never blocks, and any contents are handled. */
 #ifndef MCA_COMMON_BASE_FILE_H
 #define MCA_COMMON_BASE_FILE_H
 
@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 /*
- * Opens a regular file, or the one that a symbolic link leads to, with O_RDONLY or O_RDWR. With O_CREAT in addition it
- * creates a file that all may read and write, subject to the umask. Otherwise returns NULL, with the reason as text for
- * a message: a FIFO, for example, could make the process wait for ever.
+ * Opens a regular file, or the one that a symbolic link leads to, with O_RDONLY or O_RDWR. With O_CREAT in addition, it
+ * creates a file that all may read and write, subject to the umask. If that fails, returns NULL and the reason as text
+ * for a message. Other kinds of file are refused: opening a FIFO, for example, could make the process wait for ever.
  */
 FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p);
 

@@ -12,7 +12,7 @@
 /* Programs have one segment of variables; a linker script can make more. */
 #define SEGMENTS 4
 
-/* How much of the main thread's stack counts, in bytes. */
+/* How many bytes at the end of the main thread's stack count as stack. */
 #define MAIN_STACK ((uintptr_t)8 << 20)
 
 typedef struct {
@@ -24,7 +24,7 @@ static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static uintptr_t heap_begin; /* 0: the process has no heap of this kind, or it is not known where */
 static range_t segments[SEGMENTS];
 
-/* Of this thread; not looked for yet while all is 0. */
+/* This thread's stack; all 0 until it is looked for. */
 static _Thread_local range_t own_stack;
 
 static bool holds(const range_t *range, uintptr_t address)
@@ -33,8 +33,8 @@ static bool holds(const range_t *range, uintptr_t address)
 }
 
 /*
- * The start of the heap is fixed when the program starts, so it does not matter when it is read. The heap may share a
- * mapping with the main program's variables before it, which are equally certain.
+ * Finds the start of the heap. It is fixed when the program starts, so it does not matter when it is read. The heap may
+ * share a mapping with the main program's variables before it, which are just as certain to be host memory.
  */
 static void find_heap(void)
 {
@@ -57,7 +57,10 @@ static void find_heap(void)
     fclose(maps);
 }
 
-/* In another namespace of the loader the list holds other objects, so the main program is identified by its headers. */
+/*
+ * Finds the main program's writable segments. It is identified by its headers: in another namespace of the loader, the
+ * list holds other objects.
+ */
 static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
 {
     int count = 0;
@@ -86,9 +89,10 @@ static void find(void)
 }
 
 /*
- * A thread's whole stack is one mapping, which lasts as long as the thread. The main thread's stack grows, and its
- * reported size is the limit of growth; other mappings may lie there if the limit was raised while the program ran. The
- * last MAIN_STACK bytes are within the limit that programs usually start with, and the system leaves room for that.
+ * Finds the calling thread's stack. A thread's whole stack is one mapping, which lasts as long as the thread. The main
+ * thread's stack grows, and the size that the system reports is the limit of growth; if the limit was raised while the
+ * program ran, other mappings may lie within it. So only the last MAIN_STACK bytes count: they are within the limit
+ * that programs usually start with, which the system keeps free.
  */
 static void find_stack(range_t *stack)
 {
@@ -111,8 +115,9 @@ static void find_stack(range_t *stack)
 }
 
 /*
- * Looks only between the running function and the stack's end, where there is nothing but the stack. A function on
- * another stack (of a coroutine, or for signals) is not within the thread's own stack, so nothing is known then.
+ * True if the address lies between the running function and the end of the thread's stack, where there is nothing but
+ * the stack. A function that runs on another stack (of a coroutine, or for signals) is not within the thread's own
+ * stack; nothing is known then.
  */
 static bool is_on_stack(uintptr_t address)
 {
@@ -130,7 +135,7 @@ static bool is_on_stack(uintptr_t address)
 
 /*
  * glibc's own record of the break. sbrk(0) reads it, too, but libraries that watch memory, such as UCX, replace sbrk by
- * a function that makes a system call. If such a library moves the break without glibc, the record is out of date.
+ * a function that makes a system call. If such a library moves the break without glibc, this record is out of date.
  */
 extern void *__curbrk __attribute__((weak));
 
@@ -140,6 +145,8 @@ static void *find_break(void)
 }
 
 /*
+ * True if the address lies in the heap below the break.
+ *
  * Other threads may move the break. If one has raised it since it was read, the answer may be "not known". If one has
  * lowered it, it released memory that nobody uses, so the caller's byte is not in that part.
  *
@@ -159,7 +166,7 @@ static bool is_in_heap(uintptr_t address)
     return end != (void *)-1 && address < (uintptr_t)end;
 }
 
-/* The main program is never unloaded. Libraries can be. */
+/* True if the address lies in a variable of the main program, which, unlike libraries, is never unloaded. */
 static bool is_in_program(uintptr_t address)
 {
     for (int i = 0; i < SEGMENTS; ++i) {

@@ -1,9 +1,9 @@
 /*
- * Tells, without asking a GPU's driver, that memory is certainly ordinary host memory: the calling thread's stack, the
- * heap below the break, and the variables of the main program. The buffers of small calls lie there, and small calls
- * feel every tenth of a microsecond.
+ * Tells, without asking a GPU's driver, that an address is certainly ordinary host memory: that it lies on the calling
+ * thread's stack, in the heap below the break, or in a variable of the main program. The buffers of small calls lie
+ * there, and for small calls every tenth of a microsecond counts.
  *
- * CUDA places device and managed memory in its own mappings, at addresses where nothing else is mapped. So no such
+ * CUDA places device and managed memory in mappings of its own, at addresses where nothing else is mapped. So no such
  * memory lies within a mapping that the system made for something else, as long as that mapping exists. The bounds of
  * the three kinds above are known at any time.
  *

@@ -18,9 +18,9 @@
 #endif
 
 /*
- * Descriptors. UCX 1.13 was seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces, and one or two
- * for a connection, and to open as many again for a moment while it looks at devices. The rest is a margin for
- * libraries that end the process if they get no descriptor, such as Open MPI.
+ * File descriptors that UCX may take. UCX 1.13 was seen to keep 5 for its first context, 5 to 8 for a worker on two
+ * interfaces, and one or two for a connection, and to open as many again for a moment while it examines devices. The
+ * rest is a margin for libraries that end the process if they get no descriptor, such as Open MPI.
  */
 #define UCX_DESCRIPTORS 32
 #define UCX_DESCRIPTORS_DEVICE 4
@@ -28,8 +28,8 @@
 #define UCX_DESCRIPTORS_LEFT 32
 
 /*
- * Bytes of address space, with the same kind of margin. 11 MB were seen for a first context, 9 MB for a worker, and 1
- * MB for a peer.
+ * Bytes of address space that UCX may take, with the same kind of margin. 11 MB were seen for a first context, 9 MB for
+ * a worker, and 1 MB for a peer.
  */
 #define UCX_SPACE ((size_t)64 << 20)
 #define UCX_SPACE_PEER ((size_t)4 << 20)
@@ -37,10 +37,11 @@
 
 /* Signal handlers belong to the process: two threads that save and restore them at once would restore each other's. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool load_refused; /* this and the next two are guarded by it */
+static bool load_refused; /* guarded by load_lock, as are the next two */
 static bool load_tried;
 static mscclpp_status_t load_status;
 
+/* Opens libucp and restores the signal handlers that loading it has replaced. */
 static void *open_library(void)
 {
     struct sigaction before[NSIG];
@@ -85,7 +86,10 @@ void mscclpp_ucx_allow(bool allowed)
     pthread_mutex_unlock(&load_lock);
 }
 
-/* Call with the lock held. UCX starts a thread, and aborts if it cannot. */
+/*
+ * Whether UCX may be loaded now. Asks for the needed thread in advance, as UCX aborts if it cannot start its own. Call
+ * with the lock held.
+ */
 static mscclpp_status_t may_load(void)
 {
     if (load_refused) {
@@ -141,8 +145,9 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 }
 
 /*
- * Rare and short messages need neither RDMA devices nor mapped memory. Their transports would cost the process memory,
- * hooks and start-up time. The application's own choice of devices for UCX must not rule out the transports used here.
+ * Excludes RDMA devices and mapped memory: rare and short messages do not need them, and their transports would cost
+ * the process memory, hooks and start-up time. The application's own choice of devices for UCX must not rule out the
+ * transports used here, so it is overridden.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
 {

@@ -51,23 +51,25 @@ typedef struct {
 void mscclpp_ucx_allow(bool allowed);
 
 /*
- * MSCCLPP_ERR_NOT_SUPPORTED if UCX is not installed or not allowed. If the first call finds too few resources, every
- * later call fails as mscclpp_ucx_check_limits did then: the process may have threads by then, and UCX is not loaded
- * beside threads. The library stays loaded until the process ends. Its signal handlers for crashes are removed again,
- * as crashes are the application's business. Thread-safe.
+ * Loads UCX if it is not loaded, and gives its functions. Thread-safe. Returns MSCCLPP_ERR_NOT_SUPPORTED if UCX is not
+ * installed or not allowed. If the first call finds too few resources, every later call fails as
+ * mscclpp_ucx_check_limits did then: the process may have threads by that time, and UCX is not loaded beside threads.
+ * The library stays loaded until the process ends. Its signal handlers for crashes are removed again, as crashes are
+ * the application's business.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
 
 /*
- * Call this before making a context, a worker or an endpoint: UCX aborts the process if some of the resources that
- * these need are refused. `what` names the purpose for messages, and `peers` is the number of peers.
- * MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a line at the info level, if the system grants too little.
+ * Checks that the system grants enough for UCX. Call it before making a context, a worker or an endpoint, because UCX
+ * aborts the process if some of the resources that these need are refused. `what` names the purpose for messages, and
+ * `peers` is the number of peers. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a line at the info
+ * level, if the system grants too little.
  */
 mscclpp_status_t mscclpp_ucx_check_limits(const char *what, size_t peers);
 
 /*
- * A context for short and rare active messages. It uses no RDMA devices and ignores the user's settings for UCX. NULL,
- * with a line at the info level, if there can be none.
+ * Makes a context for short and rare active messages. It uses no RDMA devices and ignores the user's settings for UCX.
+ * Returns NULL, with a line at the info level, if it cannot be made.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx);
 

@@ -15,7 +15,10 @@ bool mscclpp_limits_descriptors(size_t wanted)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return true;
     }
-    /* The limit is one above the highest number. Open files above a limit that was lowered take no number below it. */
+    /*
+     * Counts free numbers below the limit. Files that were opened before the limit was lowered may have numbers above
+     * it; they take none below it.
+     */
     for (rlim_t number = 0; number < limit.rlim_cur && found < wanted; ++number) {
         found += fcntl((int)number, F_GETFD) < 0 && errno == EBADF;
     }

@@ -10,7 +10,7 @@
 
 static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *line);
 
-/* Written by mscclpp_log_set only, before other threads use the library; therefore read without a lock. */
+/* Written only by mscclpp_log_set, before other threads use the library. So it is read without a lock. */
 static mscclpp_log_sink_fn_t log_sink = log_to_stderr;
 static void *log_context;
 
@@ -50,8 +50,9 @@ void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_leve
 }
 
 /*
- * Sinks are promised one line, and terminals obey control characters. Text from outside (driver messages, user values,
- * names that the application gives) may contain any. Bytes of UTF-8 stay, except those of its own control characters.
+ * Makes a message one printable line, as sinks are promised, and terminals obey control characters. Text from outside
+ * (driver messages, user values, names that the application gives) may contain any. Bytes of UTF-8 stay, except those
+ * of its own control characters.
  */
 static void make_printable(char *line)
 {

@@ -1,4 +1,7 @@
-/* Messages of the host library: a level, one line, a sink that the embedding program installs. */
+/*
+ * Log messages of the host library. Each has a level and is one line; it goes to a sink that the embedding program
+ * installs.
+ */
 #ifndef MCA_COMMON_BASE_LOG_H
 #define MCA_COMMON_BASE_LOG_H
 

@@ -19,8 +19,8 @@ static void hash(uint64_t *sum, const void *bytes, size_t length)
 }
 
 /*
- * If the system has only one namespace of a kind, the file is missing. False if the system does not say which namespace
- * it is.
+ * Adds the identity of this process's namespace of a kind to the hash. If the system has only one namespace of that
+ * kind, the file is missing, and nothing is added. False if the system does not say which namespace it is.
  */
 static bool hash_namespace(uint64_t *sum, const char *kind)
 {

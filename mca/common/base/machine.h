@@ -10,14 +10,14 @@
 uint64_t mscclpp_machine_boot(void);
 
 /*
- * If two processes have the same number, a process id names the same process for both. 0: unknown, and equal to no
- * other.
+ * Identifies the process-id namespace: if two processes have the same number, a process id names the same process for
+ * both. 0 means unknown, and never counts as equal.
  */
 uint64_t mscclpp_machine_pids(void);
 
 /*
- * If two processes of one user have the same number, they can share all that processes of one machine can, as their
- * host name and namespaces are also the same. 0: unknown, and equal to no other.
+ * Identifies machine, host name and namespaces: if two processes of one user have the same number, they can share all
+ * that processes of one machine can share. 0 means unknown, and never counts as equal.
  */
 uint64_t mscclpp_machine_id(void);
 

@@ -1,5 +1,5 @@
 /*
- * How the host reads the mailbox, in which a team's kernels report the operations that they have ended. See
+ * How the host reads the mailbox, the memory in which a team's kernels report the operations that they have ended. See
  * mscclpp_dev_mailbox_t.
  */
 #ifndef MCA_COMMON_BASE_MAILBOX_H
@@ -11,8 +11,8 @@
 #include "device/types/launch.h"
 
 /*
- * The number of operations that the block has ended. Acquire, because the caller next looks at what the block wrote
- * before.
+ * The number of operations that a block has ended. Loads with acquire, because the caller next reads what the block
+ * wrote before.
  */
 static inline uint64_t mscclpp_mailbox_of(const mscclpp_dev_mailbox_t *mailbox, uint32_t block)
 {

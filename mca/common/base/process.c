@@ -7,7 +7,7 @@
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t process_token;
-static pid_t process_pid; /* for which the token was drawn, so that a forked child draws its own */
+static pid_t process_pid; /* the process that drew the token; a forked child draws its own */
 
 static uint64_t draw_token(void)
 {

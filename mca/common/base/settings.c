@@ -9,10 +9,10 @@
 
 /*
  * Parameters that each rank may set for itself: what it prints, how long it waits, what concerns only its own memory,
- * device or network, and texts, which do not fit a number. Rules and plans are compared by their contents, not by
- * file name.
+ * device or network, and texts, which cannot be sent as numbers. (Rules and plans are compared by their contents, not
+ * by file name.)
  */
-static const char *const own_names[] = {
+static const char *const rank_local_names[] = {
     "verbose",          "rules",      "mapping_cache_size", "mapping_cache_bytes",
     "timeout",          "warn_after", "linger_idle",        "ucx",
     "linger_window",    "proxy",      "fifo_size",          "ucx_bounce",
@@ -26,7 +26,7 @@ static const char *const own_names[] = {
 /* The allowed words of all parameters with a choice, each as its own string. Configurations point to them. */
 #define WORDS_SIZE 8192
 
-/* Computed once, as it is the same for every configuration and every new communicator asks for it. */
+/* Made once, as every new communicator needs it and it never changes. */
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 static char words[WORDS_SIZE];
 static size_t words_begin[MSCCLPP_SETTINGS_MAX];
@@ -60,7 +60,7 @@ static void make_words(void)
     }
 }
 
-/* The word with this number, or NULL. Call once the table is made. */
+/* The word with this number, or NULL. Call it only once the table is made. */
 static const char *word_of(const mscclpp_param_t *param, uint64_t number)
 {
     const char *word = words + words_begin[param - mscclpp_params];
@@ -89,8 +89,8 @@ bool mscclpp_param_is_common(const mscclpp_param_t *param)
     if (strncmp(param->name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0) {
         return false;
     }
-    for (i = 0; i < sizeof(own_names) / sizeof(own_names[0]); ++i) {
-        if (strcmp(param->name, own_names[i]) == 0) {
+    for (i = 0; i < sizeof(rank_local_names) / sizeof(rank_local_names[0]); ++i) {
+        if (strcmp(param->name, rank_local_names[i]) == 0) {
             return false;
         }
     }
@@ -116,7 +116,10 @@ static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t
     return 0;
 }
 
-/* The high bits of the product depend on the whole number, so they are mixed into the low bits for the next product. */
+/*
+ * Adds a number to a digest. The high bits of the product depend on the whole number, so they are mixed into the low
+ * bits for the next product.
+ */
 static uint64_t add_number(uint64_t digest, uint64_t number)
 {
     digest = (digest ^ number) * UINT64_C(0x9e3779b97f4a7c15);

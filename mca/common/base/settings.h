@@ -1,6 +1,6 @@
 /*
  * The parameters of one rank in a form that can be sent, and which of them must be equal on all ranks. A new parameter
- * must be equal unless settings.c lists it among those that each rank may set for itself.
+ * must be equal on all ranks unless settings.c lists it among those that each rank may set for itself.
  */
 #ifndef MCA_COMMON_BASE_SETTINGS_H
 #define MCA_COMMON_BASE_SETTINGS_H
@@ -12,19 +12,24 @@
 
 #define MSCCLPP_SETTINGS_MAX 128
 
-/* Plain bytes, to be sent as they are. Values are in the order of the table; parameters that may differ are 0. */
+/*
+ * The values, as plain bytes to be sent as they are, in the order of the table of parameters. Parameters that may
+ * differ between ranks are 0.
+ */
 typedef struct {
     uint64_t names; /* a digest of the table: only values of the same table can be compared */
     uint64_t values[MSCCLPP_SETTINGS_MAX];
 } mscclpp_settings_t;
 
+/* True if the parameter must be equal on all ranks. */
 bool mscclpp_param_is_common(const mscclpp_param_t *param);
 
+/* Reads the values from a configuration. */
 void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *settings_p);
 
 /*
- * Sets one parameter to its value, which must come from a table with the same digest. A string becomes a word of the
- * table.
+ * Sets one parameter to a value, which must come from a table with the same digest. A string field then points to a
+ * word of the table.
  */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value);
 

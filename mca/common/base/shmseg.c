@@ -22,7 +22,7 @@ struct mscclpp_shmseg {
     mscclpp_shmseg_t *next;
     mscclpp_shmseg_descriptor_t descriptor;
     void *base;
-    int fd; /* the creator's, which attaching processes open; -1 in these, and once it is hidden */
+    int fd; /* the creator's descriptor, which attaching processes open; -1 in those, and once the segment is hidden */
     unsigned references;
 };
 
@@ -45,8 +45,8 @@ static mscclpp_status_t from_errno(int error)
 }
 
 /*
- * The file's name holds the creator's token and the segment's number, as a descriptor number or an inode number may
- * have been reused.
+ * The name of a segment's file. It holds the creator's token and the segment's number, because a descriptor or inode
+ * number may be reused. By the name, an attaching process makes sure that it has the right file.
  */
 static void file_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
 {
@@ -61,7 +61,7 @@ static mscclpp_status_t map(int fd, size_t size, void **base_p)
     if (MAP_FAILED == base) {
         const mscclpp_status_t status = from_errno(errno);
 
-        /* The caller reports the consequences, and for which communicator. */
+        /* The caller reports what follows from a lack of memory, and for which communicator. */
         mscclpp_log(MSCCLPP_ERR_NO_MEMORY == status ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "cannot map %zu bytes of shared memory: %m", size);
         return status;
@@ -177,7 +177,9 @@ static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
     return 0 == strcmp(found, expected);
 }
 
-/* The segment's identity by its file's name, and the address's place in that file. False if no segment is mapped there.
+/*
+ * Reads which segment is mapped at the address, by its file's name, and where in that file the address lies. False if
+ * no segment is mapped there.
  */
 static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descriptor, uint64_t *offset_p)
 {

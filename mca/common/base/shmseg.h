@@ -1,6 +1,6 @@
 /*
- * Zeroed memory that processes of one node share. It holds control words of teams, the data that imitated nodes
- * exchange, and the host twin's device memory.
+ * Shared memory segments: zeroed memory that processes of one node share. It holds control words of teams, the data
+ * that imitated nodes exchange, and the host twin's device memory.
  */
 #ifndef MCA_COMMON_BASE_SHMSEG_H
 #define MCA_COMMON_BASE_SHMSEG_H
@@ -14,8 +14,8 @@
 typedef struct mscclpp_shmseg mscclpp_shmseg_t;
 
 /*
- * Lets another process find a segment. Plain bytes, to be sent as they are; valid as long as the creator holds the
- * segment and has not hidden it.
+ * What another process needs to find a segment. Plain bytes, to be sent as they are. Valid as long as the creator holds
+ * the segment and has not hidden it.
  */
 typedef struct {
     int64_t pid;     /* of the creator */
@@ -27,7 +27,7 @@ typedef struct {
     int64_t fd; /* in the creator */
 } mscclpp_shmseg_descriptor_t;
 
-/* Takes one file descriptor until the segment is hidden. Leaves no name behind if the process aborts. */
+/* Makes a segment. It takes one file descriptor until it is hidden. No name is left behind if the process aborts. */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p);
 
 void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_descriptor_t *descriptor_p);
@@ -46,19 +46,20 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
 bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p);
 
 /*
- * Maps a segment. All holders within one process, the creator included, share one mapping and so one address.
- * MSCCLPP_ERR_NOT_SUPPORTED if the segment cannot be reached: its creator has dropped it, is gone, or belongs to
- * another user, container or node.
+ * Maps a segment that another process made. All holders within one process, the creator included, share one mapping and
+ * so one address. Returns MSCCLPP_ERR_NOT_SUPPORTED if the segment cannot be reached: its creator has dropped it or is
+ * gone, or belongs to another user, container or node.
  */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p);
 
 /*
- * From now on no other process can attach the segment, and it takes no file descriptor of its creator. Processes that
- * have attached it keep it. Does nothing to a segment that is hidden already or that another process made.
+ * Hides a segment: from now on no other process can attach it, and it takes no file descriptor of its creator.
+ * Processes that have attached it keep it. Does nothing to a segment that is hidden already or that another process
+ * made.
  */
 void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment);
 
-/* Ends one create or attach. The last one in a process unmaps the segment. NULL is allowed. */
+/* Undoes one create or attach. The last one in a process unmaps the segment. NULL is allowed. */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment);
 
 void *mscclpp_shmseg_base(const mscclpp_shmseg_t *segment);

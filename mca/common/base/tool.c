@@ -7,9 +7,9 @@
 extern char **environ;
 
 /*
- * Prefixes of the environment variables that tools set in the programs that they start: compute-sanitizer, Nsight
- * Compute (which shares NV_NSIGHT_INJECTION with the graphics debugger), Nsight Systems, nvprof. cuda-gdb sets nothing
- * that lasts, but traces the process.
+ * How tools are recognised: prefixes of the environment variables that they set in the programs that they start. The
+ * tools are compute-sanitizer, Nsight Compute (which shares NV_NSIGHT_INJECTION with the graphics debugger), Nsight
+ * Systems and nvprof. cuda-gdb sets nothing that lasts, but traces the process.
  */
 static const struct {
     const char *beginning;

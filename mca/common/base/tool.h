@@ -1,4 +1,4 @@
-/* Debuggers and profilers that this process runs under, as far as they leave traces in it. */
+/* Finds out whether this process runs under a debugger or a profiler, by the traces that it leaves in the process. */
 #ifndef MCA_COMMON_BASE_TOOL_H
 #define MCA_COMMON_BASE_TOOL_H
 

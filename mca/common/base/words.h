@@ -1,4 +1,4 @@
-/* Copies of memory that others read or write at the same time. */
+/* Copies memory that others read or write at the same time. */
 #ifndef MCA_COMMON_BASE_WORDS_H
 #define MCA_COMMON_BASE_WORDS_H
 
@@ -8,7 +8,7 @@
 
 typedef uint64_t __attribute__((may_alias)) mscclpp_word_t;
 
-/* Uses a single load if the address is aligned. */
+/* Loads 8 bytes; with a single load if the address is aligned. */
 static inline uint64_t mscclpp_load_word(const char *from)
 {
     uint64_t word;

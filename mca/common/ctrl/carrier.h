@@ -1,4 +1,7 @@
-/* The interface between ctrl.c and the carriers of control messages. */
+/*
+ * The interface between ctrl.c and the carriers: the ways in which control messages can travel (UCX, or the embedding
+ * runtime's messages).
+ */
 #ifndef MCA_COMMON_CTRL_CARRIER_H
 #define MCA_COMMON_CTRL_CARRIER_H
 
@@ -12,18 +15,21 @@ typedef struct {
     const char *name;
 
     /*
-     * Does work that is best done before the process has threads; NULL: there is none. It may fail, and may be called
-     * again. With `wanted` false the work is not done later either.
+     * Does work that is best done before the process has threads; NULL if there is none. It may fail, and may be called
+     * again. `wanted` false forbids the work, now and later.
      */
     void (*prepare)(bool wanted);
 
-    /* MSCCLPP_ERR_NOT_SUPPORTED, not logged above the info level, where the carrier does not work. */
+    /*
+     * Makes the carrier's part of a team. MSCCLPP_ERR_NOT_SUPPORTED, not logged above the info level, if the carrier
+     * cannot be used here.
+     */
     mscclpp_status_t (*create)(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p);
 
-    /* This rank's address; *length_p is at most `room`, else MSCCLPP_ERR_NOT_SUPPORTED. */
+    /* Writes this rank's address. MSCCLPP_ERR_NOT_SUPPORTED if it is longer than `room` bytes. */
     mscclpp_status_t (*address)(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room, size_t *length_p);
 
-    /* `addresses` has one address every `stride` bytes, and `lengths` their lengths. They are copied. */
+    /* Takes all ranks' addresses, of which there is one every `stride` bytes, with their lengths. They are copied. */
     mscclpp_status_t (*connect)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses, size_t stride,
                                 const size_t *lengths);
 

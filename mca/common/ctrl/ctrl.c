@@ -10,8 +10,8 @@
 enum { CARRIER_UCX, CARRIER_OOB, CARRIER_COUNT };
 
 /*
- * The head of an address: the lengths of the carriers' parts, which follow it. A length of 0 means that the rank lacks
- * that carrier.
+ * The beginning of a rank's address: which carriers it has, and how long their parts are. The parts follow, in this
+ * order.
  */
 typedef struct {
     uint16_t length[CARRIER_COUNT];
@@ -33,7 +33,7 @@ static const mscclpp_ctrl_ops_t *const carriers[CARRIER_COUNT] = {
     [CARRIER_OOB] = &mscclpp_ctrl_oob_ops,
 };
 
-static void drop(mscclpp_ctrl_t *ctrl, int i)
+static void destroy_carrier(mscclpp_ctrl_t *ctrl, int i)
 {
     if (ctrl->carrier[i] != NULL) {
         carriers[i]->destroy(ctrl->carrier[i]);
@@ -113,8 +113,8 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
     return MSCCLPP_OK;
 }
 
-/* True if every rank's address has this carrier's part. Copies the parts and their lengths. */
-static bool find_parts(const mscclpp_ctrl_t *ctrl, int wanted, const char *addresses, size_t stride,
+/* Copies the carrier's part of every rank's address. False if some rank does not have this carrier. */
+static bool copy_parts(const mscclpp_ctrl_t *ctrl, int wanted, const char *addresses, size_t stride,
                        unsigned char *parts, size_t *lengths)
 {
     for (int rank = 0; rank < ctrl->size; ++rank) {
@@ -155,7 +155,7 @@ mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, co
         goto out;
     }
     for (int i = 0; i < CARRIER_COUNT && ctrl->chosen < 0; ++i) {
-        if (find_parts(ctrl, i, addresses, stride, parts, lengths)) {
+        if (copy_parts(ctrl, i, addresses, stride, parts, lengths)) {
             /* This rank's own address is among them, so the carrier exists here. */
             status = carriers[i]->connect(ctrl->carrier[i], team_id, parts, MSCCLPP_CTRL_ADDRESS_MAX, lengths);
             if (status != MSCCLPP_OK) {
@@ -166,7 +166,7 @@ mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, co
     }
     for (int i = 0; i < CARRIER_COUNT; ++i) {
         if (i != ctrl->chosen) {
-            drop(ctrl, i);
+            destroy_carrier(ctrl, i);
         }
     }
 out:
@@ -216,7 +216,7 @@ void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl)
         return;
     }
     for (int i = 0; i < CARRIER_COUNT; ++i) {
-        drop(ctrl, i);
+        destroy_carrier(ctrl, i);
     }
     free(ctrl);
 }

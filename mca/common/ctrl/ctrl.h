@@ -1,7 +1,7 @@
 /*
- * Control messages of a team after its bring-up. They are short, rare and unordered, and are lost if the peer is gone.
- * They use UCX active messages if the build has UCX and the parameter allows it, else the embedding runtime's own
- * messages.
+ * Control messages: what the hosts of a team's ranks tell one another after bring-up, such as failures. They are short,
+ * rare and unordered, and are lost if the peer is gone. They use UCX active messages if the build has UCX and the
+ * parameter allows it, else the embedding runtime's own messages.
  */
 #ifndef MCA_COMMON_CTRL_CTRL_H
 #define MCA_COMMON_CTRL_CTRL_H
@@ -35,10 +35,7 @@ mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp
 /* "ucx" or "oob". */
 const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl);
 
-/*
- * Writes the *length_p bytes that the peers need to reach this rank, at most MSCCLPP_CTRL_ADDRESS_MAX; 0 if they need
- * none.
- */
+/* Writes the address that the peers need to reach this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX. */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p);
 
 /*
@@ -48,24 +45,27 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride);
 
 /*
- * Never blocks, and copies the message. MSCCLPP_ERR_PEER if the peer is known to be gone. Posted messages move on when
- * the team polls.
+ * Sends a message: copies it and never blocks. Posted messages make progress when the team polls. MSCCLPP_ERR_PEER if
+ * the peer is known to be gone.
  */
 mscclpp_status_t mscclpp_ctrl_post(mscclpp_ctrl_t *ctrl, int peer, const void *message, size_t length);
 
 /*
- * MSCCLPP_OK and one message that has arrived (`message` has room for MSCCLPP_CTRL_MESSAGE_MAX bytes), or
- * MSCCLPP_IN_PROGRESS. Makes progress on messages in both directions.
+ * Receives one message: returns MSCCLPP_OK and the message, or MSCCLPP_IN_PROGRESS if none has arrived. `message` must
+ * have room for MSCCLPP_CTRL_MESSAGE_MAX bytes. Makes progress on messages in both directions.
  */
 mscclpp_status_t mscclpp_ctrl_poll(mscclpp_ctrl_t *ctrl, int *peer_p, void *message, size_t *length_p);
 
 /* Makes progress until all posted messages have left, for at most `seconds`. For a rank that will not poll soon. */
 void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds);
 
-/* From now on the team uses another exchange of the same ranks, which must outlive it in place of the first. */
+/* Makes the team use another exchange of the same ranks, which must then outlive it in place of the first. */
 void mscclpp_ctrl_rebind(mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob);
 
-/* Local. Messages on their way get a few milliseconds and may then be lost. NULL is allowed. */
+/*
+ * Ends the messages of one team; not collective. Messages on their way get a few milliseconds and may then be lost.
+ * NULL is allowed.
+ */
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl);
 
 /*

@@ -1,11 +1,17 @@
-/* Control messages over the embedding runtime's own messages; the runtime knows the ranks already. */
+/*
+ * The carrier for control messages over the embedding runtime's own messages. It needs no addresses, as the runtime
+ * knows the ranks already.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/ctrl/carrier.h"
 #include "mca/common/base/log.h"
 
-/* Each message carries the team's number: the runtime's messages belong to a communicator, which may outlive a team. */
+/*
+ * A message as it is sent. It carries the team's number, because the runtime's messages belong to a communicator, which
+ * may outlive a team.
+ */
 typedef struct {
     uint64_t team_id;
     unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
@@ -65,7 +71,7 @@ static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 
 static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {
-    /* Messages of an earlier team are dropped on the way. */
+    /* Drops messages of an earlier team. */
     for (;;) {
         unsigned char bytes[MSCCLPP_OOB_MESSAGE_MAX];
         const size_t head = offsetof(oob_message_t, payload);

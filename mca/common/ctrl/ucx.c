@@ -1,6 +1,7 @@
 /*
- * Control messages as UCX active messages. One context and one worker serve all teams of the process; only their polls
- * progress the worker. The first message to a process opens an endpoint, which all teams that know that process share.
+ * The carrier for control messages as UCX active messages. One context and one worker serve all teams of the process,
+ * and the worker makes progress only in their polls. The first message to a process opens an endpoint, which all teams
+ * that know that process share.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -18,22 +19,25 @@
 #define UCX_PROGRESS_MAX 16      /* calls of the worker's progress in one poll */
 #define UCX_ORPHANS_MAX 64       /* messages kept for teams that this rank has yet to connect */
 #define UCX_QUEUE_MAX 1024       /* messages that one team may leave unread */
-#define UCX_DESTROY_SECONDS 0.02 /* for what a destroyed team has still to send */
+#define UCX_DESTROY_SECONDS 0.02 /* for the messages that a destroyed team has still to send */
 #define UCX_FINALIZE_SECONDS 1.0 /* for endpoints to close */
 
-/* Another process, or this one. Kept while a team knows it, and then until its endpoint is closed. */
+/*
+ * A process that messages go to, which may be this one. Kept while a team knows it, and then until its endpoint is
+ * closed.
+ */
 typedef struct ucx_peer {
     struct ucx_peer *next;
     unsigned references;
-    unsigned sending; /* messages that UCX still has */
+    unsigned sending; /* messages given to UCX and not yet sent */
     bool failed;
     ucp_ep_h ep;              /* NULL before the first message */
     ucs_status_ptr_t closing; /* the request that closes the endpoint */
     size_t length;
-    unsigned char address[]; /* of its worker */
+    unsigned char address[]; /* the address of the process's worker */
 } ucx_peer_t;
 
-/* A message on its way out; UCX reads the frame until it reports completion. */
+/* A message that is being sent; UCX reads the frame until it reports completion. */
 typedef struct {
     ucx_peer_t *peer;
     mscclpp_ctrl_ucx_frame_t frame;
@@ -47,14 +51,15 @@ struct mscclpp_ctrl_carrier {
     int size;
     bool connected;
     mscclpp_ctrl_ucx_queue_t received;
-    ucx_peer_t *peers[]; /* one a rank */
+    ucx_peer_t *peers[]; /* one for each rank */
 };
 
 /* Guards everything below. Held around every call of UCX, callbacks included. */
 static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_ucx_functions_t ucx;
-static bool ucx_tried;            /* a failure is final: all ranks of later teams then agree on the other carrier */
-static pid_t ucx_pid;             /* the context's process; a forked child must leave it alone */
+static bool ucx_tried; /* UCX failed to start. The failure is final, so that all ranks of later teams agree on the other
+                          carrier. */
+static pid_t ucx_pid;  /* the context's process; a forked child must leave it alone */
 static ucp_context_h ucx_context; /* NULL: there is none, and so no worker */
 static ucp_worker_h ucx_worker;   /* NULL: there is none */
 static ucp_address_t *ucx_address;
@@ -63,7 +68,7 @@ static mscclpp_ctrl_carrier_t *ucx_carriers;
 static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
 static mscclpp_ctrl_ucx_queue_t ucx_orphans;
-static bool ucx_moved; /* a message came from or went to another process, so a connection may be half made */
+static bool ucx_moved; /* a message has come from or gone to another process, so a connection may be half made */
 
 static bool is_for(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
 {
@@ -80,7 +85,10 @@ static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *fram
     return carrier;
 }
 
-/* Runs inside the worker's progress, so with the lock. */
+/*
+ * Puts a message that has arrived into its team's queue, or among the orphans if this rank does not know the team yet.
+ * Runs inside the worker's progress, and so with the lock held.
+ */
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
@@ -132,7 +140,10 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     ucx.ucp_request_free(request);
 }
 
-/* A peer that has ended is not a fault here; the next message to it fails. */
+/*
+ * Notes that a peer's endpoint has failed. That is no error yet, as the peer may just have ended; the next message to
+ * it fails.
+ */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_peer_t *peer = arg;
@@ -142,7 +153,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     mscclpp_debug("the endpoint of a peer has failed: %s", ucx.ucs_status_string(status));
 }
 
-/* True if the call went well. */
+/* Logs a failed call of UCX. True if it succeeded. */
 static bool succeeded(const char *call, ucs_status_t status)
 {
     if (status != UCS_OK) {
@@ -189,7 +200,7 @@ static bool start_worker(void)
     return true;
 }
 
-/* Whether there is a context that this process may use. Call with the lock held. */
+/* Makes the context if there is none. True if there is one that this process may use. Call with the lock held. */
 static bool have_context(void)
 {
     if (ucx_context == NULL && !ucx_tried) {
@@ -199,16 +210,16 @@ static bool have_context(void)
 }
 
 /*
- * Loads UCX before the application has threads. When it is loaded, or at the latest when its first context is made, UCX
- * patches functions of the C library. It tests the patches by moving the end of the heap up and down without malloc's
- * lock, which can destroy another thread's memory (seen with UCX 1.13).
+ * Loads UCX before the application has threads, because loading is not safe beside them: when UCX is loaded, or at the
+ * latest when its first context is made, it patches functions of the C library. It tests the patches by moving the end
+ * of the heap up and down without malloc's lock, which can destroy another thread's memory (seen with UCX 1.13).
  */
 static void ucx_prepare(bool wanted)
 {
     mscclpp_ucx_allow(wanted);
     if (wanted) {
         pthread_mutex_lock(&ucx_lock);
-        ucx_tried = ucx_tried && ucx_context != NULL; /* who was refused may ask again */
+        ucx_tried = ucx_tried && ucx_context != NULL; /* after a refusal, loading may be tried again */
         (void)have_context();
         pthread_mutex_unlock(&ucx_lock);
     }
@@ -230,7 +241,7 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
 
     pthread_mutex_lock(&ucx_lock);
     usable = have_context();
-    /* There may be room for it when the next team comes. */
+    /* If the limits refuse a worker now, there may be one for a later team. */
     if (usable && ucx_worker == NULL && !ucx_tried &&
         mscclpp_ucx_check_limits("control messages", (size_t)oob->size) == MSCCLPP_OK) {
         ucx_tried = !start_worker();
@@ -252,7 +263,7 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
 static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room,
                                         size_t *length_p)
 {
-    /* Both are fixed as long as a carrier exists. */
+    /* The worker's address and its length do not change while a carrier exists, so they are read without the lock. */
     if (ucx_address_length > room) {
         mscclpp_info("%s: no UCX for control messages: its address takes %zu bytes, and there is room for %zu",
                      carrier->label, ucx_address_length, room);
@@ -263,6 +274,7 @@ static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, v
     return MSCCLPP_OK;
 }
 
+/* Returns the peer with this address, one reference more; makes it if it is new. NULL: no memory. */
 static ucx_peer_t *hold_peer(const void *address, size_t length)
 {
     ucx_peer_t *peer = ucx_peers;
@@ -284,7 +296,7 @@ static ucx_peer_t *hold_peer(const void *address, size_t length)
     return peer;
 }
 
-static unsigned move(void)
+static unsigned progress_worker(void)
 {
     unsigned events = ucx.ucp_worker_progress(ucx_worker);
 
@@ -292,7 +304,7 @@ static unsigned move(void)
     return events;
 }
 
-/* By force: the other side need not be there any more. */
+/* Begins to close a peer's endpoint. Closes by force, as the other side may be gone. */
 static void close_endpoint(ucx_peer_t *peer)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
@@ -306,10 +318,11 @@ static void close_endpoint(ucx_peer_t *peer)
 }
 
 /*
- * Closes endpoints that UCX has nothing more to send on, and frees peers whose endpoints are closed by now. UCX would
- * abort on an endpoint whose connection is still being made. False if nothing is being closed any more.
+ * Closes the endpoints of peers that no team knows any more, once UCX has nothing to send on them, and frees the peers
+ * whose endpoints are closed. Closing waits for the last send because UCX would abort on an endpoint whose connection
+ * is still being made. False if nothing is being closed any more.
  */
-static bool reap(void)
+static bool close_idle_endpoints(void)
 {
     ucx_peer_t **link = &ucx_closing;
     bool closing = false;
@@ -347,10 +360,10 @@ static void release_peer(ucx_peer_t *peer)
     *link = peer->next;
     peer->next = ucx_closing;
     ucx_closing = peer;
-    (void)reap();
+    (void)close_idle_endpoints();
 }
 
-/* Messages that came before this rank knew the team. */
+/* Moves messages that came before this rank knew the team from the orphans to the team's queue. */
 static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
 {
     for (int left = ucx_orphans.count; left > 0; --left) {
@@ -462,7 +475,7 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     pthread_mutex_lock(&ucx_lock);
     status = send_frame(carrier->peers[peer], &frame);
     ucx_moved = true;
-    (void)move();
+    (void)progress_worker();
     pthread_mutex_unlock(&ucx_lock);
     if (status != MSCCLPP_OK) {
         mscclpp_warn("%s: a control message cannot be sent to rank %d: %s", carrier->label, peer,
@@ -476,9 +489,9 @@ static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
     mscclpp_ctrl_ucx_message_t *received;
 
     pthread_mutex_lock(&ucx_lock);
-    for (int i = 0; i < UCX_PROGRESS_MAX && move() != 0; ++i) {
+    for (int i = 0; i < UCX_PROGRESS_MAX && progress_worker() != 0; ++i) {
     }
-    (void)reap();
+    (void)close_idle_endpoints();
     received = mscclpp_ctrl_ucx_queue_pop(&carrier->received);
     pthread_mutex_unlock(&ucx_lock);
     if (received == NULL) {
@@ -510,7 +523,7 @@ static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
         pthread_mutex_lock(&ucx_lock);
         sending = is_sending(carrier);
         if (sending) {
-            (void)move();
+            (void)progress_worker();
         }
         pthread_mutex_unlock(&ucx_lock);
         sched_yield();
@@ -550,8 +563,8 @@ static void ucx_finalize(void)
         pthread_mutex_unlock(&ucx_lock);
         return;
     }
-    while (ucx_worker != NULL && reap() && mscclpp_now() < deadline) {
-        (void)move();
+    while (ucx_worker != NULL && close_idle_endpoints() && mscclpp_now() < deadline) {
+        (void)progress_worker();
     }
     mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);
     /*

@@ -1,4 +1,4 @@
-/* Control messages of the carrier ucx that have arrived and wait to be read. */
+/* A queue of received control messages, for the carrier ucx. */
 #ifndef MCA_COMMON_CTRL_UCX_QUEUE_H
 #define MCA_COMMON_CTRL_UCX_QUEUE_H
 
@@ -6,10 +6,10 @@
 
 #include "mca/common/ctrl/ctrl.h"
 
-/* A message as it is sent. All ranks of one team run on machines of one kind. */
+/* A message as it is sent, as plain bytes: all ranks of one team run on machines of one kind. */
 typedef struct {
     uint64_t team_id;
-    uint32_t rank; /* of the sender in the team */
+    uint32_t rank; /* the sender's rank in the team */
     uint32_t to;   /* the receiver's rank, as several ranks of a team may share a process and so a worker */
     uint32_t length;
     unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
@@ -25,7 +25,10 @@ typedef struct {
     int count;
 } mscclpp_ctrl_ucx_queue_t;
 
-/* Takes ownership of the message, which must come from malloc. Not thread-safe, nor are the next two. */
+/*
+ * Adds a message, and takes ownership of it; it must come from malloc. This function and the next two are not
+ * thread-safe.
+ */
 void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_ucx_message_t *message);
 
 /* Returns the oldest message, which the caller frees; NULL if there is none. */

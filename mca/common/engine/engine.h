@@ -1,27 +1,29 @@
 /*
- * All-reduce of large messages by copy engines. The engines of each rank put its operands, chunk by chunk, into slots
- * in the memory of the rank that owns the chunk; a kernel on few processors reduces them there
- * (device/kern/allreduce/reduce_chunk.h); the owner's engines put the result into the output of every peer.
+ * All-reduce of large messages by copy engines, in three steps for each chunk of the message:
+ * - The engines of each rank put its operands into slots in the memory of the rank that owns the chunk.
+ * - A kernel on few multiprocessors reduces them there (device/kern/allreduce/reduce_chunk.h).
+ * - The owner's engines put the result into the output of every peer.
  *
- * The host of each rank waits for the call anyway, so it starts every copy and every kernel when its dependencies are
- * met. Nothing on a device ever waits. Therefore:
+ * While one chunk's operands are reduced, another chunk's slots are filled, which hides the reduction and the hosts'
+ * work.
+ *
+ * The host of each rank waits for the call anyway. So it starts every copy and every kernel itself once their
+ * dependencies are met, and nothing on a device ever waits. Therefore:
  * - Engines do not idle in waits: copies follow each other directly, as long as there are any.
  * - Streams that share a hardware queue cannot block each other.
  * - Kernels take multiprocessors only while they reduce.
  * - After a failure all streams run empty by themselves, and nothing is sent that was not ready.
- * The slots of one chunk are filled while the operands of another are reduced. This hides the reduction and the work of
- * the hosts.
  *
- * Hosts report progress to each other in three words of the board (group/board.h):
+ * Hosts report progress to each other in three words of the board (mca/common/group/board.h). This costs the engines no
+ * time, unlike a copy of a flag after each copy of data. The words hold:
  * - the number of operand chunks that their engines have delivered to all peers, known from an event after each copy;
  * - the number of chunks of their own shard that their kernels have reduced, known from the mailbox;
  * - the number of result chunks that their engines have delivered, updated at the end of a call.
- * This costs the engines no time, unlike a copy of a flag after each copy of data.
  *
- * Send and receive buffer may be the same on any rank. Within a rank's buffer, chunk k of a peer's shard is overwritten
- * by the peer's result. The peer sends it after it has reduced the chunk, so this rank's operand has arrived there, and
- * this rank's engine has read these bytes. Chunk k of the rank's own shard is read and written by its own kernel only;
- * the engines read it after the reduction. No two chunks share a byte. If the buffers differ, the send buffer is never
+ * Why send and receive buffer may be the same: in a rank's buffer, the result of a peer's chunk overwrites this rank's
+ * operand for it. The peer sends the result after it has reduced the chunk, so the operand has arrived there, and this
+ * rank's engine has read these bytes. A chunk of the rank's own shard is read and written by its own kernel only; the
+ * engines read it after the reduction. No two chunks share a byte. If the buffers differ, the send buffer is never
  * written.
  */
 #ifndef MCA_COMMON_ENGINE_ENGINE_H
@@ -31,7 +33,7 @@
 #include "mca/common/algo/shape/engine_plan.h"
 #include "mca/common/run/runner.h"
 
-/* The most streams of a call. If there are more peers, they share. */
+/* The most streams of a call. With more peers, several share a stream. */
 #define MSCCLPP_ENGINE_STREAMS 16
 
 /* A call's progress with one peer. */
@@ -50,9 +52,12 @@ typedef struct {
     mscclpp_dev_engine_t *memory;                       /* this rank's; NULL: none */
     char *mapped[MSCCLPP_DEV_MAX_RANKS];                /* `memory` of all ranks, mapped; includes this rank's */
     mscclpp_gpu_handle_t handle[MSCCLPP_DEV_MAX_RANKS]; /* of the peers' memory */
-    uint64_t base;                                      /* chunks of all earlier calls */
+    uint64_t base; /* the number of chunks of all earlier calls; the words on the board count from the first call */
 
-    /* Per peer: events after the operand copy to each slot, and after the last result copy of a call. */
+    /*
+     * For each peer: the events after the operand copy to each slot, and the event after the last result copy of a
+     * call.
+     */
     mscclpp_gpu_event_t *operand[MSCCLPP_DEV_MAX_RANKS][MSCCLPP_DEV_ENGINE_DEPTH];
     mscclpp_gpu_event_t *result[MSCCLPP_DEV_MAX_RANKS];
 
@@ -64,7 +69,7 @@ typedef struct {
     mscclpp_engine_peer_t peer[MSCCLPP_DEV_MAX_RANKS];
     uint64_t begun;    /* chunks of this rank's shard whose reduction was started */
     uint64_t launches; /* the team's operations before this call */
-    uint64_t kernels;  /* launched in this call; an empty chunk takes none */
+    uint64_t kernels;  /* kernels launched in this call; an empty chunk takes none */
     mscclpp_gpu_stream_t *streams[MSCCLPP_ENGINE_STREAMS];
     int stream_count;
 } mscclpp_engine_t;
@@ -84,8 +89,8 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
 void *mscclpp_engine_close(mscclpp_engine_t *engine);
 
 /*
- * Performs one blocking call. `peer_out` are the mapped outputs of all ranks, from an exchange. All fields of `args`
- * are filled in. After an error either no engine of this rank uses any buffer, or the runner is stuck.
+ * Carries out one blocking call. `peer_out` are the mapped outputs of all ranks, from an exchange. All fields of `args`
+ * are filled in. If it fails, either no engine of this rank uses any buffer any more, or the runner is marked as stuck.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out);

@@ -1,4 +1,7 @@
-/* One call by copy engines: starts copies and kernels in the right order. */
+/*
+ * One call by copy engines: starts its copies and kernels in the right order. mca/common/engine/engine.h explains the
+ * method.
+ */
 #include "mca/common/base/clock.h"
 #include "mca/common/engine/engine.h"
 
@@ -18,7 +21,7 @@
 /* Turns between two calls of the embedding runtime's progress. Each turn queries one event per peer. */
 #define TURNS 16u
 
-/* Bytes of chunk `k` of a shard. *first_p: its offset in the message. */
+/* The size in bytes of chunk `k` of the shard of rank `owner`. *first_p is its offset in the message. */
 static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, uint64_t *first_p)
 {
     const mscclpp_engine_plan_t *plan = &engine->plan;
@@ -30,7 +33,7 @@ static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, 
     return size < plan->chunk ? size : plan->chunk;
 }
 
-/* Offset in the memory of `owner` of the slot for the operand of `sender` for chunk `k`, in bytes. */
+/* The offset, in bytes, in the memory of rank `owner` of the slot for the operand of rank `sender` for chunk `k`. */
 static uint64_t slot_of(const mscclpp_engine_t *engine, int sender, int owner, uint64_t k)
 {
     const uint64_t place = (uint64_t)sender - (sender > owner);
@@ -39,12 +42,14 @@ static uint64_t slot_of(const mscclpp_engine_t *engine, int sender, int owner, u
            (place * MSCCLPP_DEV_ENGINE_DEPTH + k % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
 }
 
+/* The stream for copies to a peer. Peers share streams if there are fewer streams. */
 static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 {
     return engine
         ->streams[(peer - engine->group->rank + engine->group->size - 1) % engine->group->size % engine->stream_count];
 }
 
+/* Starts the copy of this rank's next operand to a slot of its owner, and records the event of that slot. */
 static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
     const uint64_t k = engine->peer[owner].sent;
@@ -61,6 +66,7 @@ static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
     return status;
 }
 
+/* Starts the copy of the next result of this rank's shard to a peer. After the last one, records the peer's event. */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
     const uint64_t k = engine->peer[peer].returned;
@@ -77,8 +83,8 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
     return status;
 }
 
-/* Starts the reduction of the next chunk of this rank's shard. All its operands have arrived. */
-static mscclpp_status_t reduce(mscclpp_engine_t *engine)
+/* Starts the reduction of the next chunk of this rank's shard, of which all operands have arrived. */
+static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
     const uint64_t k = engine->begun;
     uint64_t first, size = chunk_of(engine, engine->group->rank, k, &first);
@@ -106,7 +112,7 @@ static mscclpp_status_t reduce(mscclpp_engine_t *engine)
     return status;
 }
 
-/* The number of reduced chunks of this rank's shard. Empty chunks count; they come last. */
+/* The number of chunks of this rank's shard that are reduced. Empty chunks count, too; they come last. */
 static uint64_t reduced_chunks(const mscclpp_engine_t *engine)
 {
     const uint64_t done = mscclpp_mailbox_count(engine->runner->mailbox, engine->launch.nblocks);
@@ -116,8 +122,8 @@ static uint64_t reduced_chunks(const mscclpp_engine_t *engine)
     return ended == engine->kernels ? engine->begun : ended;
 }
 
-/* The minimum of a board word over the other ranks. */
-static uint64_t least(const mscclpp_engine_t *engine, const uint64_t *word)
+/* The smallest value of a word of the board on the other ranks. */
+static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *word)
 {
     uint64_t all = UINT64_MAX;
     int i;
@@ -131,8 +137,8 @@ static uint64_t least(const mscclpp_engine_t *engine, const uint64_t *word)
     return all;
 }
 
-/* Queries an event. Returns MSCCLPP_OK also if the event has not passed yet. */
-static mscclpp_status_t query(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
+/* Queries an event. *passed_p tells whether it has passed. If it has not, the status is MSCCLPP_OK, too. */
+static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
 {
     mscclpp_status_t status = engine->runner->gpu->event_query(event);
 
@@ -140,7 +146,7 @@ static mscclpp_status_t query(const mscclpp_engine_t *engine, mscclpp_gpu_event_
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* Tells the peers how many operand chunks of this rank have arrived everywhere. */
+/* Publishes on the board how many operand chunks of this rank have arrived at all peers. */
 static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
@@ -154,7 +160,7 @@ static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
         bool passed = false;
 
         if (peer->landed < peer->sent) {
-            status = query(engine, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
+            status = query_event(engine, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
         }
         peer->landed += passed;
         all = peer->landed < all ? peer->landed : all;
@@ -166,14 +172,18 @@ static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
 }
 
 /*
- * Starts whatever can be started, but at most one chunk of each kind per peer, so that no peer waits while another one
- * is served. Operands come before results, because more work depends on them. Ranks begin with different peers.
+ * Starts every copy and kernel whose dependencies are met, but at most one chunk of each kind for a peer, so that no
+ * peer waits while another one is served. Operands come before results, because more work depends on them. Each rank
+ * begins with another peer.
  *
  * A slot is free once its owner has reduced the chunk in it. At the start of a call all slots are free: this rank has
- * the results of the last call, so the owners have reduced its chunks. A chunk is reduced only after its operands have
- * arrived on all ranks. This costs nothing, since operands for other ranks take no longer than those for this rank.
+ * the results of the last call, so the owners have reduced its chunks.
+ *
+ * A chunk is reduced only once its operands have arrived on all ranks, not only on this one, since the words on the
+ * board count chunks that all peers have. This costs nothing, because operands for other ranks take no longer than
+ * those for this rank.
  */
-static mscclpp_status_t progress(mscclpp_engine_t *engine)
+static mscclpp_status_t start_what_is_ready(mscclpp_engine_t *engine)
 {
     mscclpp_board_line_t *mine = &engine->group->board[engine->group->rank];
     const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(engine);
@@ -184,8 +194,8 @@ static mscclpp_status_t progress(mscclpp_engine_t *engine)
         mscclpp_board_store(&mine->engine.reduced, engine->base + reduced);
     }
     if (status == MSCCLPP_OK && engine->begun < chunks &&
-        least(engine, &mine->engine.sent) > engine->base + engine->begun) {
-        status = reduce(engine);
+        smallest_of_peers(engine, &mine->engine.sent) > engine->base + engine->begun) {
+        status = reduce_next_chunk(engine);
     }
     for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {
         const int rank = (engine->group->rank + i) % engine->group->size;
@@ -203,7 +213,10 @@ static mscclpp_status_t progress(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Tells the peers once this rank's engines have delivered all results of the call to all peers. *all_p: they have. */
+/*
+ * Publishes on the board that this rank's engines have delivered all results of the call to all peers, once they have.
+ * *all_p tells whether they have.
+ */
 static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
@@ -217,7 +230,7 @@ static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
             if (rank != engine->group->rank) {
                 all = engine->peer[rank].returned == engine->plan.chunks;
                 if (all) {
-                    status = query(engine, engine->result[rank], &all);
+                    status = query_event(engine, engine->result[rank], &all);
                 }
             }
         }
@@ -229,7 +242,7 @@ static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
     return status;
 }
 
-/* Carries out the call, until all results of all ranks are delivered. */
+/* Carries out the call. Returns once all results of all ranks are delivered. */
 static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
 {
     const uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
@@ -245,11 +258,11 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
     for (;;) {
         const double next = wait.next_check;
 
-        status = progress(engine);
+        status = start_what_is_ready(engine);
         if (status == MSCCLPP_OK) {
             status = tell_returned(engine, &all);
         }
-        if (status == MSCCLPP_OK && all && least(engine, word) >= end) {
+        if (status == MSCCLPP_OK && all && smallest_of_peers(engine, word) >= end) {
             return MSCCLPP_OK;
         }
         if (status == MSCCLPP_OK && (engine->group->on_twin || ++turns % TURNS == 0)) {
@@ -264,7 +277,8 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
     }
 }
 
-static void settle_until(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double until)
+/* Waits for the work in a stream until `until`. If it has not ended well by then, marks the runner as stuck. */
+static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double until)
 {
     mscclpp_status_t status;
 
@@ -276,19 +290,19 @@ static void settle_until(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *s
 
 void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream)
 {
-    settle_until(engine, stream, mscclpp_now() + SETTLE_TIME);
+    await_stream_end(engine, stream, mscclpp_now() + SETTLE_TIME);
 }
 
-static void settle_all(const mscclpp_engine_t *engine)
+static void await_all_streams(const mscclpp_engine_t *engine)
 {
     const double until = mscclpp_now() + SETTLE_TIME;
     int i;
 
     for (i = 0; i < engine->stream_count; ++i) {
-        settle_until(engine, engine->streams[i], until);
+        await_stream_end(engine, engine->streams[i], until);
     }
     if (engine->runner->stream != NULL) {
-        settle_until(engine, engine->runner->stream, until);
+        await_stream_end(engine, engine->runner->stream, until);
     }
 }
 
@@ -348,7 +362,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
         status = mscclpp_runner_check_mailbox(engine->runner, choice->algo->name);
     }
     if (status != MSCCLPP_OK) {
-        settle_all(engine);
+        await_all_streams(engine);
     }
     mscclpp_runner_keep_mappings(engine->runner, engine->runner->stuck);
     give_streams(engine);

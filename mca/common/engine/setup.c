@@ -44,8 +44,8 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Creates what this rank owns. */
-static mscclpp_status_t prepare(mscclpp_engine_t *engine)
+/* Creates what this rank owns: events, and memory with slots for its peers' operands. */
+static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
     const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)engine->group->size, engine->protocol);
@@ -70,10 +70,10 @@ static mscclpp_status_t prepare(mscclpp_engine_t *engine)
 }
 
 /*
- * Maps the peers' memory and writes a word into it, with the same kind of copy that calls use. This tests the copies,
- * and makes the GPU runtime load whatever they need.
+ * Maps the peers' memory and writes a word into the memory of each, with the same kind of copy that calls use. This
+ * tests the copies, and makes the GPU runtime load whatever they need.
  */
-static mscclpp_status_t attach(mscclpp_engine_t *engine)
+static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t status;
@@ -142,7 +142,7 @@ static void close_peers(mscclpp_engine_t *engine)
 }
 
 /* Frees everything but the engine struct, after all peers have closed their mappings. */
-static mscclpp_status_t abandon(mscclpp_engine_t *engine)
+static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status;
     bool all;
@@ -164,11 +164,14 @@ static mscclpp_status_t abandon(mscclpp_engine_t *engine)
     return status;
 }
 
-/* A rank that lacks something still takes part in every exchange, so that all ranks return alike. */
+/*
+ * Sets up the engines on all ranks together. A rank that lacks something still takes part in every exchange, so that
+ * all ranks return the same result.
+ */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(engine->group);
-    mscclpp_status_t status, own = prepare(engine);
+    mscclpp_status_t status, own = allocate(engine);
     bool all = true;
     int rank;
 
@@ -181,7 +184,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     for (rank = 0; rank < engine->group->size; ++rank) {
         all = all && mscclpp_group_exchanged(engine->group, rank)->exportable != 0;
     }
-    own = all ? attach(engine) : own;
+    own = all ? map_and_test(engine) : own;
     status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, all && own == MSCCLPP_OK, &all);
     if (status == MSCCLPP_OK && all) {
         bool written = is_written(engine);
@@ -195,7 +198,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     if (status == MSCCLPP_OK && !all) {
         mscclpp_info("%s: rank %d: copy engines do not serve, since %s", engine->group->oob.label, engine->group->rank,
                      own != MSCCLPP_OK ? mscclpp_status_string(own) : "a rank cannot take part");
-        status = abandon(engine);
+        status = free_resources(engine);
     }
     engine->usable = status == MSCCLPP_OK && all;
     return status;

@@ -35,7 +35,8 @@ void mscclpp_admission_remove(mscclpp_admission_t *admission, mscclpp_admission_
     pthread_mutex_unlock(&admission->lock);
 }
 
-void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate, uint64_t key)
+void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate,
+                                  uint64_t key)
 {
     pthread_mutex_lock(&admission->lock);
     candidate->key = key;

@@ -1,4 +1,6 @@
-/* The interface to the embedding runtime: who takes part, and a way to exchange set-up data. */
+/*
+ * The interface to the embedding runtime (MPI, in the component): who takes part, and a way to exchange data at set-up.
+ */
 #ifndef MCA_COMMON_OOB_OOB_H
 #define MCA_COMMON_OOB_OOB_H
 
@@ -13,26 +15,27 @@ typedef struct {
     const char *label; /* names the group in messages, such as a communicator's name; outlives the user of this table */
 
     /*
-     * Gathers `length` bytes from every rank, in rank order, into recvbuf (size * length bytes). Blocking and
-     * collective. If a rank lacks memory for it, all ranks get MSCCLPP_ERR_NOT_SUPPORTED, and the reason is logged. A
-     * rank that has no memory for what it receives passes NULL as recvbuf. If a rank cannot take part, all get
-     * MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_MIXED or another error, already reported.
+     * Gathers `length` bytes from every rank into recvbuf (size * length bytes), in the order of ranks. Blocking and
+     * collective. Errors are equal on all ranks. If a rank lacks memory for it, all ranks get
+     * MSCCLPP_ERR_NOT_SUPPORTED, and the reason is logged. If a rank cannot take part, all get MSCCLPP_ERR_TIMEOUT,
+     * MSCCLPP_ERR_MIXED or another error, which is already reported. A rank that has no memory for what it receives
+     * passes NULL as recvbuf.
      */
     mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
 
-    /* Makes progress on the runtime's other communication; called over and over by every wait. */
+    /* Makes progress on the runtime's other communication. Every wait calls it over and over. */
     void (*progress)(void *context);
 
     /*
-     * MSCCLPP_OK as long as waiting makes sense; MSCCLPP_ERR_REVOKED once the runtime knows that the group cannot
-     * finish (a failed process, a revoked communicator). Called now and then by every wait.
+     * Tells whether waiting still makes sense: MSCCLPP_OK if so, MSCCLPP_ERR_REVOKED once the runtime knows that the
+     * group cannot finish (a failed process, a revoked communicator). Every wait calls it now and then.
      */
     mscclpp_status_t (*check)(void *context);
 
     /*
-     * Short control messages (at most MSCCLPP_OOB_MESSAGE_MAX bytes). post_message returns at once and copies the
-     * message. poll_message returns MSCCLPP_OK and one message, or MSCCLPP_IN_PROGRESS if there is none. Either may be
-     * NULL.
+     * Send and receive short control messages, of at most MSCCLPP_OOB_MESSAGE_MAX bytes. post_message copies the
+     * message and returns at once. poll_message returns MSCCLPP_OK and one message, or MSCCLPP_IN_PROGRESS if there is
+     * none. Either function may be NULL.
      */
     mscclpp_status_t (*post_message)(void *context, int peer, const void *message, size_t length);
     mscclpp_status_t (*poll_message)(void *context, int *peer_p, void *message, size_t *length_p);

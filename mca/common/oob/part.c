@@ -18,10 +18,10 @@ typedef struct {
 struct mscclpp_oob_part {
     const mscclpp_oob_t *whole;
     const mscclpp_nodes_t *nodes;
-    mscclpp_status_t status; /* the error of the whole exchange after which it is of no use */
-    int refusals;            /* rounds that all ranks ended alike, for want of memory on one */
+    mscclpp_status_t status; /* the error after which the exchange of all ranks cannot be used any more */
+    int refusals;            /* rounds that failed on all ranks because one lacked memory */
     block_t own;
-    block_t blocks[]; /* one for each of all ranks */
+    block_t blocks[]; /* one for each rank of the whole exchange */
 };
 
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
@@ -33,8 +33,8 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     }
     status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
     /*
-     * All nodes see the same rounds, so they stay in step after one such failure. A rank that stays without memory is
-     * given up.
+     * All nodes see the same rounds, so after one such failure they are still in step. After a second one the exchange
+     * is given up: the rank probably stays without memory.
      */
     if (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NOT_SUPPORTED || ++part->refusals > 1)) {
         part->status = status;

@@ -1,7 +1,7 @@
 /*
  * An exchange among the ranks of one node, built on the exchange of all ranks. Every round is one all-gather of all
- * ranks, in which each node does its own business. Ranks that are done keep answering until all are done. So nodes that
- * need different numbers of exchanges never fall out of step.
+ * ranks, in which each node exchanges its own data. Ranks that have finished keep taking part until all have. So nodes
+ * may need different numbers of exchanges.
  */
 #ifndef MCA_COMMON_OOB_PART_H
 #define MCA_COMMON_OOB_PART_H
@@ -11,7 +11,7 @@
 
 typedef struct mscclpp_oob_part mscclpp_oob_part_t;
 
-/* The exchange of all ranks must outlive the part. NULL, with an error logged, without memory. */
+/* Makes the exchange. `whole` must outlive it. Returns NULL, with an error logged, if there is no memory. */
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole);
 
 /*
@@ -20,7 +20,7 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole);
  */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p);
 
-/* This rank is done with the part. Returns once all ranks are, with the error of an exchange if there was one. */
+/* Finishes on this rank. Returns once all ranks have finished, with the error of an exchange if there was one. */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part);
 
 void mscclpp_oob_part_destroy(mscclpp_oob_part_t *part);

@@ -25,8 +25,11 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
     memset(nodes, 0, sizeof(*nodes));
 }
 
-/* The lowest rank on the node of rank `a`, which shares a host with rank leaders[a]. */
-static int find_first(const int *leaders, int a, int ranks_per_node)
+/*
+ * The lowest rank on the node of rank `a`. leaders[a] is the lowest rank on its host, and a host may be divided into
+ * imitated nodes.
+ */
+static int find_node_leader(const int *leaders, int a, int ranks_per_node)
 {
     int b, first = a;
 
@@ -83,7 +86,7 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
             return false;
         }
         nodes->one_host = nodes->one_host && leaders[i] == leaders[0];
-        first = find_first(leaders, i, ranks_per_node);
+        first = find_node_leader(leaders, i, ranks_per_node);
         if (first == i) {
             sizes[nodes->count] = 0;
             nodes->owners[nodes->count] = -1;

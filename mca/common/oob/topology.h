@@ -8,36 +8,43 @@
 #include "device/types/launch.h"
 #include "mca/common/base/status.h"
 
-/* Nodes are numbered in the order of their lowest ranks. */
+/* The nodes of a communicator. They are numbered in the order of their lowest ranks. */
 typedef struct {
     int count;
     int shards;    /* the fewest ranks that a node has */
     int most;      /* the most ranks that a node has */
     bool one_host; /* all ranks are on one host: if there are several nodes, they are imitated */
     int *node_of;  /* of each rank */
-    int *owners;   /* for each node, the rank with the number `rank` on it; -1 if it has none */
-    int *leaders;  /* for each rank, the lowest rank on its node, as that rank knows it: for the caller to fill in */
-    int *work;     /* one word for each rank, for the functions below */
+    int *owners;   /* for each node, the rank whose number on its node is that of this rank on its own; -1 if there is
+                      none */
+    int *leaders;  /* for each rank, the lowest rank on its node as that rank itself sees it; the caller fills it in */
+    int *work;     /* one word for each rank, for temporary use by the functions below */
     int node;      /* this rank's node */
     int size;      /* the number of its ranks */
     int rank;      /* this rank's number among them */
-    int members[MSCCLPP_DEV_MAX_RANKS]; /* its ranks, ascending; the first ones of a node with too many for kernels */
+    int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of this rank's node, ascending; only the first
+                                           MSCCLPP_DEV_MAX_RANKS if the node has too many for kernels */
 } mscclpp_nodes_t;
 
-/* Zeroed arrays for a number of ranks. MSCCLPP_ERR_NO_MEMORY leaves nothing to free; freeing twice is allowed. */
+/*
+ * Allocates zeroed arrays for `size` ranks. After MSCCLPP_ERR_NO_MEMORY there is nothing to free. Freeing twice is
+ * allowed.
+ */
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size);
 void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);
 
 /*
- * Joins the ranks of different jobs on one host, since a launch tells its ranks only about their own job. The leader of
- * a job on a host is its first rank there. It gets the leader of the lowest rank of another job on this host
- * (base/machine.h; 0: unknown). Changes `leaders`; contradictions in it remain.
+ * Joins the ranks of different jobs on one host into one node, since each rank knows only about its own job. `hosts`
+ * are numbers from mca/common/base/machine.h, 0 for unknown. The leader of a job on a host is its first rank there; it
+ * gets as its leader the leader of the lowest rank of another job on that host. Changes `leaders`; contradictions in it
+ * remain.
  */
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size);
 
 /*
- * `ranks_per_node` divides the nodes that `leaders` describes: above 0, where (rank / ranks_per_node) changes; below 0,
- * by the rank modulo its absolute value. False, on all ranks alike, if the ranks contradict one another.
+ * Computes everything from `leaders`. `ranks_per_node` divides hosts into imitated nodes: if above 0, a new node begins
+ * where (rank / ranks_per_node) changes; if below 0, the rank modulo its absolute value gives the node. False, on all
+ * ranks alike, if the ranks' leaders contradict one another.
  */
 bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node);
 

@@ -5,7 +5,7 @@
 
 #include "mca/common/base/log.h"
 
-/* Ballots on the stack: in groups of up to so many ranks, a rank that has run out of memory can vote, too. */
+/* Up to so many ranks, ballots are on the stack, so that a rank that has run out of memory can vote, too. */
 #define STACK_BALLOTS 64
 
 static void count(const int32_t *ballots, int size, mscclpp_vote_t *vote_p)
@@ -45,7 +45,7 @@ mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, msc
     mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        /* If more memory or descriptors would help, the culprit says so once, as a warning. */
+        /* If more memory or file descriptors would help, the culprit says so once, as a warning. */
         mscclpp_log(mscclpp_status_is_shortage(vote.status) && vote.culprit == oob->rank ? MSCCLPP_LOG_WARN
                                                                                          : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %s: %s: device buffers are staged", oob->label,

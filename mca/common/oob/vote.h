@@ -12,14 +12,15 @@ typedef struct {
 } mscclpp_vote_t;
 
 /*
- * Collective over the ranks of the oob: each contributes its status. Returns the error
- * of the exchange, or MSCCLPP_OK and the result, which is equal on all ranks.
+ * Collects one status from each rank of the oob; collective. Returns the error of the exchange, or MSCCLPP_OK and the
+ * result, which is equal on all ranks.
  */
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p);
 
 /*
- * A vote for a step that needs all ranks. MSCCLPP_OK if no rank failed. Else MSCCLPP_ERR_NOT_SUPPORTED on all ranks,
- * and each logs which rank failed in `what` and why. `members` numbers the ranks in messages (NULL: as the oob does).
+ * A vote on a step that needs all ranks: MSCCLPP_OK if it succeeded on all of them. Otherwise returns
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `what` and why. `members` numbers the
+ * ranks in messages; NULL: as the oob does.
  */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t mine, const char *what);
 

@@ -1,4 +1,4 @@
-/* How the proxy carries triggers out. */
+/* How the proxy carries out triggers: what kernels ask of port channels becomes calls of a transport. */
 #include <stdlib.h>
 
 #include "device/lib/trigger.h"
@@ -6,13 +6,13 @@
 #include "mca/common/port/internal.h"
 
 /*
- * The most triggers that wait on one channel. A channel with more blocks the whole FIFO and so the kernels: nothing
- * else can slow them down.
+ * The most triggers that wait on one channel. With more, the proxy stops taking triggers from the FIFO, so that kernels
+ * wait, too: nothing else can slow them down.
  */
 #define JOBS_MAX 65536u
 
-/* False if it does not fit. */
-static bool keep(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
+/* Adds a trigger to those that wait on the channel. False if there are too many, or no memory. */
+static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
 {
     mscclpp_proxy_job_t *jobs;
     uint32_t capacity, i;
@@ -36,7 +36,10 @@ static bool keep(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *jo
     return true;
 }
 
-/* Kernels are not trusted with offsets: a bad one could make a transport write anywhere. */
+/*
+ * Checks the offsets that a kernel gave. Kernels are not trusted with them: a wrong one could make a transport write
+ * anywhere.
+ */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
 {
@@ -67,7 +70,10 @@ static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_
     return MSCCLPP_OK;
 }
 
-/* Release order: the host has finished reading the sources before a kernel writes them again. */
+/*
+ * Tells kernels that everything before position `done` has left its sources. Release order, as the host must have
+ * finished reading the sources before a kernel overwrites them.
+ */
 static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t done)
 {
     if (done > channel->done) {
@@ -105,8 +111,8 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * A flush by a handler covers everything before it. So transfers that the transport was given before the handler was
- * set must leave their sources first.
+ * Ends the transfers that the transport was given before the channel got a handler: the handler's flush covers
+ * everything before it. MSCCLPP_IN_PROGRESS while they are under way.
  */
 static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 {
@@ -138,8 +144,8 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
 }
 
 /*
- * Carries out the rest of a job, and removes finished parts from its type. MSCCLPP_OK once all is done, or
- * MSCCLPP_IN_PROGRESS.
+ * Carries out what is left of a trigger, and removes the finished actions from its type. MSCCLPP_OK once all are done,
+ * or MSCCLPP_IN_PROGRESS.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)
@@ -193,7 +199,7 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
     return status;
 }
 
-/* What waits on a channel, as far as there is room now. */
+/* Carries out the triggers that wait on a channel, as far as the transport takes them now. */
 static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                       mscclpp_proxy_settle_t settle)
 {
@@ -216,6 +222,8 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
     return status < 0 ? status : test_flushes(channel);
 }
 
+/* Carries out a new trigger, or adds it to those that wait on its channel. MSCCLPP_IN_PROGRESS: it stays in the FIFO.
+ */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {
     mscclpp_proxy_job_t job = {mscclpp_dev_trigger_unpack(trigger), mscclpp_fifo_position(proxy->fifo)};
@@ -230,18 +238,18 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
         return MSCCLPP_ERR_INVALID;
     }
     if (channel->count > 0) {
-        return keep(channel, &job) ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+        return add_waiting(channel, &job) ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
     }
     status = carry_job(proxy, channel, &job);
     if (status == MSCCLPP_IN_PROGRESS) {
-        (void)keep(channel, &job); /* an empty list has room */
+        (void)add_waiting(channel, &job); /* cannot fail: the list is empty */
         status = MSCCLPP_OK;
     }
     if (status == MSCCLPP_OK) {
         status = test_flushes(channel);
     }
     if (channel->count > 0 || channel->flush_count > 0 || channel->dirty) {
-        mscclpp_proxy_remember(proxy, channel);
+        mscclpp_proxy_mark_busy(proxy, channel);
     }
     return status;
 }
@@ -260,7 +268,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
             return status;
         }
     }
-    /* Goes backwards, so that channels that leave the list do not cause others to be skipped. */
+    /* Goes backwards, because channels are removed from the list on the way. */
     for (i = proxy->busy_count; i-- > 0;) {
         mscclpp_proxy_channel_t *channel = proxy->busy[i];
 
@@ -269,10 +277,10 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
             return status;
         }
         if (channel->count == 0 && channel->flush_count == 0 && !channel->dirty) {
-            mscclpp_proxy_forget(proxy, channel);
+            mscclpp_proxy_mark_idle(proxy, channel);
         }
     }
-    /* At most one lap, for others want the lock. */
+    /* Takes at most as many triggers as the FIFO has slots, because other threads want the lock. */
     for (taken = 0; taken < most && mscclpp_fifo_poll(proxy->fifo, &trigger); ++taken) {
         status = carry_trigger(proxy, &trigger);
         if (status != MSCCLPP_OK) {

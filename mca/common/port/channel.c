@@ -1,4 +1,4 @@
-/* The proxy's table of channels. */
+/* The proxy's table of port channels: making and destroying them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,10 @@
 #define TABLE_AT_FIRST 16
 #define TRANSPORTS_AT_FIRST 4
 
-/* Words in a cache line, so that the CPU's writes of one word do not delay reads of others. */
+/*
+ * Words in a cache line. The `flushed` words are that far apart, so that the CPU's writes of one do not delay reads of
+ * others.
+ */
 #define LINE_WORDS 8
 
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number)
@@ -18,7 +21,7 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
     return number < proxy->table_size ? proxy->channels[number] : NULL;
 }
 
-void mscclpp_proxy_remember(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
+void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     if (!channel->busy) {
         channel->busy = true;
@@ -26,7 +29,7 @@ void mscclpp_proxy_remember(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *cha
     }
 }
 
-void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
+void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     uint32_t i = 0;
 
@@ -40,7 +43,7 @@ void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *chann
     channel->busy = false;
 }
 
-/* Room for more channels. */
+/* Makes the table larger. */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
@@ -86,7 +89,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/* The addresses, for host and device, of the word that tells kernels how far a channel is flushed. */
+/* Finds the `flushed` word of a channel number, at its addresses for the host and for the device. */
 static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p, uint64_t **device_p)
 {
     mscclpp_proxy_page_t *page = &proxy->pages[number / MSCCLPP_PROXY_PAGE];
@@ -190,7 +193,9 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
         free(channel);
         return status;
     }
-    channel->done = *channel->flushed; /* those of the earlier channel with this number: positions only grow */
+    channel->done =
+        *channel
+             ->flushed; /* the word may hold a position of an earlier channel with this number; positions only grow */
     --proxy->free_count;
     proxy->channels[number] = channel;
 
@@ -218,10 +223,9 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 }
 
 /*
- * Triggers that kernels have pushed for this channel and nobody has taken must not reach the next channel with its
- * number.
+ * Marks the triggers in the FIFO for a channel that is destroyed: they must not reach the next channel with its number.
  */
-static void disown_triggers(mscclpp_proxy_t *proxy, uint32_t number)
+static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {
     const uint64_t next = mscclpp_fifo_position(proxy->fifo);
     const uint64_t size = mscclpp_fifo_device(proxy->fifo)->size;
@@ -239,7 +243,7 @@ static void disown_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 /* With the lock held. */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
-    mscclpp_proxy_forget(proxy, channel);
+    mscclpp_proxy_mark_idle(proxy, channel);
     if (channel->params.ops != NULL) {
         leave_transport(proxy, channel->params.transport);
     }
@@ -256,7 +260,7 @@ void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
     mscclpp_proxy_lock(proxy);
     channel = mscclpp_proxy_find(proxy, number);
     if (channel != NULL) {
-        disown_triggers(proxy, number);
+        discard_triggers(proxy, number);
         destroy_channel(proxy, channel);
     }
     mscclpp_proxy_unlock(proxy);

@@ -5,7 +5,7 @@
 #include "device/lib/trigger.h"
 #include "mca/common/base/log.h"
 
-/* Words that different sides write are in separate cache lines. */
+/* Distance between words that different sides write, so that they lie in separate cache lines. */
 #define LINE 128
 
 struct mscclpp_fifo {
@@ -16,7 +16,7 @@ struct mscclpp_fifo {
     void *device_memory; /* the head, then what pushers have seen of the tail */
     mscclpp_dev_trigger_t *ring;
     uint64_t *tail;
-    uint64_t next; /* what *tail is, too */
+    uint64_t next; /* equal to *tail */
 };
 
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
@@ -99,7 +99,7 @@ uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo)
     return fifo->next;
 }
 
-/* Release order: the slot has been read before a kernel fills it again. */
+/* Release order: the slot must have been read before a kernel fills it again. */
 void mscclpp_fifo_pop(mscclpp_fifo_t *fifo)
 {
     ++fifo->next;

@@ -1,4 +1,7 @@
-/* The host's end of a FIFO of triggers. One thread at a time takes triggers from it. */
+/*
+ * The host's end of a FIFO of triggers, in which kernels push requests for the proxy. One thread at a time takes
+ * triggers.
+ */
 #ifndef MCA_COMMON_PORT_FIFO_H
 #define MCA_COMMON_PORT_FIFO_H
 
@@ -14,7 +17,7 @@ typedef struct mscclpp_fifo mscclpp_fifo_t;
 /* Makes a FIFO for kernels of `device`; `slots` is rounded up to a power of two. */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p);
 
-/* Called after all kernels that push have ended. NULL is allowed. */
+/* Frees the FIFO, after all kernels that push have ended. NULL is allowed. */
 void mscclpp_fifo_destroy(mscclpp_fifo_t *fifo);
 
 /* The structure that kernels use. */
@@ -27,8 +30,9 @@ bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigge
 uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo);
 
 /*
- * Looks at a trigger that need not be the next one: `position` is less than the number of slots ahead of the next
- * trigger's position. A later trigger may be there before an earlier one, as kernels push concurrently.
+ * Reads a trigger without taking it; it need not be the next one. `position` must be less than the number of slots
+ * ahead of the next trigger's position. A later trigger may be there before an earlier one, as kernels push
+ * concurrently.
  */
 bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p);
 

@@ -8,7 +8,7 @@
 #include "mca/common/port/fifo.h"
 #include "mca/common/port/proxy.h"
 
-/* A trigger taken from the FIFO. Its type holds only the actions that are still to be done. */
+/* A trigger that was taken from the FIFO. Its type keeps only the actions that are still to be done. */
 typedef struct {
     mscclpp_dev_request_t request;
     uint64_t position;
@@ -16,7 +16,8 @@ typedef struct {
 
 typedef struct {
     uint64_t ticket;
-    uint64_t position; /* of the trigger that asked for it; `flushed` becomes one more */
+    uint64_t
+        position; /* position of the trigger that asked for the flush; `flushed` becomes one more once it is done */
 } mscclpp_proxy_flush_t;
 
 typedef struct {
@@ -26,8 +27,8 @@ typedef struct {
     uint32_t number;
 
     /*
-     * A ring of `capacity` triggers that the transport had no room for, in their order. Later triggers of other
-     * channels are carried out in the meantime.
+     * The triggers that wait because the transport could not take them, in their order, in a ring of `capacity`.
+     * Triggers of other channels are carried out in the meantime.
      */
     mscclpp_proxy_job_t *jobs;
     uint32_t first;
@@ -35,16 +36,17 @@ typedef struct {
     uint32_t capacity;
 
     /*
-     * Flushes under way. A third flush replaces the second one: it ends no earlier than the second and before any later
-     * flush. So every waiter is answered, though there is no list of them.
+     * Flushes under way. A third flush replaces the second one: it ends no earlier than the second, and before any
+     * later flush. So two entries are enough for any number of waiting blocks.
      */
     mscclpp_proxy_flush_t flushes[2];
     int flush_count;
 
-    bool dirty; /* something was begun after the last flush */
+    bool dirty; /* a transfer was begun after the last flush */
     bool busy;  /* in the proxy's list of channels with something to do */
     uint64_t done;
-    uint64_t *flushed; /* the host's address of the word that kernels read; `done` once anything was flushed */
+    uint64_t
+        *flushed; /* the word that kernels read, at the host's address; equal to `done` once anything was flushed */
 } mscclpp_proxy_channel_t;
 
 typedef struct {
@@ -71,21 +73,22 @@ struct mscclpp_proxy {
     bool threaded; /* atomic */
 
     pthread_mutex_t lock;
-    pthread_cond_t work; /* wakes the proxy's thread: there may be something to do, or it must end */
+    pthread_cond_t work; /* wakes the proxy's thread when there may be something to do, or when it must end */
     pthread_t thread;
     bool closing;
-    uint32_t wanted;    /* atomic: threads that wait for the lock; the proxy's thread lets them pass */
+    uint32_t wanted; /* atomic: the number of threads that wait for the lock; the proxy's thread lets them go first */
     uint32_t in_flight; /* atomic */
-    uint32_t unsettled; /* atomic: work may be left to do though nothing is in flight */
-    uint64_t until;     /* atomic: the last kernel that is in flight as well, times UNTIL_BLOCKS, and its blocks */
-    int failure;        /* atomic: mscclpp_status_t, of the first failure */
+    uint32_t unsettled; /* atomic: nonzero if work may be left even though nothing is in flight */
+    uint64_t until; /* atomic: the last launch that nobody waits for, which counts as in flight until it has ended; see
+                       UNTIL_BLOCKS */
+    int failure;    /* atomic: the mscclpp_status_t of the first failure */
 
     mscclpp_fifo_t *fifo;
 
     /* Tables of `table_size` entries, except for the pages. A NULL entry of `channels` has no channel. */
     mscclpp_proxy_channel_t **channels;
     mscclpp_proxy_channel_t **busy;
-    uint64_t *gone_before;  /* a trigger of this number at a position below this one belongs to a destroyed channel */
+    uint64_t *gone_before;  /* for each number: triggers at positions below this one belong to a destroyed channel */
     uint32_t *free_numbers; /* a stack */
     uint32_t table_size;
     uint32_t busy_count;
@@ -109,14 +112,14 @@ static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
     pthread_mutex_unlock(&proxy->lock);
 }
 
-/* The channel of a number, or NULL. */
+/* The channel with this number, or NULL. */
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number);
 
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 
 /*
- * How a round treats transfers that no kernel has flushed: leave them; carry on until they are handed to the network,
- * which takes a flush where a transport cannot tell; or carry on until they have reached the peers.
+ * What a round does about transfers that no kernel has flushed: nothing; carry on until they are handed to the network
+ * (by a flush, if the transport cannot tell when they are); or carry on until they have reached the peers.
  */
 typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIVER } mscclpp_proxy_settle_t;
 
@@ -129,11 +132,11 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
 /* True if nothing is left to do. */
 bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
 
-/* True if nothing is left to do except to learn of deliveries. */
+/* True if everything is handed to the network, though deliveries may not have been confirmed yet. */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* Enter a channel in the list of channels with something to do, unless it is there already, or take it out. */
-void mscclpp_proxy_remember(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
-void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
+/* Add a channel to the list of channels with something to do, unless it is there already, or remove it. */
+void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
+void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 
 #endif

@@ -1,4 +1,4 @@
-/* Life of the proxy: who progresses it, when, and how it ends. */
+/* The proxy's life: which thread makes progress on it and when, how operations begin and end, and how it stops. */
 #include "mca/common/port/proxy.h"
 
 #include <errno.h>
@@ -16,10 +16,13 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
 }
 
-/* `until` holds a launch, multiplied by this, plus the number of blocks that report its end. */
+/* `until` is a launch's number times this, plus the number of blocks that report its end. */
 #define UNTIL_BLOCKS ((uint64_t)256)
 
-/* Only the first failure counts. Whoever sees it knows that the kernels have been told. Call with the lock held. */
+/*
+ * Records a failure, if it is the first, and tells the kernels to give up. The kernels are told first, so whoever sees
+ * the failure knows that they have been. Call with the lock held.
+ */
 static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 {
     if (failure_of(proxy) == MSCCLPP_OK) {
@@ -42,14 +45,17 @@ static bool has_work(const mscclpp_proxy_t *proxy)
            (__atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
-/* Changes once at most, from false, while others ask. */
+/*
+ * True if a thread of the proxy makes the progress. Changes at most once, from false to true, and other threads may ask
+ * at that moment.
+ */
 static bool is_threaded(const mscclpp_proxy_t *proxy)
 {
     return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
 }
 
 /* One round, with the lock held. */
-static void turn(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
+static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     mscclpp_status_t status;
 
@@ -63,17 +69,18 @@ static void turn(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 }
 
 /*
- * One round by whoever progresses the proxy. Once no operation is in flight, it hands over what operations left behind.
+ * One round by the thread that makes the progress. Once no operation is in flight, it also hands over to the network
+ * what operations left behind.
  */
-static void ordinary_turn(mscclpp_proxy_t *proxy)
+static void run_regular_round(mscclpp_proxy_t *proxy)
 {
     const bool idle = is_idle(proxy);
 
-    turn(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
+    run_round(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (idle) {
         /*
-         * Cleared first: the round sees everything that a finished operation pushed before this, and a later operation
-         * sets it again.
+         * Cleared before the check: the round has seen everything that finished operations had pushed, and a later
+         * operation sets it again.
          */
         __atomic_store_n(&proxy->unsettled, 0, __ATOMIC_SEQ_CST);
         if (!mscclpp_proxy_has_left(proxy)) {
@@ -93,9 +100,9 @@ static void *thread_main(void *argument)
             pthread_cond_wait(&proxy->work, &proxy->lock);
             continue;
         }
-        ordinary_turn(proxy);
+        run_regular_round(proxy);
         pthread_mutex_unlock(&proxy->lock);
-        /* If the lock were released and retaken at once, another thread would hardly ever get it. */
+        /* Yields, because another thread would hardly ever get a lock that is released and retaken at once. */
         do {
             sched_yield();
         } while (__atomic_load_n(&proxy->wanted, __ATOMIC_ACQUIRE) != 0);
@@ -105,7 +112,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* The application's signals are not for this thread. */
+/* Starts the proxy's thread with all signals blocked: the application's signals are not for this thread. */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
     sigset_t all, before;
@@ -193,7 +200,7 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 {
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {
-        /* Set before the operation can end, so that somebody handles what it leaves behind. */
+        /* Set before the operation can end, so that some round handles what it leaves behind. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         if (is_threaded(proxy)) {
             mscclpp_proxy_lock(proxy);
@@ -234,11 +241,11 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     if (status != MSCCLPP_OK || is_threaded(proxy) || !has_work(proxy)) {
         return status;
     }
-    /* Whoever holds the lock makes the progress, even if it is a caller further up this very stack. */
+    /* If another caller holds the lock, it makes the progress. It may be a caller further up this very stack. */
     if (pthread_mutex_trylock(&proxy->lock) != 0) {
         return MSCCLPP_IN_PROGRESS;
     }
-    ordinary_turn(proxy);
+    run_regular_round(proxy);
     pthread_mutex_unlock(&proxy->lock);
     status = failure_of(proxy);
     return status != MSCCLPP_OK ? status : has_work(proxy) ? MSCCLPP_IN_PROGRESS : MSCCLPP_OK;
@@ -251,7 +258,7 @@ static mscclpp_status_t settle(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t ho
     mscclpp_status_t status;
 
     mscclpp_proxy_lock(proxy);
-    turn(proxy, how);
+    run_round(proxy, how);
     status = failure_of(proxy);
     if (status == MSCCLPP_OK && !done(proxy)) {
         status = MSCCLPP_IN_PROGRESS;

@@ -1,14 +1,15 @@
 /*
- * The proxy takes the triggers that the kernels of one team push, and carries them out over connections of transports.
+ * The proxy carries out what the kernels of one team ask of their port channels. It takes their triggers from a FIFO
+ * and turns them into puts, signals and flushes of transports' connections.
  *
- * Somebody has to make progress on it while an operation is in flight, that is, between mscclpp_proxy_begin and
+ * Some thread has to make progress on it while an operation is in flight, that is, between mscclpp_proxy_begin and
  * mscclpp_proxy_end. With the parameter proxy=progress, whoever waits for the operation calls mscclpp_proxy_progress.
  * With proxy=thread, a thread of the proxy does it, and sleeps at all other times.
  *
  * The first failure ends the proxy, whether a transport, a handler or a kernel's request caused it. The team's mailbox
  * then tells the kernels to give up, and every later call returns that failure.
  *
- * All functions may be called from any thread unless they say otherwise. A lock of the proxy serialises all use of its
+ * All functions may be called from any thread unless they say otherwise. The proxy's lock serialises all use of its
  * transports.
  */
 #ifndef MCA_COMMON_PORT_PROXY_H
@@ -34,9 +35,9 @@ typedef struct {
 } mscclpp_proxy_params_t;
 
 /*
- * Carries out a trigger in the user's own way. MSCCLPP_IN_PROGRESS: call it again with the same request; later triggers
- * of this channel wait, those of other channels do not. Any error fails the proxy. The proxy's lock is held during the
- * call, so the handler may use the transports and must not call the proxy.
+ * A function that carries out a channel's triggers in place of a transport. MSCCLPP_IN_PROGRESS: the proxy calls it
+ * again with the same request; later triggers of this channel wait, those of other channels do not. Any error fails the
+ * proxy. The proxy's lock is held during the call, so the handler may use the transports but must not call the proxy.
  */
 typedef mscclpp_status_t (*mscclpp_proxy_handler_fn_t)(void *context, const mscclpp_dev_request_t *request);
 
@@ -57,7 +58,7 @@ typedef struct {
 
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p);
 
-/* Called after all kernels that may push have ended. Also destroys the channels that are left. NULL is allowed. */
+/* Frees the proxy, with the channels that are left, after all kernels that may push have ended. NULL is allowed. */
 void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy);
 
 /*
@@ -73,7 +74,7 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy);
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p);
 
-/* Called once no kernel uses the channel any more. Drops the channel's remaining work. */
+/* Destroys a channel that no kernel uses any more. Drops its remaining work. */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number);
 
 /* Sends the triggers of a channel to `handler`; with NULL they go to the transport again. */

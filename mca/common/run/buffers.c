@@ -1,12 +1,13 @@
-/* Buffers of peers, mapped for launches that read and write them. */
+/* Exchanges and maps the user buffers of all ranks, for kernels that read and write peers' buffers directly. */
 #include <stdlib.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
 #include "mca/common/run/runner.h"
 
-/* This rank's handles, or a note that it has none. */
-static void fill(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out, bool willing)
+/* Fills in this rank's entry of the exchange: its handles, or that it has none. */
+static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
+                       bool willing)
 {
     mine->asked = runner->group->asked;
     mine->in_place = in == out;
@@ -40,7 +41,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     bool exportable = true, mapped = false;
     int rank, count = 0;
 
-    fill(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing);
+    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing);
     status = mscclpp_group_meet_exchange(runner->group, "exchange of buffers", bytes);
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_compare_asked(runner->group);
@@ -93,7 +94,7 @@ void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **
         mscclpp_runner_hold_t *holds = realloc(runner->holds, (size_t)capacity * sizeof(*holds));
 
         if (holds == NULL) {
-            /* The mappings are never put back, so they stay valid, which is safe. */
+            /* The mappings are then never released. That is safe: they stay valid. */
             mscclpp_warn("%s: no memory to keep count of %d mappings", runner->group->oob.label, count);
             runner->hold_last = runner->hold_count;
             return;
@@ -126,7 +127,10 @@ void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
         return;
     }
     done = mscclpp_mailbox_of(runner->mailbox, 0);
-    /* Block 0 has ended its last operation, but other blocks may still be working on it. */
+    /*
+     * Block 0 has ended its last operation, but other blocks may still be working on that one, so it does not count as
+     * ended.
+     */
     done = mscclpp_runner_has_ended(runner) ? runner->launches : done > 0 ? done - 1 : 0;
     for (i = 0; i < runner->hold_count; ++i) {
         if (all || runner->holds[i].launch <= done) {

@@ -1,4 +1,7 @@
-/* Starts operations and waits for their end. */
+/*
+ * Starts operations on the device and waits for their end. An operation is one collective call's work on the device: a
+ * kernel that is launched, or a request to a lingering kernel.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,18 +13,20 @@
 #include "mca/common/run/runner.h"
 
 /*
- * Polls of the mailbox between two calls of the embedding runtime's progress. They take about as long as such a call,
- * so that on average the end of an operation is noticed only a fraction of a call late.
+ * Polls of the mailbox between two calls of the embedding runtime's progress. The polls take about as long as one such
+ * call, so on average the end of an operation is noticed late by only a fraction of a call.
  */
 #define POLLS 512u
 
-/* Polls before the first call of progress, which would delay small operations. Most of these end within the polls. */
+/*
+ * Polls before the first call of progress, which would delay small operations. Most small operations end within these.
+ */
 #define FIRST_POLLS 4096u
 
-/* Polls between two checks whether a kernel that was rung has left. */
+/* Polls between two checks whether the lingering kernel left before it saw the doorbell. */
 #define MISS_POLLS 32u
 
-/* How long a kernel may take to leave once it was told to, in seconds. */
+/* Seconds that a kernel may take to leave after it was told to. */
 #define LEAVE_TIME 10.0
 
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner)
@@ -43,7 +48,10 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner)
     return status < 0 ? status : runner->gpu->stream_sync(runner->stream);
 }
 
-/* The wait of a kernel that runs in the caller's thread (the twin). The first failure tells the kernel to leave. */
+/*
+ * The wait for a kernel that runs in the caller's thread (on the twin). After the first failure, tells the kernel to
+ * leave.
+ */
 typedef struct {
     mscclpp_runner_t *runner;
     mscclpp_group_wait_t wait;
@@ -57,7 +65,10 @@ static void inline_turn(void *context)
     if (turn->status == MSCCLPP_OK) {
         mscclpp_runner_t *runner = turn->runner;
 
-        /* This kernel has the function already. Before it continues, this thread may launch kernels that must not. */
+        /*
+         * While this function runs, this thread may launch other kernels. They must not call it, so it is removed; the
+         * current kernel keeps its own copy.
+         */
         runner->gpu->set_progress(NULL, NULL);
         turn->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
         if (turn->status == MSCCLPP_OK) {
@@ -69,8 +80,11 @@ static void inline_turn(void *context)
     }
 }
 
-/* Waits for a kernel that was told to leave. If it does not end, the runner is stuck: nothing it uses is freed. */
-static void await_leaving(mscclpp_runner_t *runner)
+/*
+ * Waits for a kernel that was told to leave. If it does not leave, the runner is marked as stuck, and nothing that the
+ * kernel uses is ever freed.
+ */
+static void await_kernel_exit(mscclpp_runner_t *runner)
 {
     double until = mscclpp_now() + LEAVE_TIME;
 
@@ -85,8 +99,11 @@ static void await_leaving(mscclpp_runner_t *runner)
     }
 }
 
-/* Rings or launches. The twin may run the whole kernel here, in the caller's thread. */
-static mscclpp_status_t start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
+/*
+ * Starts the operation: rings for the lingering kernel, or launches. On the twin, the whole kernel may run here, in the
+ * caller's thread.
+ */
+static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     inline_wait_t turn;
@@ -111,12 +128,13 @@ static mscclpp_status_t start(mscclpp_runner_t *runner, const mscclpp_dev_launch
     return turn.status;
 }
 
-/* The doorbell came too late: the kernel has left without beginning the operation. Starts the operation again. */
-static mscclpp_status_t start_again(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
+/* Starts the operation again after a missed ring: the lingering kernel left before it saw the doorbell. */
+static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
+                                          const char *what)
 {
     --runner->launches;
-    runner->tellers = 1; /* all operations before it have ended, so one block's word is enough */
-    return start(runner, launch, what);
+    runner->tellers = 1; /* all earlier operations have ended, so it is enough that one block reports */
+    return start_operation(runner, launch, what);
 }
 
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
@@ -130,7 +148,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     mscclpp_group_wait_init(&wait, runner->group, what, args->bytes);
     wait.pumped = runner->pump != NULL;
     while (!mscclpp_runner_has_ended(runner)) {
-        double look = wait.next_check;
+        double last_check = wait.next_check;
 
         ++polls;
         if (runner->pump != NULL) {
@@ -139,18 +157,18 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
         if (status != MSCCLPP_OK) {
             /* The pump has failed. */
         } else if ((polls % MISS_POLLS == 0 || !spins) && mscclpp_linger_missed(runner)) {
-            status = start_again(runner, launch, what);
+            status = restart_operation(runner, launch, what);
         } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && spins) {
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);
-            if (status == MSCCLPP_OK && wait.next_check > look && mscclpp_group_may_ask(&wait)) {
+            if (status == MSCCLPP_OK && wait.next_check > last_check && mscclpp_group_may_ask(&wait)) {
                 status = mscclpp_runner_check_kernel(runner, what);
             }
         }
         if (status != MSCCLPP_OK) {
             __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
-            await_leaving(runner);
+            await_kernel_exit(runner);
             return status;
         }
     }
@@ -172,7 +190,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
         }
         return status;
     }
-    status = start(runner, launch, what);
+    status = start_operation(runner, launch, what);
     if (status != MSCCLPP_OK) {
         return status;
     }

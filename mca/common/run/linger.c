@@ -16,20 +16,26 @@
 #define DEVICES 64
 #define NS_PER_US 1000.0
 
-/* The most bytes for which one block is quicker than several. Several blocks have to relay the doorbell. */
+/*
+ * The largest operation, in bytes, that one block serves faster than several. Several blocks have to relay the
+ * doorbell.
+ */
 #define SINGLE_MAX 8192u
 #define TWIN_SINGLE_MAX 256u
 
 /*
- * A call comes at once if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest is a margin for the way
- * of the completion to the host and of the doorbell back (some 3 us), for exchanges of buffers between the ranks, and
- * for delays of the host.
+ * A call counts as following "at once" if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest of that
+ * time is a margin: for the completion's way to the host and the doorbell's way back (some 3 us), for exchanges of
+ * buffers between the ranks, and for delays of the host.
  */
 #define AT_ONCE_PART 5
 
-/* Seconds that a kernel gets to leave: before memory is freed, and before a launch. It needs microseconds. */
+/*
+ * Seconds to wait for a lingering kernel to leave: LEAVE_TIME before memory is freed, SOON before a launch. Leaving
+ * takes microseconds.
+ */
 #define LEAVE_TIME 10.0
-#define SOON 100e-6
+#define LEAVE_TIME_BEFORE_LAUNCH 100e-6
 
 _Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &&
                    offsetof(mscclpp_dev_args_t, out) == 4 * MSCCLPP_DEV_BELL_OUT_LOW &&
@@ -39,12 +45,15 @@ _Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &
 _Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
                "the code of a bell has room for them");
 
-/* For each device, the team whose kernel lingers there. */
+/* For each device, the team whose kernel lingers there. Guarded by `lock`. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_runner_t *owners[DEVICES];
 static bool side_by_side;
 
-/* Kernels of this process in streams of the application may be waiting for other ranks. */
+/*
+ * Set once this process has queued a kernel in a stream of the application. Such kernels may be waiting for other
+ * ranks.
+ */
 static bool enqueued;
 
 void mscclpp_linger_note_enqueue(void)
@@ -80,19 +89,21 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
     linger->single_max = runner->group->on_twin ? TWIN_SINGLE_MAX : SINGLE_MAX;
-    /* On the twin, packets get one block less than other operations, so that tests cover kernels of both widths. */
+    /*
+     * On the twin, operations with packets get one block less than others, so that tests cover kernels of both widths.
+     */
     linger->wide_blocks = limit_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
-    /* If other processes use the GPU, kernels that take half of it do not linger. */
+    /* If other processes use the GPU, kernels that would take half of it do not linger. */
     linger->most_blocks = limit_blocks(runner, runner->group->on_twin ? blocks
                                                : runner->crowded      ? 2 * blocks
                                                                       : 4 * blocks);
     linger->nthreads = runner->group->on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
-     * A cluster starts only when enough adjacent multiprocessors are free. On a shared GPU the limit of blocks counts
-     * multiprocessors wherever they are. Kernels of other ranks or threads, which wait for kernels elsewhere, might
-     * leave enough of them free, but not adjacent ones. If neither ranks nor threads share the GPU, the device runs
-     * only work that waits for no other rank, so room for a cluster comes. The exception is kernels that this process
-     * has queued in streams of the application: from then on there are no clusters.
+     * Clusters start faster, but only when enough adjacent multiprocessors are free. On a shared GPU, kernels of other
+     * ranks or threads may leave enough multiprocessors free, but not adjacent ones, and may wait for this kernel. So
+     * there are clusters only where neither ranks nor threads share the GPU: there the device runs only work that waits
+     * for no other rank, and adjacent multiprocessors become free. Kernels that this process has queued in streams of
+     * the application are the exception: from the first of them on there are no clusters (`enqueued`).
      */
     linger->cluster = config->linger_cluster && !runner->group->meet_first && !runner->crowded;
     mscclpp_linger_history_init(&linger->history);
@@ -101,7 +112,7 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
 }
 
 /* With the lock held. */
-static void dismiss(mscclpp_runner_t *runner)
+static void tell_to_leave(mscclpp_runner_t *runner)
 {
     uint64_t number = __atomic_exchange_n(&runner->linger.number, 0, __ATOMIC_RELAXED);
 
@@ -110,16 +121,19 @@ static void dismiss(mscclpp_runner_t *runner)
     }
 }
 
-/* Tells this team's kernel and the device's owner to leave. Makes `next` the device's owner; NULL: there is none. */
+/*
+ * Tells this team's lingering kernel, and that of the device's owner, to leave. Makes `next` the device's owner; NULL:
+ * none.
+ */
 static void hand_over(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 {
     mscclpp_runner_t **owner = &owners[runner->device];
 
     pthread_mutex_lock(&lock);
-    dismiss(runner);
+    tell_to_leave(runner);
     if (!side_by_side) {
         if (*owner != NULL) {
-            dismiss(*owner);
+            tell_to_leave(*owner);
         }
         __atomic_store_n(owner, next, __ATOMIC_RELAXED);
     }
@@ -135,27 +149,33 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
     }
 }
 
-/* Kernel `number` is launched and may be rung from now on, unless another team has taken the device meanwhile. */
-static void settle(mscclpp_runner_t *runner, uint64_t number)
+/*
+ * Called after a lingering kernel was launched: it may be rung from now on, unless another team has taken the device in
+ * the meantime.
+ */
+static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 {
     pthread_mutex_lock(&lock);
     __atomic_store_n(&runner->linger.number, number, __ATOMIC_RELAXED);
     if (!side_by_side && owners[runner->device] != runner) {
-        dismiss(runner);
+        tell_to_leave(runner);
     }
     pthread_mutex_unlock(&lock);
 }
 
-static uint64_t left(const mscclpp_runner_t *runner)
+static uint64_t last_left(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
 
 /*
- * True if a lingering kernel can serve the operation. Packets on one node: only operations of one epoch. The grid does
- * not affect how a kernel divides these, so ranks may have different grids. In other operations the blocks of all ranks
- * meet, so each rank must use the same number of blocks. Such an operation uses the number chosen for it, and the
- * kernel has at least as many.
+ * True if a lingering kernel can serve the operation.
+ *
+ * Packets on one node: only operations of one epoch. The grid does not affect how a kernel divides these, so ranks may
+ * have different grids.
+ *
+ * In all other operations, the blocks of all ranks meet, so every rank must use the same number of blocks. Such an
+ * operation uses the number that was chosen for it, and the kernel must have at least as many.
  */
 static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
@@ -185,7 +205,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /*
-         * For many blocks, launching the kernel that is compiled for the very type is faster. The twin has no such
+         * With many blocks, a launch of the kernel that is compiled for the exact type is faster. The twin has no such
          * kernels.
          */
         return launch->nblocks <= (runner->group->on_twin ? runner->linger.most_blocks : 1);
@@ -194,7 +214,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
 }
 
-/* Of a collective other than all-reduce. */
+/* True for the packet kernels of collectives other than all-reduce. */
 static bool is_coll(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS;
@@ -206,7 +226,7 @@ static bool is_packets(const mscclpp_dev_launch_t *launch)
            is_coll(launch);
 }
 
-/* What the bell says besides of such a collective. */
+/* The doorbell's extra word for such a collective; 0 for all-reduce. */
 static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_coll_args_t *coll = launch->args;
@@ -216,7 +236,7 @@ static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
                            : 0;
 }
 
-/* The fewest blocks that an operation needs. */
+/* The fewest blocks that can serve the operation. */
 static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
@@ -224,7 +244,7 @@ static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_lau
     if (!is_packets(launch)) {
         return launch->nblocks;
     }
-    /* In other collectives a rank has one block of data per peer. */
+    /* In collectives other than all-reduce, a rank has one block of data for each peer. */
     return (is_coll(launch) ? args->bytes * (args->nranks - 1) : args->bytes) > runner->linger.single_max &&
                    runner->linger.wide_blocks > 1
                ? 2
@@ -240,8 +260,8 @@ static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
 }
 
 /*
- * Finds the set with the peers' buffers of a zero-copy operation. A new set replaces the oldest one. Only kernels that
- * are launched later have it.
+ * Finds the set that holds the peers' buffers of a zero-copy operation. If there is none, makes one in place of the
+ * oldest. Kernels get the sets when they are launched, so a new set reaches only later kernels.
  */
 static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
 {
@@ -264,7 +284,7 @@ static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_ar
     return i;
 }
 
-/* The part of the operation's code that depends on its kind. */
+/* The part of the doorbell's code that depends on the kernel: the set of buffers, or the pattern between nodes. */
 static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
@@ -276,9 +296,9 @@ static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_
     return 0;
 }
 
-/* Encodes the operation for the doorbell. `nblocks`: blocks of the kernel. */
-static uint32_t encode(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
-                       uint32_t nblocks)
+/* The doorbell's code for the operation, for a kernel with `nblocks` blocks. */
+static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
+                            uint32_t nblocks)
 {
     const mscclpp_dev_args_t *args = launch->args;
     const uint32_t least = blocks_for(runner, launch);
@@ -288,8 +308,8 @@ static uint32_t encode(const mscclpp_runner_t *runner, const mscclpp_dev_launch_
 }
 
 /*
- * The number of blocks that report the end. In an operation for several blocks all of them do: each must have read the
- * relayed doorbell before the next one overwrites it.
+ * The number of blocks that report the end of the operation. If it is for several blocks, all blocks report: each must
+ * have read the relayed doorbell before the next doorbell overwrites it.
  */
 static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
 {
@@ -317,17 +337,17 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
 }
 
 /*
- * Waits until the team's last lingering kernel has left, at most `seconds`. Its blocks use the relay until then.
+ * Waits at most `seconds` until the team's last lingering kernel has left, since its blocks use the relay until then.
  */
 static bool await_left(const mscclpp_runner_t *runner, double seconds)
 {
     double until;
 
-    if (left(runner) >= runner->linger.started) {
+    if (last_left(runner) >= runner->linger.started) {
         return true;
     }
     until = mscclpp_now() + seconds;
-    while (left(runner) < runner->linger.started) {
+    while (last_left(runner) < runner->linger.started) {
         if (mscclpp_now() > until) {
             return false;
         }
@@ -348,8 +368,8 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Called before a launch: the last lingering kernel will not be rung any more, so the history gets its rings. A missed
- * ring counts as well: the kernel had left too early, but the call did come.
+ * Called before a launch. The last lingering kernel will not be rung any more, so its number of rings goes to the
+ * history. A missed ring counts as well: the kernel left too early, but the call did come.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool missed)
 {
@@ -360,10 +380,10 @@ static void note_kernel(mscclpp_linger_t *linger, bool missed)
 }
 
 /*
- * True if lingering is likely to pay. It does not for zero-copy operations that use more buffers than there are sets:
- * each operation would have to make the kernel leave.
+ * True if lingering is likely to save time. It is not for zero-copy operations that use more buffers than there are
+ * sets, as each operation would have to replace the kernel.
  */
-static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
+static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
     return (linger->always || mscclpp_linger_history_says_stay(&linger->history)) &&
            (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
@@ -392,15 +412,15 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     lingering.nblocks = kernel_blocks(runner, launch);
     linger_args.idle_ns = linger->idle_ns;
     linger_args.coll = coll_word(launch);
-    linger_args.code = encode(runner, launch, variant, lingering.nblocks);
+    linger_args.code = encode_bell(runner, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
     hand_over(runner, runner);
-    if (!await_left(runner, SOON)) {
+    if (!await_left(runner, LEAVE_TIME_BEFORE_LAUNCH)) {
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
     }
-    /* A word left from 2^32 operations ago could be taken for that of the next operation. */
+    /* Clears the word: one left from 2^32 operations ago could be taken for the next operation's. */
     __atomic_store_n(&runner->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
     status = runner->gpu->launch(runner->stream, &lingering);
     if (status != MSCCLPP_OK) {
@@ -413,7 +433,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger->stayed_at = linger->rings;
     linger->nblocks = lingering.nblocks;
     *tellers_p = tellers(linger, linger_args.code);
-    settle(runner, linger_args.number);
+    allow_rings(runner, linger_args.number);
     return MSCCLPP_OK;
 }
 
@@ -422,7 +442,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     mscclpp_linger_t *linger = &runner->linger;
     const bool suitable = can_serve(runner, launch);
     const uint32_t variant = suitable ? find_variant(runner, launch) : 0;
-    /* The lingering kernel has the operation's buffers. */
+    /* Whether the lingering kernel has the operation's buffers. */
     const bool known = launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || (linger->new_sets >> variant & 1) == 0;
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
     const bool missed = linger->rung != 0;
@@ -430,10 +450,10 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
     linger->rung = 0;
     *tellers_p = launch->nblocks;
-    /* Work in the team's stream must come first, so ring only if there is none. */
-    if (suitable && known && runner->stream == NULL && number != 0 && left(runner) < number &&
+    /* Rings only if the team has no stream in hand: work in that stream would have to come first. */
+    if (suitable && known && runner->stream == NULL && number != 0 && last_left(runner) < number &&
         linger->nblocks >= blocks_for(runner, launch)) {
-        const uint32_t code = encode(runner, launch, variant, linger->nblocks);
+        const uint32_t code = encode_bell(runner, launch, variant, linger->nblocks);
 
         ring(runner, launch, code, coll_word(launch));
         linger->rung = number;
@@ -445,7 +465,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
         return status;
     }
     note_kernel(linger, missed);
-    if (suitable && pays(linger, launch)) {
+    if (suitable && is_worthwhile(linger, launch)) {
         return launch_lingering(runner, launch, variant, tellers_p);
     }
     mscclpp_linger_clear(runner);
@@ -454,14 +474,14 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
 bool mscclpp_linger_present(const mscclpp_runner_t *runner)
 {
-    return runner->linger.started != 0 && left(runner) < runner->linger.started;
+    return runner->linger.started != 0 && last_left(runner) < runner->linger.started;
 }
 
 bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
 {
     const mscclpp_linger_t *linger = &runner->linger;
 
-    return linger->rung != 0 && left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
+    return linger->rung != 0 && last_left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
 }
 
 void mscclpp_linger_note_end(mscclpp_runner_t *runner)
@@ -477,7 +497,7 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
         return MSCCLPP_OK;
     }
     pthread_mutex_lock(&lock);
-    dismiss(runner);
+    tell_to_leave(runner);
     if (owners[runner->device] == runner) {
         __atomic_store_n(&owners[runner->device], NULL, __ATOMIC_RELAXED);
     }

@@ -1,9 +1,11 @@
 /*
  * The host side of lingering kernels (device/kern/linger.h). A lingering kernel stays on the device after its
- * operation. The host starts the next operation by a doorbell in the mailbox ("rings") instead of a launch. A device
- * has at most one lingering kernel of this process, which leaves when another team needs the device.
+ * operation. The host starts the next operation by a doorbell in the mailbox ("rings") instead of a launch, which saves
+ * some microseconds. A device has at most one lingering kernel of this process; it leaves when another team needs the
+ * device.
  *
- * Each rank decides by itself whether its kernel lingers: peers receive the same packets from either kind of kernel.
+ * Each rank decides by itself whether its kernel lingers, because peers receive the same packets from either kind of
+ * kernel.
  */
 #ifndef MCA_COMMON_RUN_LINGER_H
 #define MCA_COMMON_RUN_LINGER_H
@@ -19,7 +21,7 @@
 
 typedef struct mscclpp_runner mscclpp_runner_t;
 
-/* The lingering of one team's kernels. Only linger.c uses the fields. */
+/* State of one team's lingering kernels. Only linger.c uses the fields. */
 typedef struct {
     bool allowed;
     bool always; /* kernels linger, whatever the history says */
@@ -27,7 +29,7 @@ typedef struct {
     uint64_t idle_ns;
     uint64_t max_bytes;
     uint64_t single_max;  /* the most bytes that one block serves */
-    uint32_t wide_blocks; /* blocks of a kernel with several, unless an operation needs more */
+    uint32_t wide_blocks; /* blocks of a lingering kernel that has more than one, unless an operation needs more */
     uint32_t most_blocks; /* the most blocks that an operation may need */
     uint32_t nthreads;
     bool cluster;     /* the blocks may form a cluster */
@@ -38,29 +40,29 @@ typedef struct {
     double ended;     /* when the last operation ended; 0: none has */
     uint64_t rings;   /* operations served without a launch */
     mscclpp_linger_history_t history;
-    bool staying;       /* the last lingering kernel is not in the history yet */
+    bool staying;       /* the last lingering kernel's rings have not been given to the history yet */
     uint64_t stayed_at; /* `rings` when that kernel was launched */
 
-    /* Buffers of the last zero-copy operations. */
+    /* The peers' buffers of the last zero-copy operations. */
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
     uint32_t oldest_set;
-    uint32_t new_sets; /* one bit per set: the last kernel launched does not have it */
+    uint32_t new_sets; /* one bit per set: set if the last kernel was launched without it */
     uint32_t unknown;  /* successive zero-copy operations whose buffers were in no set */
 } mscclpp_linger_t;
 
 /*
- * Called before the team's first call. `turns`: processes take turns on a device of the team. `spans`: the team spans
- * nodes.
+ * Called before the team's first call. `turns`: processes take turns on a GPU of the team, so kernels do not linger.
+ * `spans`: the team spans nodes.
  */
 void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool turns, bool spans);
 
-/* Notes that a blocking call begins. */
+/* Tells the history that a blocking call begins. */
 void mscclpp_linger_note_call(mscclpp_runner_t *runner);
 
 /*
- * Starts an operation that the host will wait for. Rings for a lingering kernel, or launches a kernel in the team's
- * stream, which lingers if that is likely to pay. *tellers_p: the number of blocks that will report the operation's
- * end. The caller has to note the launch.
+ * Starts an operation that the host will wait for: rings for a lingering kernel, or launches a kernel in the team's
+ * stream. That kernel lingers if this is likely to save time. *tellers_p is the number of blocks that will report the
+ * operation's end. The caller must call mscclpp_runner_note_launch.
  */
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *tellers_p);
@@ -84,9 +86,9 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner);
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 
 /*
- * Notes that a kernel is about to be queued in a stream of the application. From now on kernels do not form clusters: a
- * cluster needs free adjacent multiprocessors, which the queued kernel may occupy while it waits for another rank. That
- * rank may be waiting for this rank's cluster.
+ * Notes that a kernel is about to be queued in a stream of the application. From now on, kernels do not form clusters:
+ * a cluster needs free adjacent multiprocessors, and the queued kernel may occupy them while it waits for another rank,
+ * which may itself be waiting for this rank's cluster.
  */
 void mscclpp_linger_note_enqueue(void);
 

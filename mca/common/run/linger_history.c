@@ -3,7 +3,10 @@
 #define WANTED_FIRST 2u
 #define WANTED_MOST 64u
 
-/* A ring saves a launch. That is about the most that a kernel which stays in vain costs the application. */
+/*
+ * Rings that make staying worthwhile. Each saves a launch; two launches are about the most that a kernel which stays in
+ * vain costs the application.
+ */
 #define RINGS_WORTH_IT 2u
 
 void mscclpp_linger_history_init(mscclpp_linger_history_t *history)

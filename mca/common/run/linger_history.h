@@ -3,10 +3,11 @@
  * multiprocessors from the application. Pure functions, without a clock.
  *
  * A call that comes at once after the one before belongs to a burst. If the application runs a kernel between two
- * calls, the second one is delayed by that launch at least, so it does not come at once. A kernel stays once enough
- * successive calls have come at once. This number is small at first, and doubles after each kernel that stayed and was
- * hardly rung. So if bursts are always short, soon no kernel stays. In long bursts only the first few calls are
- * launched.
+ * calls, that kernel's launch delays the second call, so it does not come at once.
+ *
+ * A kernel stays once enough successive calls have come at once. This number is small at first, and doubles after each
+ * kernel that stayed and was hardly rung. So if bursts are always short, soon no kernel stays. In long bursts, only the
+ * first few calls are launched.
  */
 #ifndef MCA_COMMON_RUN_LINGER_HISTORY_H
 #define MCA_COMMON_RUN_LINGER_HISTORY_H

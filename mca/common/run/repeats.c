@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Launches with the same arguments before one is prepared. Preparing takes as long as several launches. */
+/*
+ * So many launches with the same arguments come before one is prepared, as preparing takes as long as several launches.
+ */
 #define SEEN_BEFORE 4u
 
 static bool is_same(const mscclpp_dev_launch_t *a, const mscclpp_dev_launch_t *b)
@@ -21,7 +23,9 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
     memset(entry, 0, sizeof(*entry));
 }
 
-/* Finds the entry of a launch. If there is none, replaces the least recently used one. NULL: no memory. */
+/*
+ * Finds the entry of a launch. If there is none, makes one in place of the least recently used entry. NULL: no memory.
+ */
 static mscclpp_repeat_t *find(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                               const mscclpp_dev_launch_t *launch)
 {

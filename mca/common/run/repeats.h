@@ -1,8 +1,8 @@
 /*
- * Launches that a team repeats. Applications often call with the same buffers again and again. A prepared launch takes
- * less of the host's time and reaches the device sooner than one that passes its arguments. So a launch is prepared
- * once it has been repeated a few times with the same arguments. Kernels keep what changes from call to call in device
- * memory.
+ * Launches that a team repeats. Applications often call with the same buffers again and again. So once a launch has
+ * been repeated a few times with the same arguments, it is prepared: a prepared launch takes less of the host's time
+ * and reaches the device sooner than one that passes its arguments. What changes from call to call is kept in device
+ * memory by the kernels themselves.
  */
 #ifndef MCA_COMMON_RUN_REPEATS_H
 #define MCA_COMMON_RUN_REPEATS_H

@@ -1,4 +1,4 @@
-/* What everything that starts kernels needs: common arguments, a stream, and checks of how kernels ended. */
+/* The runner: common kernel arguments, the task's stream, and checks of how kernels ended. */
 #include "mca/common/run/runner.h"
 
 #include <string.h>
@@ -11,7 +11,10 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
 {
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;
-    /* The deadline of a waiting host comes first. The kernel's own is for a host that is stopped or does not wait. */
+    /*
+     * The kernel's deadline is a second later than the host's, so the host's comes first. The kernel's own is for a
+     * host that is stopped or does not wait.
+     */
     args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + 1) * 1e9) : 0;
     args->packet_half = runner->layout.packet_half;
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
@@ -46,8 +49,8 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * Checks the device instead of a stream. The kernel that was rung may run in a stream that another team uses by now,
- * but a device that has failed reports it in every stream.
+ * Asks the runtime whether the device has failed, by a stream of the pool. A kernel that was rung may run in a stream
+ * that another team uses by now, but a failed device reports the failure in every stream.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {

@@ -9,7 +9,7 @@
 #include "mca/common/run/linger.h"
 #include "mca/common/run/repeats.h"
 
-/* A mapping of a peer's user buffer that a launch uses, which may still run. */
+/* A mapping of a peer's user buffer, kept until launch number `launch`, which uses it, has ended. */
 typedef struct {
     mscclpp_mapping_t *mapping;
     uint64_t launch;
@@ -21,15 +21,15 @@ struct mscclpp_runner {
     int device;
     mscclpp_layout_t layout;
     mscclpp_mapping_limit_t mapping_limit;
-    bool stuck;                   /* kernels may still run or peers still write, so what they use is never freed */
-    uint32_t block_limit;         /* see mscclpp_select_input_t; equal on all ranks */
-    bool crowded;                 /* processes share a GPU, at the same time or by turns; equal on all ranks */
-    bool turns;                   /* by turns: their kernels may not run at the same time; equal on all ranks */
-    bool queues;                  /* the team serves queued operations only: team/queue.h */
-    bool recorded;                /* what is queued now is recorded in a graph, and so has not started */
-    uint32_t queue_blocks;        /* the most blocks of one of them; 0: there is no limit */
-    mscclpp_gpu_stream_t *stream; /* of the current task, from the pool; NULL between tasks */
-    char *scratch;                /* this rank's, in device memory */
+    bool stuck;           /* kernels may still run or peers still write, so what they use is never freed */
+    uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
+    bool crowded;         /* processes share a GPU, at the same time or by turns; equal on all ranks */
+    bool turns;    /* processes share a GPU by turns: their kernels may not run at the same time; equal on all ranks */
+    bool queues;   /* the team serves queued operations only: team/queue.h */
+    bool recorded; /* operations are being recorded in a graph, and so do not start now */
+    uint32_t queue_blocks;        /* the most blocks of a queued operation; 0: no limit */
+    mscclpp_gpu_stream_t *stream; /* the current task's, from the pool; NULL between tasks */
+    char *scratch;                /* this rank's scratch, in device memory */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_mailbox_t *mailbox;        /* its host address */
@@ -38,16 +38,18 @@ struct mscclpp_runner {
     uint32_t tellers;                      /* blocks that report the end of the last operation in the mailbox */
     mscclpp_linger_t linger;
     mscclpp_repeats_t repeats;
-    uint64_t epochs; /* packet flags used since the last renewal */
+    uint64_t epochs; /* epochs (packet flags) used since the scratch was last cleared */
 
-    /* Progress that the host has to make while a kernel runs: the wait for the kernel calls it repeatedly. NULL: none.
+    /*
+     * Progress that the host has to make while a kernel runs, such as the proxy's. The wait for the kernel calls it
+     * repeatedly. NULL: none.
      */
     mscclpp_status_t (*pump)(void *context);
     void *pump_context;
 
     mscclpp_runner_hold_t *holds; /* oldest first */
     int hold_count;
-    int hold_last; /* index of the first one of the last exchange */
+    int hold_last; /* index of the first mapping of the last exchange */
     int hold_capacity;
 };
 
@@ -62,8 +64,8 @@ void mscclpp_runner_give_stream(mscclpp_runner_t *runner);
 mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
 
 /*
- * early.c: the most blocks that an early kernel, for which nobody waits yet, may have. With this limit the early
- * kernels of a few communicators run beside a kernel that a rank does wait for. 0: there is no limit.
+ * early.c: the most blocks that an early kernel may have. With this limit, the early kernels of a few communicators can
+ * run beside a kernel that a rank does wait for. 0: no limit.
  */
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
@@ -71,9 +73,9 @@ uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 
 /*
- * Starts a kernel in `stream`, a stream of the application, and returns. If `stream` is NULL, rings for a lingering
- * kernel, or launches one in a stream of the team's own, and waits until the mailbox reports the end. `what` and
- * args->bytes are for messages.
+ * Starts an operation. If `stream` is not NULL, it is a stream of the application: launches the kernel there and
+ * returns. If it is NULL, rings for a lingering kernel, or launches a kernel in a stream of the team's own, and waits
+ * until the mailbox reports the end. `what` and args->bytes are for messages.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what);
@@ -97,9 +99,9 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
- * buffers.c: maps the buffers of all ranks. All ranks agree on *mapped_p: it is false if any buffer cannot be mapped,
- * or a rank is not `willing`. Also compares the arguments of all ranks: if they differ, logs it and returns
- * MSCCLPP_ERR_INVALID on all ranks.
+ * buffers.c: exchanges and maps the buffers of all ranks. *mapped_p is equal on all ranks: false if any buffer cannot
+ * be mapped, or if a rank is not `willing`. Also compares the arguments of all ranks: if they differ, logs it and
+ * returns MSCCLPP_ERR_INVALID on all ranks.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
@@ -107,7 +109,10 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
 /* Keeps the mappings of the last exchange until the next launch has ended. */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count);
 
-/* Says whether the mappings of the last exchange are in use, independently of launches. */
+/*
+ * Keeps the mappings of the last exchange until further notice (`in_use`), or releases them at the next
+ * mscclpp_runner_release_mappings, independently of launches.
+ */
 void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use);
 
 /* Releases the mappings whose launches have ended, or all mappings if `all` is set. */
