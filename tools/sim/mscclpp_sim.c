@@ -1,0 +1,231 @@
+/* mscclpp_sim: what collective calls between many nodes cost, by a simulation of what the component would send. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/sim/sim.h"
+#include "tools/sim/sim_options.h"
+
+static const char help[] =
+    "Usage: mscclpp_sim [OPTION]...\n"
+    "Simulates what nodes send one another in a collective call of coll/mscclpp, and prints how long it takes.\n"
+    "\n"
+    "  -c, --coll NAME           allreduce (default), allgather, alltoall, bcast, gather, scatter, reduce,\n"
+    "                            reduce_scatter, scan or exscan\n"
+    "  -n, --nodes LIST          numbers of nodes, 1 to 4096 (default 8), such as 8,64 or 8:512 or 8:4096:8\n"
+    "  -p, --ranks-per-node N    1 to 64 (default 8)\n"
+    "  -b, --bytes LIST          bytes of the message, or of one rank's block (default 8), such as 8,64k or 8:1g\n"
+    "  -a, --algorithm LIST      direct, split, ring, doubling, halving, tree, bruck; auto (default): the one that\n"
+    "                            the cost model prefers; all: each that there is\n"
+    "      --root N              node of the root (default 0)\n"
+    "      --radix N             of trees, 2 to 64 (default 2)\n"
+    "      --fanout N            messages that a node sends ahead of those it has received (direct, split); 0: any\n"
+    "                            number (default)\n"
+    "      --tile SIZE           bytes of a block that travel at once (default 4m)\n"
+    "      --lanes N             tiles that a rank has under way, 1 to 16 (default 4)\n"
+    "\n"
+    "  -w, --network NAME        full (default), fat-tree or dragonfly\n"
+    "      --group N             nodes of a leaf switch or of a group (default 32)\n"
+    "      --taper X             a group's bandwidth to that of its way out (default 1; of a fat tree 2)\n"
+    "      --rails N             of a node (default: one for each rank)\n"
+    "      --transport NAME      whose built-in figures to take: verbs (default), ucx, shm or cuda_ipc\n"
+    "      --figures FILE        take figures from a file, over those of the transport\n"
+    "      --latency US, --overhead US, --gap US, --bandwidth GB/S\n"
+    "                            of a message, and of a rail; microseconds, and 10^9 bytes a second\n"
+    "      --node-latency US, --node-bandwidth GB/S\n"
+    "                            of an exchange within a node, and of one rank's links to it\n"
+    "\n"
+    "      --jitter US           mean of what messages are late by\n"
+    "      --stragglers N        nodes that begin late, by --late US (default 100)\n"
+    "      --dead NODE           dies, after --dead-step N steps (default 0)\n"
+    "      --seed N              of everything that is left to chance (default 1)\n"
+    "      --whole               simulate all nodes even where one stands for all\n"
+    "\n"
+    "      --traffic             print what links carry, too\n"
+    "      --json                JSON in place of the table\n"
+    "      --svg FILE            draw time by bytes, time by nodes, and the links' traffic\n"
+    "  -h, --help                this text\n"
+    "      --version\n"
+    "\n"
+    "Exit status: 0; 1 if a file cannot be read or written or memory is lacking; 2 for wrong usage.\n";
+
+static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
+                                      {"nodes", required_argument, NULL, 'n'},
+                                      {"ranks-per-node", required_argument, NULL, 'p'},
+                                      {"bytes", required_argument, NULL, 'b'},
+                                      {"algorithm", required_argument, NULL, 'a'},
+                                      {"network", required_argument, NULL, 'w'},
+#define OPTION(name_, id_) {name_, required_argument, NULL, SIM_OPTION_##id_},
+                                      SIM_OPTIONS(OPTION)
+#undef OPTION
+                                          {"whole", no_argument, NULL, SIM_WHOLE},
+                                      {"traffic", no_argument, NULL, SIM_TRAFFIC},
+                                      {"json", no_argument, NULL, SIM_JSON},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, SIM_VERSION},
+                                      {NULL, 0, NULL, 0}};
+
+static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, int *status)
+{
+    bool fine = true;
+    int option;
+
+    *status = 2;
+    while (fine && (option = getopt_long(argc, argv, "c:n:p:b:a:w:h", table, NULL)) != -1) {
+        if (option == 'h') {
+            *status = fputs(help, stdout) < 0 || fflush(stdout) != 0;
+            return false;
+        }
+        if (option == SIM_VERSION) {
+            *status = printf("mscclpp_sim %s\n", MSCCLPP_VERSION) < 0 || fflush(stdout) != 0;
+            return false;
+        }
+        fine = option != '?' && sim_take_option(arguments, option, optarg);
+    }
+    if (fine && optind < argc) {
+        fprintf(stderr, "mscclpp_sim: \"%s\" is no option; --help names them\n", argv[optind]);
+        fine = false;
+    }
+    return fine && sim_check_arguments(arguments);
+}
+
+/* The kind that the model prefers. */
+static mscclpp_schedule_kind_t prefer(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
+{
+    mscclpp_schedule_kind_t best = MSCCLPP_SCHEDULE_DIRECT;
+    double least = 0;
+    int kind;
+
+    for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST; ++kind) {
+        mscclpp_schedule_t schedule;
+
+        if (mscclpp_schedule_init(&schedule, (mscclpp_schedule_kind_t)kind, arguments->pattern, nodes,
+                                  arguments->root < nodes ? arguments->root : 0, arguments->fanout, arguments->radix)) {
+            const double cost = mscclpp_cost_estimate(&arguments->run.figures, &schedule, arguments->run.ranks, bytes);
+
+            if (least <= 0 || cost < least) {
+                least = cost;
+                best = (mscclpp_schedule_kind_t)kind;
+            }
+        }
+    }
+    return best;
+}
+
+/* Adds a row, simulated, if there is such a schedule. 0; else the exit status. */
+static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
+                   sim_row_t *rows, size_t *count)
+{
+    sim_row_t *row = &rows[*count];
+    const double shard = mscclpp_cost_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block;
+
+    memset(row, 0, sizeof(*row));
+    row->run = arguments->run;
+    row->run.bytes = bytes;
+    if (!mscclpp_schedule_init(&row->run.schedule, kind, arguments->pattern, nodes, arguments->root, arguments->fanout,
+                               arguments->radix)) {
+        return 0;
+    }
+    if (shard / (double)row->run.tile >= 65536) {
+        fprintf(stderr, "mscclpp_sim: --tile is %llu; allowed for %llu bytes are at least %.0f\n",
+                (unsigned long long)row->run.tile, (unsigned long long)bytes, shard / 65535 + 1);
+        return 2;
+    }
+    row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
+    row->least = sim_least_latency(&row->run.figures, arguments->pattern, nodes);
+    row->modelled = mscclpp_cost_estimate(&row->run.figures, &row->run.schedule, row->run.ranks, bytes);
+    row->chosen = kind == prefer(arguments, nodes, bytes);
+    if (!sim_simulate(&row->run, &row->result)) {
+        fprintf(stderr, "mscclpp_sim: no memory for %u nodes\n", nodes);
+        return 1;
+    }
+    ++*count;
+    return 0;
+}
+
+static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_t *count)
+{
+    size_t n, b;
+    int kind, status = 0;
+
+    for (n = 0; n < arguments->nodes.count && status == 0; ++n) {
+        for (b = 0; b < arguments->bytes.count && status == 0; ++b) {
+            const uint32_t nodes = (uint32_t)arguments->nodes.value[n];
+            const uint64_t bytes = arguments->bytes.value[b];
+            const mscclpp_schedule_kind_t best = prefer(arguments, nodes, bytes);
+
+            for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST && status == 0; ++kind) {
+                const size_t before = *count;
+
+                if (!arguments->kinds[kind] && !(arguments->automatic && kind == (int)best)) {
+                    continue;
+                }
+                status = add_row(arguments, (mscclpp_schedule_kind_t)kind, nodes, bytes, rows, count);
+                if (*count > before && !arguments->json) {
+                    if (before == 0) {
+                        sim_print_head(stdout);
+                    }
+                    sim_print_row(stdout, &rows[before]);
+                    if (arguments->traffic) {
+                        sim_print_traffic(stdout, &rows[before]);
+                    }
+                    fflush(stdout);
+                }
+            }
+        }
+    }
+    return status;
+}
+
+static int draw(const char *path, const sim_row_t *rows, size_t count)
+{
+    FILE *file = fopen(path, "w");
+    bool fine = file != NULL;
+
+    if (fine) {
+        sim_draw(file, rows, count);
+        fine = ferror(file) == 0;
+        fine = fclose(file) == 0 && fine;
+    }
+    if (!fine) {
+        fprintf(stderr, "mscclpp_sim: cannot write %s: %s\n", path, strerror(errno));
+    }
+    return fine ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    static sim_arguments_t arguments;
+    sim_row_t *rows;
+    size_t count = 0;
+    int status;
+
+    sim_default_arguments(&arguments);
+    if (!read_arguments(argc, argv, &arguments, &status)) {
+        return status;
+    }
+    rows = calloc(arguments.nodes.count * arguments.bytes.count * MSCCLPP_SCHEDULE_LAST, sizeof(*rows));
+    if (rows == NULL) {
+        fprintf(stderr, "mscclpp_sim: no memory for the results\n");
+        return 1;
+    }
+    status = simulate_all(&arguments, rows, &count);
+    if (status == 0 && count == 0) {
+        fprintf(stderr, "mscclpp_sim: none of these algorithms serves %s\n", sim_pattern_name(arguments.pattern));
+        status = 2;
+    }
+    if (status == 0 && arguments.json) {
+        sim_print_json(stdout, rows, count);
+    }
+    if (status == 0 && arguments.picture != NULL) {
+        status = draw(arguments.picture, rows, count);
+    }
+    free(rows);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "mscclpp_sim: cannot write to standard output\n");
+        return 1;
+    }
+    return status;
+}

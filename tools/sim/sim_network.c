@@ -1,0 +1,203 @@
+/*
+ * Networks. A plane has one rail of each node; planes do not meet. A link carries one message after another, in the
+ * order in which their first bytes arrive, each at the link's rate. A message is passed on while it still arrives, so
+ * only the slowest link on its way counts for its duration. Latency is counted once, not a link.
+ *
+ *   full       what leaves a node arrives at the other one; only the nodes' own links are shared
+ *   fat-tree   nodes of a group share a leaf switch; all its links upwards are one link of their rates together, since
+ *              messages are spread over them, and so are those downwards
+ *   dragonfly  a link from each group to each other one. A message takes that link or a detour over one of two groups
+ *              chosen at random, whichever lets it arrive first.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tools/sim/sim.h"
+
+const char *const sim_network_names[SIM_NETWORKS] = {"full", "fat-tree", "dragonfly"};
+const char *const sim_class_names[SIM_CLASSES] = {"sending", "receiving", "up", "down", "global"};
+
+enum { DETOURS = 2 };
+
+typedef struct {
+    double free;  /* from when on it takes the next message */
+    double bytes; /* carried so far */
+} link_t;
+
+struct sim_links {
+    const sim_run_t *run;
+    uint32_t nodes, groups;
+    double rate;        /* of a rail */
+    double middle_rate; /* of a link between groups */
+    link_t *sending, *receiving, *up, *down, *global;
+    uint64_t random;
+};
+
+/* S. Vigna's splitmix64. */
+static uint64_t draw(sim_links_t *links)
+{
+    uint64_t z = (links->random += 0x9e3779b97f4a7c15u);
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+sim_links_t *sim_links_create(const sim_run_t *run, uint32_t nodes, uint64_t seed)
+{
+    sim_links_t *links = calloc(1, sizeof(*links));
+    const double leaving = run->figures.bandwidth * run->group / run->taper;
+
+    if (links == NULL) {
+        return NULL;
+    }
+    *links = (sim_links_t){.run = run,
+                           .nodes = nodes,
+                           .groups = (run->schedule.nodes + run->group - 1) / run->group,
+                           .rate = run->figures.bandwidth,
+                           .random = seed};
+    links->middle_rate = run->network == SIM_DRAGONFLY && links->groups > 1 ? leaving / (links->groups - 1) : leaving;
+    links->sending = calloc(nodes, sizeof(link_t));
+    links->receiving = calloc(nodes, sizeof(link_t));
+    links->up = calloc(links->groups, sizeof(link_t));
+    links->down = calloc(links->groups, sizeof(link_t));
+    links->global = calloc((size_t)links->groups * links->groups, sizeof(link_t));
+    if (links->sending == NULL || links->receiving == NULL || links->up == NULL || links->down == NULL ||
+        links->global == NULL) {
+        sim_links_destroy(links);
+        return NULL;
+    }
+    return links;
+}
+
+void sim_links_destroy(sim_links_t *links)
+{
+    if (links != NULL) {
+        free(links->sending);
+        free(links->receiving);
+        free(links->up);
+        free(links->down);
+        free(links->global);
+        free(links);
+    }
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* When a message that arrives at `now` would begin to be carried. */
+static double carry(link_t *link, sim_message_t *message, double now, double rate)
+{
+    const double begin = later(now, link->free), end = begin + message->bytes / rate;
+
+    link->free = end;
+    link->bytes += message->bytes;
+    message->end = later(message->end, end);
+    return begin;
+}
+
+double sim_links_send(sim_links_t *links, sim_message_t *message, double now)
+{
+    link_t *link = &links->sending[message->from % links->nodes];
+    double begin;
+
+    message->end = 0;
+    begin = carry(link, message, now, links->rate);
+    link->free = later(link->free, begin + links->run->figures.gap);
+    return begin;
+}
+
+double sim_links_jitter(sim_links_t *links)
+{
+    const double uniform = (double)(draw(links) >> 11) * 0x1p-53;
+
+    return links->run->jitter > 0 ? -links->run->jitter * log1p(-uniform) : 0;
+}
+
+static link_t *global(sim_links_t *links, uint32_t from, uint32_t to)
+{
+    return &links->global[(size_t)from * links->groups + to];
+}
+
+static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
+{
+    const double length = message->bytes / links->middle_rate;
+    double best = later(now, global(links, from, to)->free) + length;
+    uint32_t over = to, i;
+
+    for (i = 0; i < DETOURS; ++i) {
+        const uint32_t group = (uint32_t)(draw(links) % links->groups);
+
+        if (group != from && group != to) {
+            const double first = later(now, global(links, from, group)->free);
+            const double end = later(first, global(links, group, to)->free) + length;
+
+            /* A detour has to save something, as it loads two links. */
+            if (end + length < best) {
+                best = end;
+                over = group;
+            }
+        }
+    }
+    now = carry(global(links, from, over), message, now, links->middle_rate);
+    return over == to ? now : carry(global(links, over, to), message, now, links->middle_rate);
+}
+
+double sim_links_pass(sim_links_t *links, sim_message_t *message, double now)
+{
+    const uint32_t from = message->from / links->run->group, to = message->to / links->run->group;
+
+    if (from == to || links->run->network == SIM_FULL) {
+        return now;
+    }
+    if (links->run->network == SIM_DRAGONFLY) {
+        return pass_dragonfly(links, message, now, from, to);
+    }
+    now = carry(&links->up[from], message, now, links->middle_rate);
+    return carry(&links->down[to], message, now, links->middle_rate);
+}
+
+double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
+{
+    link_t *link = &links->receiving[message->to % links->nodes];
+    const double begin = carry(link, message, now, links->rate);
+
+    link->free = later(link->free, begin + links->run->figures.gap);
+    return message->end;
+}
+
+static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
+{
+    size_t i;
+
+    for (i = 0; i < count; ++i) {
+        const double all = traffic->mean * (double)traffic->links + link[i].bytes, share = link[i].bytes / rate / time;
+
+        traffic->least = traffic->links == 0 || link[i].bytes < traffic->least ? link[i].bytes : traffic->least;
+        traffic->most = later(traffic->most, link[i].bytes);
+        traffic->mean = all / (double)++traffic->links;
+        traffic->busy = later(traffic->busy, share);
+    }
+}
+
+void sim_links_count(const sim_links_t *links, double time, sim_result_t *result)
+{
+    const bool tree = links->run->network == SIM_FAT_TREE;
+    uint32_t from, to;
+
+    if (!(time > 0)) {
+        return;
+    }
+    count_class(&result->traffic[SIM_SENDING], links->sending, links->nodes, links->rate, time);
+    count_class(&result->traffic[SIM_RECEIVING], links->receiving, links->nodes, links->rate, time);
+    count_class(&result->traffic[SIM_UP], links->up, tree ? links->groups : 0, links->middle_rate, time);
+    count_class(&result->traffic[SIM_DOWN], links->down, tree ? links->groups : 0, links->middle_rate, time);
+    for (from = 0; from < links->groups && links->run->network == SIM_DRAGONFLY; ++from) {
+        for (to = 0; to < links->groups; ++to) {
+            count_class(&result->traffic[SIM_GLOBAL], &links->global[(size_t)from * links->groups + to], from != to,
+                        links->middle_rate, time);
+        }
+    }
+}

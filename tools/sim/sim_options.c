@@ -1,0 +1,343 @@
+#include "tools/sim/sim_options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define US 1e-6
+#define GB 1e9
+
+void sim_default_arguments(sim_arguments_t *arguments)
+{
+    size_t i;
+
+    *arguments = (sim_arguments_t){.pattern = MSCCLPP_SCHEDULE_ALLREDUCE,
+                                   .automatic = true,
+                                   .transport = "verbs",
+                                   .nodes = {.value = {8}, .count = 1},
+                                   .bytes = {.value = {8}, .count = 1},
+                                   .run = {.ranks = 8,
+                                           .tile = (uint64_t)4 << 20,
+                                           .lanes = 4,
+                                           .group = 32,
+                                           .taper = 1,
+                                           .late = 100 * US,
+                                           .dead = -1,
+                                           .seed = 1}};
+    for (i = 0; i < sizeof(arguments->given) / sizeof(arguments->given[0]); ++i) {
+        arguments->given[i] = -1;
+    }
+}
+
+/* A whole number, with a suffix k, m, g or t if `sized`; `*end_p` is what follows. */
+static bool scan_whole(const char *text, bool sized, uint64_t *value_p, const char **end_p)
+{
+    static const char suffixes[] = "kmgt";
+    unsigned long long value;
+    const char *suffix;
+    char *end;
+
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || errno != 0) {
+        return false;
+    }
+    suffix = *end != '\0' && sized ? strchr(suffixes, *end) : NULL;
+    if (suffix != NULL) {
+        const int shift = 10 * (int)(suffix - suffixes + 1);
+
+        if (value > UINT64_MAX >> shift) {
+            return false;
+        }
+        value <<= shift;
+        ++end;
+    }
+    *value_p = value;
+    *end_p = end;
+    return true;
+}
+
+static bool whole(const char *option, const char *text, bool sized, uint64_t least, uint64_t most, uint64_t *value_p)
+{
+    const char *end = text;
+
+    if (!scan_whole(text, sized, value_p, &end) || *end != '\0' || *value_p < least || *value_p > most) {
+        fprintf(stderr, "mscclpp_sim: --%s is \"%s\"; allowed are whole numbers from %llu to %llu%s\n", option, text,
+                (unsigned long long)least, (unsigned long long)most, sized ? ", also with k, m, g or t" : "");
+        return false;
+    }
+    return true;
+}
+
+static bool small(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value_p)
+{
+    uint64_t value;
+
+    if (!whole(option, text, false, least, most, &value)) {
+        return false;
+    }
+    *value_p = (uint32_t)value;
+    return true;
+}
+
+/* A list of items: a number, or FROM:TO or FROM:TO:FACTOR for numbers that grow by a factor, 2 by default. */
+static bool scan_list(const char *text, bool sized, uint64_t least, uint64_t most, sim_list_t *list)
+{
+    list->count = 0;
+    for (;;) {
+        uint64_t from, to, factor = 2;
+
+        if (!scan_whole(text, sized, &from, &text) || from < least || from > most) {
+            return false;
+        }
+        to = from;
+        if (*text == ':' && (!scan_whole(text + 1, sized, &to, &text) || to < from || to > most)) {
+            return false;
+        }
+        if (*text == ':' && (!scan_whole(text + 1, false, &factor, &text) || factor < 2 || factor > 1024)) {
+            return false;
+        }
+        for (; from <= to; from *= factor) {
+            if (list->count == SIM_LIST) {
+                return false;
+            }
+            list->value[list->count++] = from;
+        }
+        if (*text == '\0') {
+            return true;
+        }
+        if (*text++ != ',') {
+            return false;
+        }
+    }
+}
+
+static bool list(const char *option, const char *text, bool sized, uint64_t least, uint64_t most, sim_list_t *list_p)
+{
+    if (!scan_list(text, sized, least, most, list_p)) {
+        fprintf(stderr,
+                "mscclpp_sim: --%s is \"%s\"; allowed are up to %d numbers from %llu to %llu%s, as 8,64 or 8:512 or "
+                "8:512:8\n",
+                option, text, SIM_LIST, (unsigned long long)least, (unsigned long long)most,
+                sized ? ", also with k, m, g or t" : "");
+        return false;
+    }
+    return true;
+}
+
+static bool decimal(const char *option, const char *text, double least, double most, double *value_p)
+{
+    char *end = NULL;
+    const double value = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(value >= least && value <= most)) {
+        fprintf(stderr, "mscclpp_sim: --%s is \"%s\"; allowed are numbers from %g to %g\n", option, text, least, most);
+        return false;
+    }
+    *value_p = value;
+    return true;
+}
+
+static bool take_kinds(sim_arguments_t *arguments, const char *text)
+{
+    const char *item = text;
+    int kind;
+
+    arguments->automatic = false;
+    memset(arguments->kinds, 0, sizeof(arguments->kinds));
+    while (*item != '\0') {
+        const size_t length = strcspn(item, ",");
+        char name[32];
+
+        snprintf(name, sizeof(name), "%.*s", length < sizeof(name) ? (int)length : 0, item);
+        kind = (int)mscclpp_schedule_find(name);
+        if (strcmp(name, "auto") == 0) {
+            arguments->automatic = true;
+        } else if (strcmp(name, "all") == 0) {
+            memset(arguments->kinds, 1, sizeof(arguments->kinds));
+        } else if (kind < MSCCLPP_SCHEDULE_LAST) {
+            arguments->kinds[kind] = true;
+        } else {
+            break;
+        }
+        item += length + (item[length] == ',' && item[length + 1] != '\0');
+    }
+    if (*item == '\0' && *text != '\0') {
+        return true;
+    }
+    fprintf(stderr, "mscclpp_sim: --algorithm is \"%s\"; allowed are auto, all", text);
+    for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST; ++kind) {
+        fprintf(stderr, ", %s", mscclpp_schedule_name((mscclpp_schedule_kind_t)kind));
+    }
+    fputc('\n', stderr);
+    return false;
+}
+
+static bool take_network(sim_arguments_t *arguments, const char *text)
+{
+    int kind;
+
+    for (kind = 0; kind < SIM_NETWORKS; ++kind) {
+        if (strcmp(text, sim_network_names[kind]) == 0) {
+            arguments->run.network = (sim_network_kind_t)kind;
+            return true;
+        }
+    }
+    fprintf(stderr, "mscclpp_sim: --network is \"%s\"; allowed are full, fat-tree and dragonfly\n", text);
+    return false;
+}
+
+static bool take_pattern(sim_arguments_t *arguments, const char *text)
+{
+    if (sim_pattern_find(text, &arguments->pattern)) {
+        return true;
+    }
+    fprintf(stderr,
+            "mscclpp_sim: --coll is \"%s\"; allowed are allreduce, allgather, alltoall, bcast, gather, scatter, "
+            "reduce, reduce_scatter, scan and exscan\n",
+            text);
+    return false;
+}
+
+bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
+{
+    static const char *const names[] = {
+#define NAME(name_, id_) [SIM_OPTION_##id_ - SIM_OPTION_FIRST] = name_,
+        SIM_OPTIONS(NAME)
+#undef NAME
+    };
+    const char *name = option > SIM_OPTION_FIRST && option < SIM_WHOLE ? names[option - SIM_OPTION_FIRST] : "";
+    sim_run_t *run = &arguments->run;
+    uint64_t dead;
+
+    switch (option) {
+    case 'c':
+        return take_pattern(arguments, value);
+    case 'n':
+        return list("nodes", value, false, 1, SIM_MAX_NODES, &arguments->nodes);
+    case 'p':
+        return small("ranks-per-node", value, 1, SIM_MAX_RANKS, &run->ranks);
+    case 'b':
+        return list("bytes", value, true, 1, (uint64_t)1 << 40, &arguments->bytes);
+    case 'a':
+        return take_kinds(arguments, value);
+    case 'w':
+        return take_network(arguments, value);
+    case SIM_OPTION_ROOT:
+        return small(name, value, 0, SIM_MAX_NODES - 1, &arguments->root);
+    case SIM_OPTION_RADIX:
+        return small(name, value, 2, MSCCLPP_SCHEDULE_MAX_RADIX, &arguments->radix);
+    case SIM_OPTION_FANOUT:
+        return small(name, value, 0, SIM_MAX_NODES, &arguments->fanout);
+    case SIM_OPTION_TILE:
+        return whole(name, value, true, MSCCLPP_DEV_UNIT, (uint64_t)1 << 40, &run->tile);
+    case SIM_OPTION_LANES:
+        return small(name, value, 1, 16, &run->lanes);
+    case SIM_OPTION_GROUP:
+        return small(name, value, 1, SIM_MAX_NODES, &run->group);
+    case SIM_OPTION_TAPER:
+        arguments->tapered = true;
+        return decimal(name, value, 0.01, 1000, &run->taper);
+    case SIM_OPTION_RAILS:
+    case SIM_OPTION_LATENCY:
+    case SIM_OPTION_OVERHEAD:
+    case SIM_OPTION_GAP:
+    case SIM_OPTION_NODE_LATENCY:
+        return decimal(name, value, option == SIM_OPTION_RAILS ? 1 : 0, option == SIM_OPTION_RAILS ? 64 : 1e6,
+                       &arguments->given[option]);
+    case SIM_OPTION_BANDWIDTH:
+    case SIM_OPTION_NODE_BANDWIDTH:
+        return decimal(name, value, 0.001, 1e6, &arguments->given[option]);
+    case SIM_OPTION_TRANSPORT:
+        arguments->transport = value;
+        return true;
+    case SIM_OPTION_FIGURES:
+        arguments->figures_file = value;
+        return true;
+    case SIM_OPTION_JITTER:
+    case SIM_OPTION_LATE:
+        if (!decimal(name, value, 0, 1e6, option == SIM_OPTION_JITTER ? &run->jitter : &run->late)) {
+            return false;
+        }
+        *(option == SIM_OPTION_JITTER ? &run->jitter : &run->late) *= US;
+        return true;
+    case SIM_OPTION_STRAGGLERS:
+        return small(name, value, 0, SIM_MAX_NODES, &run->stragglers);
+    case SIM_OPTION_DEAD:
+        if (!whole(name, value, false, 0, SIM_MAX_NODES - 1, &dead)) {
+            return false;
+        }
+        run->dead = (int64_t)dead;
+        return true;
+    case SIM_OPTION_DEAD_STEP:
+        return whole(name, value, false, 0, UINT32_MAX, &run->dead_step);
+    case SIM_OPTION_SEED:
+        return whole(name, value, false, 0, UINT64_MAX, &run->seed);
+    case SIM_OPTION_SVG:
+        arguments->picture = value;
+        return true;
+    case SIM_WHOLE:
+        run->whole = true;
+        return true;
+    case SIM_TRAFFIC:
+        arguments->traffic = true;
+        return true;
+    default:
+        arguments->json = true;
+        return true;
+    }
+}
+
+static void set(const sim_arguments_t *arguments, int option, double scale, double *figure)
+{
+    if (arguments->given[option] >= 0) {
+        *figure = arguments->given[option] * scale;
+    }
+}
+
+bool sim_check_arguments(sim_arguments_t *arguments)
+{
+    const mscclpp_cost_figures_t *builtin = mscclpp_cost_builtin(arguments->transport);
+    mscclpp_cost_figures_t *figures = &arguments->run.figures;
+    size_t i;
+
+    if (builtin == NULL) {
+        fprintf(stderr, "mscclpp_sim: --transport is \"%s\"; allowed are verbs, ucx, shm and cuda_ipc\n",
+                arguments->transport);
+        return false;
+    }
+    *figures = *builtin;
+    if (arguments->figures_file != NULL && !sim_read_figures(arguments->figures_file, figures)) {
+        return false;
+    }
+    set(arguments, SIM_OPTION_LATENCY, US, &figures->latency);
+    set(arguments, SIM_OPTION_OVERHEAD, US, &figures->overhead);
+    set(arguments, SIM_OPTION_GAP, US, &figures->gap);
+    set(arguments, SIM_OPTION_BANDWIDTH, GB, &figures->bandwidth);
+    set(arguments, SIM_OPTION_NODE_LATENCY, US, &figures->node_latency);
+    set(arguments, SIM_OPTION_NODE_BANDWIDTH, GB, &figures->node_bandwidth);
+    figures->tile = (double)arguments->run.tile;
+    figures->lanes = arguments->run.lanes;
+    if (arguments->given[SIM_OPTION_RAILS] >= 0) {
+        figures->rails = (uint32_t)arguments->given[SIM_OPTION_RAILS];
+    }
+    if (arguments->run.network == SIM_FAT_TREE && !arguments->tapered) {
+        arguments->run.taper = 2;
+    }
+    for (i = 0; i < arguments->nodes.count; ++i) {
+        const uint64_t nodes = arguments->nodes.value[i];
+
+        if (arguments->root >= nodes) {
+            fprintf(stderr, "mscclpp_sim: --root is %u; allowed with %llu nodes are 0 to %llu\n", arguments->root,
+                    (unsigned long long)nodes, (unsigned long long)nodes - 1);
+            return false;
+        }
+        if (arguments->run.dead >= (int64_t)nodes) {
+            fprintf(stderr, "mscclpp_sim: --dead is %lld; allowed with %llu nodes are 0 to %llu\n",
+                    (long long)arguments->run.dead, (unsigned long long)nodes, (unsigned long long)nodes - 1);
+            return false;
+        }
+    }
+    return true;
+}
