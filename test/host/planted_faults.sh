@@ -504,7 +504,7 @@ plant coll-nodes-await collectives_nodes $coll/nodes.h $launcher 's/turn->index 
 plant coll-nodes-begin collectives_nodes $coll/nodes.h $launcher \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+b\.barriers\);//'
 plant coll-nodes-silent-near collectives_storm $coll/nodes_packets.h $launcher \
-    's/args->node_of\[a\] == args->nodes.node && ctx->tid == 0/false/'
+    's/args->place\[a\].node == args->nodes.node && ctx->tid == 0/false/'
 plant coll-nodes-silent-far collectives_storm $coll/nodes_packets.h $launcher \
     's/^        if \(ctx->tid == 0\) \{$/        if (false) {/'
 plant coll-nodes-packets-sync collectives_storm $coll/nodes_packets.h $launcher \

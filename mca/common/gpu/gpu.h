@@ -1,6 +1,7 @@
 /*
- * The GPU runtime behind one table of operations, with two implementations: gpu_cuda (the CUDA runtime) and gpu_host
- * (the host twin: shared memory for device memory, CPU threads for blocks). Nothing above this file calls a GPU API.
+ * The GPU runtime behind one table of functions, with two implementations: mca/common/gpu/cuda (the CUDA runtime) and
+ * mca/common/gpu/twin (the host twin: shared memory in place of device memory, CPU threads in place of blocks). Nothing
+ * above this file calls a GPU API.
  */
 #ifndef MCA_COMMON_GPU_GPU_H
 #define MCA_COMMON_GPU_GPU_H
@@ -18,23 +19,23 @@
 typedef enum {
     MSCCLPP_MEM_HOST,    /* ordinary host memory: no kernel can touch it */
     MSCCLPP_MEM_PINNED,  /* host memory that kernels of the queried device can touch at the same address */
-    MSCCLPP_MEM_MANAGED, /* migrates by itself; never exportable */
+    MSCCLPP_MEM_MANAGED, /* migrates between host and devices by itself; never exportable */
     MSCCLPP_MEM_DEVICE
 } mscclpp_mem_kind_t;
 
 /* How kernels of a device reach some memory. */
 typedef enum {
     MSCCLPP_REACH_NONE,
-    MSCCLPP_REACH_FAR, /* the memory lies, or may lie, elsewhere */
-    MSCCLPP_REACH_HOME /* the memory is the device's own and stays there */
+    MSCCLPP_REACH_FAR, /* kernels reach it, but it is, or may be, in another place than the device's own memory */
+    MSCCLPP_REACH_HOME /* it is the device's own memory and stays there */
 } mscclpp_reach_t;
 
 /* What is known of the allocation behind an address. */
 typedef struct {
     mscclpp_mem_kind_t kind;
     int device;         /* owner of DEVICE and MANAGED memory, else -1 */
-    uint64_t buffer_id; /* unique in the process for ever, so that a reused address is not taken for the old buffer; 0
-                           if unknown */
+    uint64_t buffer_id; /* unique in the process for ever, so that a reused address is not mistaken for the old buffer;
+                           0 if unknown */
     void *base;         /* of the allocation; NULL if unknown */
     size_t length;      /* of the allocation in bytes; 0 if unknown */
 } mscclpp_mem_info_t;
@@ -42,16 +43,17 @@ typedef struct {
 typedef struct {
     char name[64];
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* equal for two processes exactly if they use the same GPU */
-    int sm_count;                              /* how many blocks run at once with one block on each multiprocessor */
+    int sm_count; /* the number of multiprocessors: so many blocks run at once with one block on each */
     int compute_major;
     int compute_minor;
-    uint64_t server; /* equal and not 0: kernels of both processes make progress together; otherwise they take turns */
+    uint64_t server; /* if two processes have the same one and it is not 0, their kernels run at the same time (MPS);
+                        otherwise they take turns */
     char pci_bus_id[24]; /* "0000:1b:00.0"; empty if it has none or it is not known */
 } mscclpp_gpu_info_t;
 
 /*
- * Lets another process (or this one) map an allocation. Plain bytes, to be sent as they are. `offset` is the distance
- * from the mapping's first byte to the exported address.
+ * What another process (or this one) needs to map an allocation. Plain bytes, to be sent as they are. `offset` is the
+ * distance from the mapping's first byte to the exported address.
  */
 typedef struct {
     uint64_t buffer_id; /* of the exporter's allocation */
@@ -81,52 +83,56 @@ typedef struct {
     const char *name; /* "cuda" or "host" */
     bool twin;        /* kernels run on CPU threads, on memory of the host */
 
-    /* How many devices this process can use. MSCCLPP_ERR_NOT_SUPPORTED, silently, without a driver or a device. */
+    /*
+     * Counts the devices that this process can use. MSCCLPP_ERR_NOT_SUPPORTED, silently, if there is no driver or no
+     * device.
+     */
     mscclpp_status_t (*probe)(int *device_count_p);
 
     /*
-     * True if this process is likely to find a device, as far as can be told at next to no cost. If so, `is_device` and
-     * `current_device` work without a call of `probe`: they probe once the application has begun to use devices. May be
-     * NULL if probing is cheap.
+     * True if this process is likely to find a device, as far as can be told at next to no cost. In that case
+     * `is_device` and `current_device` work before any call of `probe`: they probe once the application has begun to
+     * use devices. May be NULL if probing is cheap.
      */
     bool (*is_likely)(void);
 
-    /* The calling thread's current device, without creating a context. */
+    /* Gives the calling thread's current device, without creating a context. */
     mscclpp_status_t (*current_device)(int *device_p);
     mscclpp_status_t (*device_info)(int device, mscclpp_gpu_info_t *info_p);
 
     /*
-     * True if a warp's stores of 128 aligned bytes by one instruction on `device` should reach the memory of the device
-     * with that UUID whole, as far as the runtime can tell; false if it does not know that device. NULL: always true.
+     * True if one store instruction of a warp on `device`, of 128 aligned bytes, should reach the memory of the device
+     * with that UUID as a whole, as far as the runtime can tell. False if it does not know that device. NULL: always
+     * true.
      */
     bool (*keeps_lines)(int device, const unsigned char *peer_uuid);
 
-    /* Loads every kernel on the device, since loading one while another spins can deadlock. Idempotent. */
+    /* Loads every kernel on the device, because loading one while another spins can deadlock. Idempotent. */
     mscclpp_status_t (*preload)(int device);
 
     /*
-     * True if the address is MANAGED or DEVICE memory. This is the only call on the path of host buffers. It takes a
-     * few nanoseconds for the buffers of small calls (mca/common/base/host_memory.h) and asks the driver about others.
-     * The caller must own the byte.
+     * True if the address is MANAGED or DEVICE memory. This is the only function that calls on host buffers need. It
+     * takes a few nanoseconds for the buffers of small calls (mca/common/base/host_memory.h); about others it asks the
+     * driver. The caller must own the byte.
      */
     bool (*is_device)(const void *address);
 
-    /* Never fails: an unknown address is MSCCLPP_MEM_HOST. */
+    /* Describes the allocation behind an address. Never fails: unknown memory is MSCCLPP_MEM_HOST. */
     void (*query)(const void *address, mscclpp_mem_info_t *info_p);
 
     /*
-     * Answers what `query` would say, but fast, as it is on the path of every call. Settles the memory first (see
-     * `settle`).
+     * Tells how kernels of `device` reach an address. Gives the same answer as `query`, but faster, because every call
+     * needs it. Calls `settle` for the memory first.
      */
     mscclpp_status_t (*reach)(int device, const void *address, mscclpp_reach_t *reach_p);
 
     /*
-     * Orders the work that the caller starts next, in any stream, after the runtime's synchronous calls (those without
-     * a stream, such as cudaMemcpy and cudaMemset) that read or write the allocation of an address. Those calls return
-     * before the device has done their work.
+     * Orders the work that the caller starts next, in any stream, after the application's synchronous calls (those
+     * without a stream, such as cudaMemcpy and cudaMemset) that read or write the allocation of an address. Those calls
+     * return before the device has done their work.
      *
-     * May wait for that work, and so for the application's work in streams that the default stream waits for. Once the
-     * allocation is known, synchronous calls wait by themselves and `settle` costs only a lookup. Any address is
+     * May wait for that work, and so for the application's work in streams that the default stream waits for. Once an
+     * allocation is known, its synchronous calls wait by themselves, and `settle` costs only a lookup. Any address is
      * allowed; host memory needs nothing.
      */
     mscclpp_status_t (*settle)(const void *address);
@@ -135,7 +141,10 @@ typedef struct {
     mscclpp_status_t (*device_alloc)(int device, size_t size, void **address_p);
     void (*device_free)(int device, void *address);
 
-    /* Device memory for local use, ordered in the stream (a pool allocation where the runtime has one). */
+    /*
+     * Device memory for use by this process alone, allocated and freed in the stream's order (from a pool where the
+     * runtime has one).
+     */
     mscclpp_status_t (*temp_alloc)(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
     void (*temp_free)(mscclpp_gpu_stream_t *stream, void *address);
 
@@ -144,9 +153,9 @@ typedef struct {
     void (*host_free)(void *host_address);
 
     /*
-     * Pins host memory that somebody else allocated. The address must be the start of a page. `host_unregister` of the
-     * same address undoes it, and must come before the memory is freed. *device_address_p is where kernels see the
-     * memory. The reason for a failure is logged at the info level only, as some callers can do without.
+     * Pins host memory that somebody else allocated, from the start of a page. `host_unregister` of the same address
+     * undoes it, and must come before the memory is freed. *device_address_p is where kernels see the memory. The
+     * reason for a failure is logged at the info level only, as some callers can do without.
      */
     mscclpp_status_t (*host_register)(void *host_address, size_t size, void **device_address_p);
     void (*host_unregister)(void *host_address);
@@ -172,13 +181,18 @@ typedef struct {
     mscclpp_status_t (*stream_create)(int device, mscclpp_gpu_stream_t **stream_p);
     void (*stream_destroy)(mscclpp_gpu_stream_t *stream);
 
-    /* Wraps a stream that the application owns (a cudaStream_t); destroy frees only the wrapper. */
+    /*
+     * Makes a stream of ours from one that the application owns (a cudaStream_t). `stream_destroy` then frees only the
+     * wrapper.
+     */
     mscclpp_status_t (*stream_wrap)(int device, void *native, mscclpp_gpu_stream_t **stream_p);
 
-    /* True if what is put into the stream is recorded in a graph and not carried out. */
+    /* True if work that is put into the stream is recorded in a graph instead of carried out. */
     bool (*is_capturing)(mscclpp_gpu_stream_t *stream);
 
-    /* MSCCLPP_OK if all work is done, MSCCLPP_IN_PROGRESS, or the error of the failed work. */
+    /*
+     * Tells whether all work in the stream is done: MSCCLPP_OK, MSCCLPP_IN_PROGRESS, or the error of work that failed.
+     */
     mscclpp_status_t (*stream_query)(mscclpp_gpu_stream_t *stream);
 
     /* Waits for all work in the stream. */
@@ -188,8 +202,8 @@ typedef struct {
     mscclpp_status_t (*copy)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 
     /*
-     * The same for `rows` rows of `width` bytes, each `pitch` >= `width` bytes behind the one before on both sides. All
-     * rows of a side lie in one allocation.
+     * The same for `rows` rows of `width` bytes. On both sides each row begins `pitch` bytes after the one before;
+     * `pitch` is at least `width`. All rows of a side lie in one allocation.
      */
     mscclpp_status_t (*copy_rows)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch, size_t width,
                                   size_t rows);
@@ -206,17 +220,16 @@ typedef struct {
      */
     mscclpp_status_t (*put)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 
-    /* A place in a stream's order. An event is used by one thread at a time. */
+    /* An event marks a place in a stream's order. One thread at a time uses it. */
     mscclpp_status_t (*event_create)(int device, mscclpp_gpu_event_t **event_p);
     void (*event_destroy)(mscclpp_gpu_event_t *event);
 
-    /* Moves the event behind everything that is in the stream now. An earlier place of the event is forgotten. */
+    /* Moves the event's mark behind all work that is in the stream now. An earlier mark is forgotten. */
     mscclpp_status_t (*event_record)(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
 
     /*
-     * MSCCLPP_OK once everything before the event's place has ended, MSCCLPP_IN_PROGRESS, or the error of failed work.
-     * Whoever learns of the end may start work on any device, and that work sees the data of all puts before that
-     * place.
+     * Tells whether everything before the event's mark has ended: MSCCLPP_OK, MSCCLPP_IN_PROGRESS, or the error of work
+     * that failed. After MSCCLPP_OK, work that is started on any device sees the data of all puts before the mark.
      */
     mscclpp_status_t (*event_query)(mscclpp_gpu_event_t *event);
 
@@ -224,8 +237,8 @@ typedef struct {
     mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
 
     /*
-     * Prepares a launch that will be repeated with the same arguments; starting it costs less than `launch`. Start it
-     * again, or destroy it, only after the kernel of its last start has ended. Preparing takes some 100 us.
+     * Prepares a launch that will be repeated with the same arguments, so that starting it costs less than `launch`.
+     * Start it again, or destroy it, only after the kernel of its last start has ended. Preparing takes some 100 us.
      * `launch_prepare` may be NULL if the runtime cannot prepare launches.
      */
     mscclpp_status_t (*launch_prepare)(int device, const mscclpp_dev_launch_t *launch,
@@ -249,26 +262,27 @@ extern const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops;
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
 /*
- * Like mscclpp_gpu_open, for a process that may never use a device: "auto" accepts a device that is only likely, and
- * the first functions called do the probing.
+ * Like mscclpp_gpu_open, for a process that may never use a device: "auto" accepts a device that is only likely to
+ * exist, and probing is left to the first functions that are called.
  */
 mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
 /*
- * Kernels of the host twin may run in the caller's own thread. This makes them call `progress` while they wait, so that
- * messages which the peers need keep moving. NULL stops it. Set per thread.
+ * Kernels of the host twin may run in the caller's own thread. From now on those of this thread call `progress` while
+ * they wait, so that messages which the peers need keep moving. NULL ends this.
  */
 void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context);
 
 /*
- * Testing: the twin treats addresses of the application as ordinary host memory if `is_host` answers true. NULL: none.
+ * For tests: the twin treats addresses of the application as ordinary host memory if `is_host` returns true. NULL:
+ * none.
  */
 void mscclpp_gpu_twin_set_filter(bool (*is_host)(const void *address));
 
 /*
- * Testing: tells the twin the bounds of the allocation behind an address of the application's device memory. `bounds`
- * leaves its results alone where it knows nothing. NULL: all bounds are unknown. With known bounds, peers can map
- * memory that another copy of this library in the process has allocated.
+ * For tests: tells the twin the bounds of the allocation behind an address of the application's device memory. `bounds`
+ * leaves its results alone if it knows nothing. NULL: all bounds are unknown. With known bounds, peers can map memory
+ * that another copy of this library in the process has allocated.
  */
 void mscclpp_gpu_twin_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p));
 

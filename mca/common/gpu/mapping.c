@@ -6,31 +6,31 @@
 
 #include "mca/common/base/log.h"
 
-#define MEMORY_BUCKETS 1024
+#define MAPPING_BUCKETS 1024
 
 struct mscclpp_mapping {
-    mscclpp_mapping_t *chain;         /* of the bucket */
-    mscclpp_mapping_t *newer, *older; /* by last use */
+    mscclpp_mapping_t *chain;         /* the next one in the hash bucket */
+    mscclpp_mapping_t *newer, *older; /* the list in the order of last use */
     const mscclpp_gpu_ops_t *ops;
     int device;
     mscclpp_gpu_handle_t handle;
     void *base;
     unsigned references;
-    bool busy;  /* a thread opens or closes it outside the lock: wait for memory_changed, then look it up again */
-    bool stale; /* its allocation is known to be gone, or its identity unknown: not kept when unused */
+    bool busy; /* a thread is opening or closing it outside the lock: wait for mapping_changed, then look it up again */
+    bool stale; /* its allocation is known to be freed, or has no identity: closed as soon as it is unused */
 };
 
 /*
- * The lock guards all fields. It is never held while the GPU runtime opens or closes a mapping, which may take long and
- * may wait for running kernels.
+ * The lock guards all fields. It is never held while the GPU runtime opens or closes a mapping, because that may take
+ * long and may wait for running kernels.
  */
-static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t memory_changed = PTHREAD_COND_INITIALIZER;
-static mscclpp_mapping_t *memory_buckets[MEMORY_BUCKETS];
-static mscclpp_mapping_t *memory_newest, *memory_oldest;
-static int memory_total;
-static uint64_t memory_bytes;
-static mscclpp_mapping_limit_t memory_limit; /* of the last get */
+static pthread_mutex_t mapping_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t mapping_changed = PTHREAD_COND_INITIALIZER;
+static mscclpp_mapping_t *mapping_buckets[MAPPING_BUCKETS];
+static mscclpp_mapping_t *newest_mapping, *oldest_mapping;
+static int open_count;
+static uint64_t open_bytes;
+static mscclpp_mapping_limit_t current_limit; /* the limit of the last mscclpp_mapping_get */
 
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
 {
@@ -43,7 +43,7 @@ static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
 {
     uint64_t hash = handle->token ^ (uint64_t)handle->pid ^ handle->buffer_id * UINT64_C(0x9e3779b97f4a7c15);
 
-    return &memory_buckets[(hash ^ hash >> 32) % MEMORY_BUCKETS];
+    return &mapping_buckets[(hash ^ hash >> 32) % MAPPING_BUCKETS];
 }
 
 static bool is_same_process(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_handle_t *b)
@@ -51,7 +51,7 @@ static bool is_same_process(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_han
     return a->pid == b->pid && a->token == b->token;
 }
 
-/* The address matters only if the runtime gives no identity (0), as one identity has one address. */
+/* The address matters only for memory whose identity is unknown (0); otherwise one identity has one address. */
 static bool is_same_allocation(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_handle_t *b)
 {
     return is_same_process(a, b) && a->buffer_id == b->buffer_id && a->address == b->address && a->length == b->length;
@@ -68,29 +68,29 @@ static mscclpp_mapping_t *find(const mscclpp_gpu_ops_t *ops, int device, const m
     return mapping;
 }
 
-static void use_link(mscclpp_mapping_t *mapping)
+static void link_as_newest(mscclpp_mapping_t *mapping)
 {
     mapping->newer = NULL;
-    mapping->older = memory_newest;
-    if (memory_newest != NULL) {
-        memory_newest->newer = mapping;
+    mapping->older = newest_mapping;
+    if (newest_mapping != NULL) {
+        newest_mapping->newer = mapping;
     } else {
-        memory_oldest = mapping;
+        oldest_mapping = mapping;
     }
-    memory_newest = mapping;
+    newest_mapping = mapping;
 }
 
-static void use_unlink(mscclpp_mapping_t *mapping)
+static void unlink_from_order(mscclpp_mapping_t *mapping)
 {
     if (mapping->newer != NULL) {
         mapping->newer->older = mapping->older;
     } else {
-        memory_newest = mapping->older;
+        newest_mapping = mapping->older;
     }
     if (mapping->older != NULL) {
         mapping->older->newer = mapping->newer;
     } else {
-        memory_oldest = mapping->newer;
+        oldest_mapping = mapping->newer;
     }
 }
 
@@ -100,9 +100,9 @@ static void insert(mscclpp_mapping_t *mapping)
 
     mapping->chain = *bucket;
     *bucket = mapping;
-    use_link(mapping);
-    ++memory_total;
-    memory_bytes += mapping->handle.length;
+    link_as_newest(mapping);
+    ++open_count;
+    open_bytes += mapping->handle.length;
 }
 
 static void erase(mscclpp_mapping_t *mapping)
@@ -113,23 +113,24 @@ static void erase(mscclpp_mapping_t *mapping)
         link = &(*link)->chain;
     }
     *link = mapping->chain;
-    use_unlink(mapping);
-    --memory_total;
-    memory_bytes -= mapping->handle.length;
+    unlink_from_order(mapping);
+    --open_count;
+    open_bytes -= mapping->handle.length;
     free(mapping);
 }
 
 /*
- * Releases the lock while closing. The mapping stays in the table, so that nobody opens the allocation a second time.
+ * Closes an unused mapping, with the lock released meanwhile. The mapping stays in the table until it is closed, so
+ * that nobody opens the allocation a second time.
  */
 static void close_unused(mscclpp_mapping_t *mapping)
 {
     mapping->busy = true;
-    pthread_mutex_unlock(&memory_lock);
+    pthread_mutex_unlock(&mapping_lock);
     mapping->ops->close_memory(mapping->device, &mapping->handle, mapping->base);
-    pthread_mutex_lock(&memory_lock);
+    pthread_mutex_lock(&mapping_lock);
     erase(mapping);
-    pthread_cond_broadcast(&memory_changed);
+    pthread_cond_broadcast(&mapping_changed);
 }
 
 static bool is_unused(const mscclpp_mapping_t *mapping)
@@ -137,25 +138,25 @@ static bool is_unused(const mscclpp_mapping_t *mapping)
     return 0 == mapping->references && !mapping->busy;
 }
 
-static bool is_above(const mscclpp_mapping_limit_t *limit)
+static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
 {
-    return memory_total > limit->count || (limit->bytes != 0 && memory_bytes > limit->bytes);
+    return open_count > limit->count || (limit->bytes != 0 && open_bytes > limit->bytes);
 }
 
 /*
- * Closes stale mappings, and the least recently used ones above the limit; returns how many. The list may change with
- * each close.
+ * Closes unused mappings: stale ones, and the least recently used ones above the limit. Returns how many. Begins again
+ * after each close, as the list may have changed.
  */
 static int trim(mscclpp_mapping_limit_t limit)
 {
-    mscclpp_mapping_t *mapping = memory_oldest;
+    mscclpp_mapping_t *mapping = oldest_mapping;
     int closed = 0;
 
     while (mapping != NULL) {
-        if (is_unused(mapping) && (mapping->stale || is_above(&limit))) {
+        if (is_unused(mapping) && (mapping->stale || is_limit_exceeded(&limit))) {
             close_unused(mapping);
             ++closed;
-            mapping = memory_oldest;
+            mapping = oldest_mapping;
         } else {
             mapping = mapping->newer;
         }
@@ -163,10 +164,13 @@ static int trim(mscclpp_mapping_limit_t limit)
     return closed;
 }
 
-/* A new allocation at the place of an older one of the same process proves that the older one was freed. */
+/*
+ * Marks the mappings that the allocation of a handle replaces: if it lies where an older allocation of the same process
+ * lay, the older one must have been freed.
+ */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
-    for (mscclpp_mapping_t *mapping = memory_newest; mapping != NULL; mapping = mapping->older) {
+    for (mscclpp_mapping_t *mapping = newest_mapping; mapping != NULL; mapping = mapping->older) {
         const mscclpp_gpu_handle_t *old = &mapping->handle;
         if (is_same_process(old, handle) && old->buffer_id != handle->buffer_id &&
             old->address < handle->address + handle->length && handle->address < old->address + old->length) {
@@ -176,19 +180,19 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Closes the mappings of one process that are not in use; returns how many. The token does not matter: a process may
- * have several copies of this library.
+ * Closes the unused mappings of one process; returns how many. It does not compare tokens, as a process may have
+ * several copies of this library, each with a token of its own.
  */
 static int trim_process(const mscclpp_gpu_handle_t *handle)
 {
-    mscclpp_mapping_t *mapping = memory_oldest;
+    mscclpp_mapping_t *mapping = oldest_mapping;
     int closed = 0;
 
     while (mapping != NULL) {
         if (is_unused(mapping) && mapping->handle.pid == handle->pid) {
             close_unused(mapping);
             ++closed;
-            mapping = memory_oldest;
+            mapping = oldest_mapping;
         } else {
             mapping = mapping->newer;
         }
@@ -197,8 +201,9 @@ static int trim_process(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * CUDA refuses memory at an exporter's address as long as freed memory that was there is mapped. Allocations share
- * pages, so a mapping can be in the way without lying at the same place. Releases the lock meanwhile.
+ * Opens an allocation, with the lock released meanwhile. If that fails, closes mappings that may be the reason, and
+ * tries again. CUDA refuses memory at an exporter's address as long as freed memory that was there is still mapped;
+ * since allocations share pages, such a mapping need not lie at exactly the same place.
  */
 static mscclpp_status_t open_memory(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     void **base_p)
@@ -207,11 +212,11 @@ static mscclpp_status_t open_memory(const mscclpp_gpu_ops_t *ops, int device, co
     int closed = 1;
 
     mark_replaced(handle);
-    (void)trim(memory_limit);
+    (void)trim(current_limit);
     for (int attempt = 0; attempt < 2 && closed > 0; ++attempt) {
-        pthread_mutex_unlock(&memory_lock);
+        pthread_mutex_unlock(&mapping_lock);
         status = ops->import_memory(device, handle, base_p);
-        pthread_mutex_lock(&memory_lock);
+        pthread_mutex_lock(&mapping_lock);
         closed = attempt > 0                           ? 0
                  : MSCCLPP_ERR_NO_MEMORY == status     ? trim((mscclpp_mapping_limit_t){0, 0})
                  : MSCCLPP_ERR_NOT_SUPPORTED == status ? trim_process(handle)
@@ -225,9 +230,9 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 {
     mscclpp_status_t status;
 
-    pthread_mutex_lock(&memory_lock);
+    pthread_mutex_lock(&mapping_lock);
     status = open_memory(ops, device, handle, base_p);
-    pthread_mutex_unlock(&memory_lock);
+    pthread_mutex_unlock(&mapping_lock);
     return status;
 }
 
@@ -238,15 +243,15 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     mscclpp_mapping_t *mapping;
     void *base;
 
-    pthread_mutex_lock(&memory_lock);
-    memory_limit = limit;
+    pthread_mutex_lock(&mapping_lock);
+    current_limit = limit;
     while ((mapping = find(ops, device, handle)) != NULL && mapping->busy) {
-        pthread_cond_wait(&memory_changed, &memory_lock);
+        pthread_cond_wait(&mapping_changed, &mapping_lock);
     }
     if (mapping != NULL) {
         ++mapping->references;
-        use_unlink(mapping);
-        use_link(mapping);
+        unlink_from_order(mapping);
+        link_as_newest(mapping);
         goto out;
     }
 
@@ -270,9 +275,9 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     } else {
         erase(mapping);
     }
-    pthread_cond_broadcast(&memory_changed);
+    pthread_cond_broadcast(&mapping_changed);
 out:
-    pthread_mutex_unlock(&memory_lock);
+    pthread_mutex_unlock(&mapping_lock);
     if (MSCCLPP_OK == status) {
         *mapping_p = mapping;
     }
@@ -289,21 +294,21 @@ void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
     if (mapping == NULL) {
         return;
     }
-    pthread_mutex_lock(&memory_lock);
-    if (0 == --mapping->references && (mapping->stale || is_above(&memory_limit))) {
-        (void)trim(memory_limit);
+    pthread_mutex_lock(&mapping_lock);
+    if (0 == --mapping->references && (mapping->stale || is_limit_exceeded(&current_limit))) {
+        (void)trim(current_limit);
     }
-    pthread_mutex_unlock(&memory_lock);
+    pthread_mutex_unlock(&mapping_lock);
 }
 
 int mscclpp_mapping_drain(void)
 {
     int left;
 
-    pthread_mutex_lock(&memory_lock);
+    pthread_mutex_lock(&mapping_lock);
     (void)trim((mscclpp_mapping_limit_t){0, 0});
-    left = memory_total;
-    pthread_mutex_unlock(&memory_lock);
+    left = open_count;
+    pthread_mutex_unlock(&mapping_lock);
     return left;
 }
 
@@ -311,8 +316,8 @@ int mscclpp_mapping_count(void)
 {
     int total;
 
-    pthread_mutex_lock(&memory_lock);
-    total = memory_total;
-    pthread_mutex_unlock(&memory_lock);
+    pthread_mutex_lock(&mapping_lock);
+    total = open_count;
+    pthread_mutex_unlock(&mapping_lock);
     return total;
 }

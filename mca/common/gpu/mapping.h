@@ -1,6 +1,7 @@
 /*
- * Mappings of peers' memory, shared by all teams of the process. Opening a mapping costs as much as a large transfer,
- * so unused mappings stay open up to limits; the least recently used ones are closed first. Thread-safe.
+ * A cache of mappings of peers' memory, which all teams of the process share. Opening a mapping costs as much as a
+ * large transfer, so unused mappings stay open, up to limits; the least recently used ones are closed first.
+ * Thread-safe.
  */
 #ifndef MCA_COMMON_GPU_MAPPING_H
 #define MCA_COMMON_GPU_MAPPING_H
@@ -16,10 +17,11 @@ typedef struct mscclpp_mapping mscclpp_mapping_t;
 /* Limits of the mappings that a process keeps. Mappings in use may exceed them. */
 typedef struct {
     int count;
-    uint64_t bytes; /* of the mapped allocations, as freed memory stays taken until its mapping closes; 0: any */
+    uint64_t bytes; /* bytes of the mapped allocations; 0: any number. Memory that a peer has freed stays allocated
+                       until its mapping closes. */
 } mscclpp_mapping_limit_t;
 
-/* As the parameters have it. */
+/* The limits that the parameters give. */
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 
 /*
@@ -31,8 +33,8 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
 
 /*
- * `ops->import_memory` for memory that is not shared with other teams, and is closed by `ops->close_memory`. Makes room
- * for it as the function above does.
+ * Maps memory for one team alone, outside the cache: `ops->import_memory`, with the same tries to make room as above.
+ * The caller closes it by `ops->close_memory`.
  */
 mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                         void **base_p);
@@ -40,7 +42,7 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 /* First byte of the allocation; valid until the put that matches the get. */
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 
-/* Ends one get. NULL is allowed. */
+/* Undoes one mscclpp_mapping_get. NULL is allowed. */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
 
 /* Closes all mappings that are not in use. Returns how many are left: 0 once all teams are destroyed. */

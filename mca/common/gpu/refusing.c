@@ -8,7 +8,7 @@ static const mscclpp_gpu_ops_t *real;
 static mscclpp_gpu_ops_t table;
 static mscclpp_gpu_refuses_fn_t asked;
 
-/* X(function, parameters, their names): the functions that take memory or other limited resources. */
+/* The functions of the table that take memory or other limited resources: X(function, parameters, their names). */
 #define TAKING(X)                                                                                                      \
     X(device_alloc, (int device, size_t size, void **address_p), (device, size, address_p))                            \
     X(temp_alloc, (mscclpp_gpu_stream_t * stream, size_t size, void **address_p), (stream, size, address_p))           \

@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Last in, first out, so that the same few streams stay in use. */
+/*
+ * The streams that nobody has borrowed. The last one returned is lent first, so that the same few streams stay in use.
+ */
 typedef struct idle {
     struct idle *next;
     const mscclpp_gpu_ops_t *gpu;

@@ -1,7 +1,8 @@
 /*
- * Streams that tasks borrow. A GPU has few hardware queues. Two streams on one queue run in turn, and kernels in them
- * that wait for each other's peers would wait for ever. So a process has as many streams as it has tasks in flight, not
- * one for each communicator. A task of copy engines borrows a few more, in which nothing waits.
+ * A pool of streams that tasks borrow. A process has only as many streams as it has tasks in flight, not one for each
+ * communicator: a GPU has few hardware queues, and streams that share one run one after another. Kernels in such
+ * streams that wait for each other's peers would wait for ever. A task of copy engines borrows a few more streams, in
+ * which nothing waits.
  */
 #ifndef MCA_COMMON_GPU_STREAMS_H
 #define MCA_COMMON_GPU_STREAMS_H
@@ -14,8 +15,8 @@
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p);
 
 /*
- * Takes back a stream whose work has ended, or ends by itself without waiting for a peer. `lingering`: a kernel in the
- * stream may still take up work that waits for peers; the stream is lent again only when it is seen to be empty.
+ * Takes back a stream whose work has ended, or will end by itself without waiting for a peer. `lingering`: a kernel in
+ * the stream may still serve work that waits for peers, so the stream is lent again only when it is seen to be empty.
  */
 void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering);
 

@@ -16,7 +16,7 @@
 
 typedef struct {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint64_t process; /* that has joined: a forked child has not */
+    uint64_t process; /* the process that has joined; a forked child has not */
     int fd;
 } membership_t;
 
@@ -38,7 +38,7 @@ static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char n
     }
 }
 
-/* A socket with that name and this process's token; -1 if there can be none. */
+/* Opens a socket with that name and this process's token. -1 if that fails. */
 static int open_socket(const char *name)
 {
     struct sockaddr_un address;
@@ -50,7 +50,7 @@ static int open_socket(const char *name)
     }
     memset(&address, 0, sizeof(address));
     address.sun_family = AF_UNIX;
-    /* An empty first byte: the name is in no file system. */
+    /* The first byte is zero, so the name is not in a file system and goes away with the process. */
     snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%.*s%016llx", NAME_MAX_BYTES - 1, name,
              (unsigned long long)mscclpp_process_token());
     length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1));
@@ -61,7 +61,10 @@ static int open_socket(const char *name)
     return fd;
 }
 
-/* Counts the users whose names begin with `all`. *strangers_p counts those whose names do not begin with `near`. */
+/*
+ * Counts the users of a GPU, whose names begin with `all`. *strangers_p counts those of them whose names do not begin
+ * with `near`.
+ */
 static uint32_t count_sockets(const char *all, const char *near, uint32_t *strangers_p)
 {
     FILE *sockets = fopen("/proc/net/unix", "re");
@@ -105,7 +108,7 @@ static void join(const unsigned char *uuid, const char *name)
         return;
     }
     if (membership != NULL) {
-        close(membership->fd); /* the parent's */
+        close(membership->fd); /* the parent process's */
     } else if (membership_count < GPUS_MAX) {
         membership = &memberships[membership_count++];
         memcpy(membership->uuid, uuid, sizeof(membership->uuid));

@@ -34,7 +34,10 @@ CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, 
     return result;
 }
 
-/* At the end of the process the runtime may be gone before its users; its resources are gone with it. */
+/*
+ * The level for a failed release. At the end of the process the runtime may be gone before its users; then nothing is
+ * wrong, as its resources are gone with it.
+ */
 static mscclpp_log_level_t release_level(cudaError_t error)
 {
     return cudaErrorCudartUnloading == error || cudaErrorContextIsDestroyed == error ? MSCCLPP_LOG_DEBUG
@@ -67,7 +70,10 @@ static cudaError_t driver_entry(const char *name, unsigned version, void **funct
     return error;
 }
 
-/* Every failure here means that the machine has no usable CUDA device, which is ordinary. */
+/*
+ * Finds the driver's functions and its devices. Failures are logged at the debug level: they mean that the machine has
+ * no usable CUDA device, which is ordinary.
+ */
 static void cuda_load(void)
 {
     mscclpp_cuda_driver_t *table = &cuda_table;
@@ -120,9 +126,9 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 }
 
 /*
- * Whether the kernel's driver runs a GPU that this process may see. This does not ask the driver: initialising CUDA
- * takes up to 0.2 s, too much for a program that may never use it. Some systems create these files only when CUDA is
- * first initialised, or have other files; there only probing can tell.
+ * True if the operating system's driver runs a GPU that this process may see. Looks for its files instead of asking
+ * CUDA: initialising CUDA takes up to 0.2 s, too much for a program that may never use it. Some systems create these
+ * files only when CUDA is first initialised, or have other files; there only probing can tell.
  */
 bool mscclpp_cuda_is_likely(void)
 {
@@ -140,7 +146,10 @@ bool mscclpp_cuda_is_likely(void)
     return found;
 }
 
-/* Loading the driver's library does not initialise it; an application that uses CUDA has loaded it already. */
+/*
+ * Finds the function that tells whether CUDA is initialised. Loading the driver's library does not initialise it, and
+ * an application that uses CUDA has loaded it already.
+ */
 static void cuda_find(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -260,7 +269,7 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
     CUdevice device;
     int fallback, count;
 
-    /* A rank without device memory may have to join ranks that have some before it has used CUDA. */
+    /* Probes, as a rank without device memory may have to join ranks that have some before it has used CUDA itself. */
     if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -313,7 +322,9 @@ unsigned long long mscclpp_cuda_buffer_id(const void *address)
     unsigned long long id = 0;
     void *value = &id;
 
-    /* The function for a single attribute treats other memory as an error, which tools that watch calls report. */
+    /*
+     * Not the function for a single attribute: it treats other memory as an error, which tools that watch calls report.
+     */
     return CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) ? id
                                                                                                                   : 0;
 }

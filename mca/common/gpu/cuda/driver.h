@@ -1,9 +1,9 @@
 /*
- * Private to the gpu_cuda files: the driver's functions, entering and leaving a device, and reporting errors.
+ * Private to the files of this folder: the driver's functions, entering and leaving a device, and reporting errors.
  *
- * Devices are entered through the driver: its calls make a device's primary context current and later put back the
- * thread's former context, or none. This creates no context that nobody asked for, and leaves alone the device that the
- * application's own copy of the runtime has chosen. cudaSetDevice does both.
+ * A device is entered by calls of the driver: they make the device's primary context current, and later put back the
+ * thread's former context, or none. So no context is created that nobody asked for, and the device that the application
+ * has chosen in its own copy of the runtime does not change. cudaSetDevice would do both.
  */
 #ifndef MCA_COMMON_GPU_CUDA_DRIVER_H
 #define MCA_COMMON_GPU_CUDA_DRIVER_H
@@ -46,7 +46,7 @@
 
 typedef struct {
     pthread_mutex_t lock;       /* held while the fields are first set */
-    _Atomic(CUcontext) context; /* the primary one, retained for as long as the process lives; NULL until needed */
+    _Atomic(CUcontext) context; /* the primary context, retained as long as the process lives; NULL until needed */
     bool has_pools;
     bool preloaded;
     atomic_ullong peers; /* bit p: kernels of this device reach device p */
@@ -70,7 +70,7 @@ typedef struct {
 
 extern _Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded;
 
-/* NULL before a successful mscclpp_cuda_probe. */
+/* The driver's functions; NULL before a successful mscclpp_cuda_probe. */
 static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
 {
     return atomic_load_explicit(&mscclpp_cuda_driver_loaded, memory_order_acquire);
@@ -78,7 +78,7 @@ static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
 
 /*
  * Like mscclpp_cuda_driver, but probes first if nobody has, provided that the driver is initialised. Initialising it is
- * left to the application: until then this returns NULL, so that the process owns no device memory.
+ * left to the application. Until it has done so this returns NULL, and the process owns no device memory.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
 
@@ -118,13 +118,16 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
 
-/* cuda/stream.c: the runtime's stream behind ours. */
+/* cuda/stream.c: the CUDA stream of one of our streams. */
 cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream);
 
 /* The driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
 unsigned long long mscclpp_cuda_buffer_id(const void *address);
 
-/* cuda/order.c: whether an allocation needs no more `settle`, and the work of `settle` for one that does. */
+/*
+ * cuda/order.c: whether an allocation is known, so that `settle` has nothing to do; and what `settle` does if it is
+ * not.
+ */
 bool mscclpp_cuda_is_settled(unsigned long long buffer_id);
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id);
 
@@ -140,13 +143,14 @@ mscclpp_status_t mscclpp_cuda_check_size(size_t size);
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);
 
 /*
- * Makes a device current in this thread until mscclpp_cuda_leave. Uses relaxed capture mode: the application may have a
- * capture under way in another thread, which our calls have nothing to do with and which a stricter mode would end.
+ * Makes a device current in this thread until mscclpp_cuda_leave. Uses the relaxed capture mode: another thread of the
+ * application may be capturing a stream, and in a stricter mode our calls, which have nothing to do with that, would
+ * end the capture.
  */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p);
 void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope);
 
-/* For calls that need some context: enters the thread's own device, or one that has a context already. */
+/* Enters the thread's own device, or one that has a context already; for calls that need any context. */
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p);
 
 /* Logs a failed call of the runtime at the level that the caller chose, and clears the thread's last error. */

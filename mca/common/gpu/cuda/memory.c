@@ -1,4 +1,4 @@
-/* What the driver knows about an address, and memory of other processes. */
+/* What the driver knows about an address; and export and import of memory between processes. */
 #include "mca/common/gpu/cuda/driver.h"
 
 #include <stdint.h>
@@ -11,16 +11,16 @@
 /* The opaque bytes of a handle. */
 typedef struct {
     cudaIpcMemHandle_t ipc;
-    int32_t device; /* of the exporter; meaningful in its own process only */
+    int32_t device; /* the exporter's device; has a meaning only in its own process */
 } cuda_opaque_t;
 
 _Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
 
 /*
- * What a thread has recently learnt about addresses. An entry holds as long as the address belongs to the same
- * allocation. The number of the allocation is asked for each time, which takes a third of the time of the other
- * questions. Only plain allocations are kept, once they are settled; mapped and pool memory can change behind one
- * number.
+ * What a thread has recently learnt about addresses, so that it asks the driver fewer questions. An entry holds as long
+ * as the address belongs to the same allocation. So the allocation's number is asked for each time, which takes a third
+ * of the time of the other questions. Only plain allocations are kept, once they are settled; behind one number, mapped
+ * and pool memory can change.
  */
 typedef struct {
     const void *address;
@@ -34,8 +34,8 @@ static _Thread_local known_t known[KNOWN];
 static _Thread_local unsigned known_next;
 
 /*
- * The device that holds the address as plain device memory, or -1 if that is not known. `buffer_id` is the allocation's
- * number, or 0.
+ * The device that holds the address as plain device memory, or -1 if that is not known. `buffer_id` is the number of
+ * the allocation that is at the address now, or 0.
  */
 static int find_known(const void *address, unsigned long long buffer_id)
 {
@@ -65,9 +65,10 @@ static bool was_known(const void *address)
 }
 
 /*
- * Usually asks the driver one question for an address: its number if it was device memory before, else its kind. The
- * driver is slowest for addresses that it does not know, so it is not asked about those that are certain without it.
- * Answers for other host memory are not kept: it can be unmapped, and CUDA may then use its addresses.
+ * Usually asks the driver only one question: the allocation's number if the address was device memory before, else the
+ * kind of memory. The driver is slowest for addresses that it does not know, so it is not asked about those that are
+ * certainly host memory. Answers for other host memory are not kept: it can be unmapped, and CUDA may then use its
+ * addresses.
  */
 bool mscclpp_cuda_is_device(const void *address)
 {
@@ -80,7 +81,7 @@ bool mscclpp_cuda_is_device(const void *address)
     if (address == NULL || mscclpp_host_memory_is_certain(address)) {
         return false;
     }
-    /* Errors are answers, too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
+    /* Errors count as "no": a driver that nobody has initialised in this process (a forked child) owns no memory. */
     driver = mscclpp_cuda_driver_in_use();
     if (driver == NULL) {
         return false;
@@ -111,7 +112,7 @@ static bool is_mapped_in_place(const void *address, int device)
     return in_place;
 }
 
-/* What `query` says, in the words of `reach`. */
+/* Converts the answer of `query` to one of `reach`. */
 static mscclpp_reach_t reach_by_query(int device, const void *address)
 {
     mscclpp_mem_info_t info;
@@ -123,7 +124,10 @@ static mscclpp_reach_t reach_by_query(int device, const void *address)
     return MSCCLPP_MEM_HOST == info.kind ? MSCCLPP_REACH_NONE : MSCCLPP_REACH_FAR;
 }
 
-/* Most calls pass plain memory of the device's primary context, or pool memory, which has no context. */
+/*
+ * The answer of `reach` by as few questions as possible. Most calls pass plain memory of the device's primary context,
+ * or pool memory, which has no context; for all other memory this asks `query`.
+ */
 static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -147,7 +151,7 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
     if (MSCCLPP_OK != mscclpp_cuda_primary_context(device, &primary) || context != primary) {
         return reach_by_query(device, address);
     }
-    /* Imported memory, perhaps from another device, cannot be exported again. */
+    /* Memory that cannot be exported was imported, perhaps from another device. */
     if (0 == exportable) {
         return MSCCLPP_REACH_FAR;
     }
@@ -267,7 +271,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     }
     memset(&opaque, 0, sizeof(opaque));
     opaque.device = ordinal;
-    /* The attribute proves nothing: imported memory, and systems without this kind of sharing, fail here. */
+    /* The attribute alone is no proof: imported memory, and systems without this kind of sharing, fail here. */
     if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_address_range(&base, &length, at)) ||
         cudaSuccess != CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaIpcGetMemHandle(&opaque.ipc, (void *)(uintptr_t)base))) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -286,7 +290,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     return status;
 }
 
-/* Errors which mean that two devices, or two processes, cannot reach each other. Any other error is a fault. */
+/* True for errors that mean that two devices, or two processes, cannot reach each other. Any other error is a fault. */
 static bool is_unreachable(cudaError_t error)
 {
     switch (error) {
@@ -321,8 +325,8 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
 }
 
 /*
- * Lets kernels of the current device reach another device of this process. Done only once, as a second time is an
- * error.
+ * Lets kernels of the current device reach another device of this process. Does so only once, as CUDA treats a second
+ * time as an error.
  */
 static cudaError_t enable_peer_access(int device, int peer)
 {
@@ -348,7 +352,10 @@ static cudaError_t enable_peer_access(int device, int peer)
     return error;
 }
 
-/* Within one process all devices share addresses, so only access may be missing. Call with `device` entered. */
+/*
+ * Imports memory of this process itself. All its devices share addresses, so only access between them may be missing.
+ * Call with `device` entered.
+ */
 static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
                                    void **base_p)
 {
@@ -407,8 +414,8 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
     }
 }
 
-/* Exports whole pages, as the driver exports nothing smaller. Call with the owner's device entered. */
-static mscclpp_status_t lend_pages(uintptr_t begin, uintptr_t end, int *fd_p)
+/* Exports whole pages as a dma-buf; the driver exports nothing smaller. Call with the owner's device entered. */
+static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     int fd = -1;
@@ -454,7 +461,7 @@ mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, 
     if (MSCCLPP_OK != status) {
         return status;
     }
-    status = lend_pages(begin, end, fd_p);
+    status = export_pages(begin, end, fd_p);
     mscclpp_cuda_leave(&scope);
     if (MSCCLPP_OK == status) {
         *offset_p = (uintptr_t)address - begin;

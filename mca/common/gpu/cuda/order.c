@@ -1,14 +1,18 @@
 /*
- * Orders our work after the application's synchronous calls. cudaMemcpy and cudaMemset return before the device has
- * done their work: a copy from pageable memory once all bytes are in a buffer of the driver, a copy from device to
- * device and cudaMemset at once. They run in the default stream, which this library's non-blocking streams do not wait
- * for.
+ * Orders our work after the application's synchronous calls.
  *
- * The driver can make such calls wait. CU_POINTER_ATTRIBUTE_SYNC_MEMOPS does it for one allocation; cudaMalloc and
- * managed memory get it. It does not work for memory without a context of its own. Pool memory takes the attribute, but
- * copies from pageable memory still do not wait; memory that the application maps itself refuses it. For these,
- * CU_CTX_SYNC_MEMOPS makes whole contexts wait. If the driver lacks that flag, each call waits for the default streams.
- * In every case, earlier calls are waited for once.
+ * The problem: cudaMemcpy and cudaMemset return before the device has done their work. A copy from pageable memory
+ * returns once all bytes are in a buffer of the driver; a copy from device to device and cudaMemset return at once.
+ * Their work runs in the default stream, for which this library's non-blocking streams do not wait.
+ *
+ * The remedy: the driver can make such calls wait.
+ * - For memory of cudaMalloc and managed memory, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS does it for one allocation.
+ * - For memory without a context of its own, that attribute does not work: pool memory takes it, but copies from
+ *   pageable memory still do not wait; memory that the application maps itself refuses it. For these,
+ *   CU_CTX_SYNC_MEMOPS makes whole contexts wait.
+ * - If the driver lacks that flag, each collective call waits for the default streams.
+ *
+ * In every case, synchronous calls made before the remedy are waited for once.
  */
 #include "mca/common/gpu/cuda/driver.h"
 
@@ -18,8 +22,8 @@
 #define SYNC_MEMOPS 0x80u
 
 /*
- * Buffer ids of allocations that need no more ordering. The driver numbers allocations in sequence and never reuses a
- * number, so allocations in use together rarely share a slot. One that has lost its slot is ordered once more.
+ * The numbers of allocations that need no more ordering. The driver numbers allocations in sequence and never reuses a
+ * number, so allocations that are in use together rarely share a slot. One that has lost its slot is ordered once more.
  */
 #define SETTLED 4096u
 
@@ -34,7 +38,7 @@ bool mscclpp_cuda_is_settled(unsigned long long buffer_id)
  * Waits for the work in one of the current context's default streams. False if that is not possible: while any thread
  * captures a stream that the default one waits for, querying the default stream would end the capture.
  */
-static bool drain_stream(CUstream stream, CUresult *result_p)
+static bool await_default_stream(CUstream stream, CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -50,16 +54,19 @@ static bool drain_stream(CUstream stream, CUresult *result_p)
     return CUDA_SUCCESS == result;
 }
 
-/* Both default streams of the current context: the one that all threads share and the calling thread's own. */
-static bool drain_current(CUresult *result_p)
+/*
+ * Waits for the work in both default streams of the current context: the one that all threads share, and the calling
+ * thread's own.
+ */
+static bool await_default_streams(CUresult *result_p)
 {
-    bool legacy = drain_stream(CU_STREAM_LEGACY, result_p);
+    bool legacy = await_default_stream(CU_STREAM_LEGACY, result_p);
 
-    return drain_stream(CU_STREAM_PER_THREAD, result_p) && legacy;
+    return await_default_stream(CU_STREAM_PER_THREAD, result_p) && legacy;
 }
 
-/* From now on, synchronous calls in the current context wait. Also waits for earlier ones. */
-static bool order_current(CUresult *result_p)
+/* Makes synchronous calls in the current context wait from now on, and waits for earlier ones. */
+static bool make_calls_wait(CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     unsigned flags = 0;
@@ -70,14 +77,14 @@ static bool order_current(CUresult *result_p)
         }
         (void)DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->ctx_set_flags(flags | SYNC_MEMOPS));
     }
-    return drain_current(result_p);
+    return await_default_streams(result_p);
 }
 
 /*
- * Visits the thread's own context, in which its latest calls were made, and `context`, that of the memory's owner. NULL
- * means no context. True if both visits succeeded.
+ * Calls `visit` in the thread's own context, in which it made its latest calls, and in `context`, that of the memory's
+ * owner. NULL means no context. True if both calls succeeded.
  */
-static bool visit_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
+static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -123,14 +130,14 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
     if (context != NULL &&
         CUDA_SUCCESS ==
             DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->pointer_set_attribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at))) {
-        if (visit_contexts(context, drain_current, &result)) {
+        if (call_in_contexts(context, await_default_streams, &result)) {
             atomic_store_explicit(&settled[buffer_id % SETTLED], buffer_id, memory_order_release);
         }
     } else {
         if (context == NULL && ordinal >= 0 && ordinal < driver->device_count) {
             (void)mscclpp_cuda_primary_context(ordinal, &context);
         }
-        (void)visit_contexts(context, order_current, &result);
+        (void)call_in_contexts(context, make_calls_wait, &result);
     }
     return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_DEVICE;
 }

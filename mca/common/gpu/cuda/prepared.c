@@ -1,6 +1,6 @@
 /*
- * Launches that are prepared once, as graphs of one kernel. The driver has written everything that the device needs
- * before the start, so a start takes 2 us instead of 4, and the device has nothing to assemble.
+ * Prepared launches: graphs of one kernel. The driver has written everything that the device needs before the start, so
+ * a start takes 2 us instead of 4, and the device has nothing to assemble.
  */
 #include "mca/common/gpu/cuda/driver.h"
 
@@ -28,7 +28,10 @@ static cudaError_t capture(int device, cudaStream_t stream, const mscclpp_dev_la
     return cudaSuccess != launched ? launched : error;
 }
 
-/* The kernel gets the priority of the stream that it is captured from. */
+/*
+ * Makes the graph, in a stream of the highest priority: the kernel gets the priority of the stream that it is captured
+ * from.
+ */
 static cudaError_t make(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {
     int lowest = 0, highest = 0;

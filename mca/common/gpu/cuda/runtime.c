@@ -1,4 +1,4 @@
-/* The table of the CUDA runtime: devices and allocations. */
+/* The CUDA runtime's table of functions; and devices and allocations. */
 #include "mca/common/gpu/cuda/driver.h"
 
 #include <stdlib.h>
@@ -9,12 +9,13 @@
 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which older headers lack. Older drivers refuse it. */
 #define MPS_ENABLED ((CUdevice_attribute)133)
 
-/* Where the processes of MPS meet, unless CUDA_MPS_PIPE_DIRECTORY names another folder. */
+/* The folder in which the processes of MPS meet, unless CUDA_MPS_PIPE_DIRECTORY names another one. */
 #define MPS_FOLDER "/tmp/nvidia-mps"
 
 /*
- * Without MPS, contexts of two processes take turns on a GPU, as do those of two MPS servers. A daemon, identified by
- * its folder, has one server for each user. If the folder cannot be read, this process shares with nobody.
+ * The number of the MPS server that this process uses, 0 without one. Processes with the same server run kernels at the
+ * same time. Those without MPS, or with different servers, take turns on a GPU. An MPS daemon is identified by its
+ * folder, and has one server for each user. If the folder cannot be read, this process shares with nobody.
  */
 static uint64_t find_server(int device)
 {
@@ -57,7 +58,7 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
     }
     _Static_assert(sizeof(uuid) == sizeof(info.uuid), "a UUID is a UUID");
     memcpy(info.uuid, &uuid, sizeof(info.uuid));
-    /* Needed for choosing the nearest HCA only. */
+    /* Needed only to choose the nearest HCA, so a failure does no harm. */
     if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG,
                                     driver->device_get_pci_bus_id(info.pci_bus_id, sizeof(info.pci_bus_id), device))) {
         info.pci_bus_id[0] = '\0';
@@ -67,7 +68,10 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
     return MSCCLPP_OK;
 }
 
-/* CUDA does not report this directly. Native atomics are the sign: NVLink has them and PCIe does not. */
+/*
+ * CUDA does not report this directly. Native atomics between the devices are taken as the sign: NVLink has them, and
+ * PCIe does not.
+ */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
     mscclpp_gpu_info_t own, info;
@@ -116,7 +120,10 @@ static mscclpp_status_t cuda_preload(int device)
     return status;
 }
 
-/* Uses its own stream: the default stream would wait for the application's work, and is illegal during a capture. */
+/*
+ * Zeroes memory in a stream of its own: the default stream would wait for the application's work, and may not be used
+ * during a capture.
+ */
 static cudaError_t zero(void *address, size_t size)
 {
     cudaStream_t stream;
@@ -134,8 +141,9 @@ static cudaError_t zero(void *address, size_t size)
 }
 
 /*
- * Bytes. Peers also map an allocation of whole large pages by large pages. If an allocation is a page short of that,
- * copy engines that write to it lose a quarter of their rate. Smaller allocations share pages.
+ * The size of a large page, in bytes. Allocations are rounded up to whole large pages, because peers then map them by
+ * large pages, too. If an allocation is a page short of that, copy engines that write to it lose a quarter of their
+ * rate. Smaller allocations share pages and are not rounded.
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 

@@ -1,4 +1,4 @@
-/* Streams of the CUDA runtime, and what is done in their order. */
+/* Streams of the CUDA runtime, and the work that is put into them: copies, events, launches, temporary memory. */
 #include "mca/common/gpu/cuda/driver.h"
 
 #include <limits.h>
@@ -76,8 +76,8 @@ static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, 
 }
 
 /*
- * Uses the highest priority, so that blocks of the application's kernels that wait for a multiprocessor do not delay a
- * peer.
+ * Makes a stream of the highest priority. So blocks of the application's kernels that wait for a multiprocessor do not
+ * delay our kernels, and thereby a peer.
  */
 mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
@@ -138,10 +138,10 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
     }
     error = cudaStreamIsCapturing(stream->stream, &capture);
     if (cudaSuccess != error) {
-        (void)cudaGetLastError(); /* an answer, and no error of the application's */
+        (void)cudaGetLastError(); /* the error is the answer, and must not become the application's */
     }
     mscclpp_cuda_leave(&scope);
-    /* The default stream while another one captures: nothing may be put into it. */
+    /* An error means the default stream while another stream captures: nothing may be put into it. */
     return cudaSuccess != error || cudaStreamCaptureStatusNone != capture;
 }
 
@@ -204,7 +204,7 @@ static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscc
 }
 
 #if CUDART_VERSION >= 13000
-/* Copies that one call of the runtime gets. */
+/* The most copies in one call of the runtime. */
 #define BATCH_MAX 64
 
 /* Cleared once the driver has refused a batch: older drivers lack the call. */
@@ -254,7 +254,7 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
 }
 #endif
 
-/* The runtime takes no pitch above this. */
+/* The largest pitch that the runtime takes. */
 #define PITCH_MAX ((size_t)INT_MAX)
 
 mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,

@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes that are copied word by word where they can be: what somebody looks at while others write it. */
+/*
+ * Areas up to this size, in bytes, are copied word by word: they may hold words that others read while they are
+ * written.
+ */
 #define MSCCLPP_HOST_COPY_WORDS 65536
 
 typedef uint64_t __attribute__((may_alias)) mscclpp_twin_word_t;

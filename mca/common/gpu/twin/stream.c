@@ -1,4 +1,4 @@
-/* The host twin's streams, which are queues of device/launch/launch.h, and the operations in their order. */
+/* The host twin's streams, and the work that is put into them. A stream is a queue of device/launch/launch.h. */
 #include "mca/common/gpu/twin/internal.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct mscclpp_gpu_event {
     uint64_t mark;
 };
 
-/* Of the functions in device/launch/launch.h. */
+/* Converts an error number of the functions in device/launch/launch.h. */
 static mscclpp_status_t from_errno(int error)
 {
     switch (error) {
@@ -121,7 +121,7 @@ mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
 
 mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 {
-    /* Yield first, as the kernels need the CPU. Sleep when it takes longer, as the peers' kernels need it, too. */
+    /* Yields first, because the kernels need the CPU. Sleeps if it takes longer, as the peers' kernels need it, too. */
     for (unsigned turn = 0; !mscclpp_dev_twin_queue_idle(stream->queue); ++turn) {
         if (turn < 1000) {
             sched_yield();
@@ -142,7 +142,7 @@ void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
         mscclpp_dev_twin_queue_destroy(stream->queue);
         free_pending(stream);
     } else if (stream->pending != NULL) {
-        mscclpp_twin_stream_sync(stream); /* what is in the application's queue may use pending memory */
+        mscclpp_twin_stream_sync(stream); /* work in the application's queue may still use the pending memory */
     }
     pthread_mutex_destroy(&stream->lock);
     free(stream);
@@ -154,7 +154,7 @@ mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     return mscclpp_twin_alloc_zeroed(size, address_p);
 }
 
-/* Frees in the stream's order: queued kernels may still use the memory, and waiting for them here could deadlock. */
+/* Frees in the stream's order: queued kernels may still use the memory, and to wait for them here could deadlock. */
 void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     host_pending_t *pending;
@@ -167,7 +167,10 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
         free(address);
         return;
     }
-    /* The application may destroy its queue before anybody looks here again. */
+    /*
+     * In the application's own queue the memory is freed by the queue, which the application may destroy before the
+     * next call of this file.
+     */
     if (!stream->owned && mscclpp_dev_twin_call(stream->queue, free, address) == 0) {
         return;
     }
@@ -268,7 +271,7 @@ mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* The twin gains nothing from prepared launches; it has them so that code that depends on them runs here, too. */
+/* The twin gains nothing from prepared launches. It has them so that code that uses them runs here, too. */
 struct mscclpp_gpu_prepared {
     mscclpp_dev_launch_t launch; /* `args` are behind it in the same memory */
 };

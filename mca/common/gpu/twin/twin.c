@@ -1,4 +1,4 @@
-/* The host twin's runtime: its device, and its memory in shared segments. */
+/* The host twin's table of functions; and its one device and its device memory, which lies in shared segments. */
 #include "mca/common/gpu/twin/internal.h"
 
 #include <pthread.h>
@@ -13,7 +13,10 @@
 #include "mca/common/base/process.h"
 #include "mca/common/base/shmseg.h"
 
-/* Device memory that this process holds. The list is short: scratch and state of teams, their peers', tests'. */
+/*
+ * A piece of device memory that this process holds. The list is short: scratch and state of teams, of their peers, of
+ * tests.
+ */
 typedef struct host_memory {
     struct host_memory *next;
     mscclpp_shmseg_t *segment;
@@ -60,7 +63,10 @@ static mscclpp_status_t host_current_device(int *device_p)
     return MSCCLPP_OK;
 }
 
-/* One UUID for each machine: all its processes use the same CPUs, so the twin's device is one GPU that they share. */
+/*
+ * The device's UUID: one for each machine. All processes of a machine use the same CPUs, so the twin's device is one
+ * GPU that they share.
+ */
 static void host_uuid(unsigned char *uuid)
 {
     const uint64_t words[2] = {mscclpp_machine_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU's is like this */
@@ -96,7 +102,7 @@ static bool holds(const host_memory_t *memory, const void *address)
 }
 
 /* The link to the memory at an address, or to the list's terminating NULL. With host_lock held. */
-static host_memory_t **find(const void *address, bool imported)
+static host_memory_t **find_memory(const void *address, bool imported)
 {
     host_memory_t **link = &host_memories;
 
@@ -106,8 +112,8 @@ static host_memory_t **find(const void *address, bool imported)
     return link;
 }
 
-/* `handle` is NULL for memory that was allocated here. */
-static mscclpp_status_t hold(mscclpp_shmseg_t *segment, const mscclpp_gpu_handle_t *handle)
+/* Adds memory to the list. `handle` is NULL for memory that was allocated here. */
+static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_handle_t *handle)
 {
     host_memory_t *memory = malloc(sizeof(*memory));
     mscclpp_shmseg_descriptor_t descriptor;
@@ -130,7 +136,7 @@ static mscclpp_status_t hold(mscclpp_shmseg_t *segment, const mscclpp_gpu_handle
     return MSCCLPP_OK;
 }
 
-static void drop(void *base, bool imported)
+static void remove_memory(void *base, bool imported)
 {
     host_memory_t **link;
     host_memory_t *memory;
@@ -139,7 +145,7 @@ static void drop(void *base, bool imported)
         return;
     }
     pthread_mutex_lock(&host_lock);
-    link = find(base, imported);
+    link = find_memory(base, imported);
     memory = *link;
     if (memory != NULL && mscclpp_shmseg_base(memory->segment) == base) {
         *link = memory->next;
@@ -163,7 +169,7 @@ static bool is_hidden(const void *address)
     return is_host != NULL && is_host(address);
 }
 
-/* The filter applies to the application's memory only; memory allocated here is always device memory. */
+/* The filter for tests applies only to the application's memory; memory allocated here is always device memory. */
 static bool host_is_device(const void *address)
 {
     bool ours;
@@ -175,7 +181,7 @@ static bool host_is_device(const void *address)
         return true;
     }
     pthread_mutex_lock(&host_lock);
-    ours = *find(address, false) != NULL;
+    ours = *find_memory(address, false) != NULL;
     pthread_mutex_unlock(&host_lock);
     return ours;
 }
@@ -186,7 +192,7 @@ static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reac
     return MSCCLPP_OK;
 }
 
-/* The application copies with memcpy, which has ended when it returns. */
+/* Nothing to do: the application copies with memcpy, which has ended when it returns. */
 static mscclpp_status_t host_settle(const void *address)
 {
     (void)address;
@@ -207,7 +213,7 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
     info_p->kind = MSCCLPP_MEM_DEVICE;
     info_p->device = HOST_DEVICE;
     pthread_mutex_lock(&host_lock);
-    memory = *find(address, false);
+    memory = *find_memory(address, false);
     if (memory != NULL) {
         info_p->buffer_id = memory->id;
         info_p->base = mscclpp_shmseg_base(memory->segment);
@@ -229,7 +235,7 @@ static mscclpp_status_t host_device_alloc(int device, size_t size, void **addres
     if (MSCCLPP_OK != status) {
         return status;
     }
-    status = hold(segment, NULL);
+    status = add_memory(segment, NULL);
     if (MSCCLPP_OK != status) {
         mscclpp_shmseg_detach(segment);
         return status;
@@ -241,7 +247,7 @@ static mscclpp_status_t host_device_alloc(int device, size_t size, void **addres
 static void host_device_free(int device, void *address)
 {
     (void)device;
-    drop(address, false);
+    remove_memory(address, false);
 }
 
 static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
@@ -261,7 +267,7 @@ static void host_host_free(void *host_address)
     free(host_address);
 }
 
-/* Kernels touch any memory. */
+/* Nothing to do: the twin's kernels reach any memory. */
 static mscclpp_status_t host_host_register(void *host_address, size_t size, void **device_address_p)
 {
     (void)size;
@@ -283,7 +289,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
     bool found;
 
     pthread_mutex_lock(&host_lock);
-    memory = *find(address, false);
+    memory = *find_memory(address, false);
     found = memory != NULL;
     if (found) {
         mscclpp_shmseg_describe(memory->segment, &descriptor);
@@ -305,8 +311,8 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
 }
 
 /*
- * True if this process still maps memory that its owner has freed, and that was where the memory of this handle is.
- * CUDA refuses to map the latter then, and so the twin does.
+ * True if this process still maps memory that its owner has freed and that lay where the memory of this handle is now.
+ * CUDA refuses to map the latter in that case, and so does the twin.
  */
 static bool is_in_the_way(const mscclpp_gpu_handle_t *handle)
 {
@@ -328,7 +334,10 @@ static bool is_in_the_way(const mscclpp_gpu_handle_t *handle)
     return found;
 }
 
-/* In the exporter itself this returns the exporter's address, as a process maps each segment at one address only. */
+/*
+ * In the exporting process itself this returns the exporter's address, as a process maps each segment at one address
+ * only.
+ */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -347,7 +356,7 @@ static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_
     if (MSCCLPP_OK != status) {
         return status;
     }
-    status = hold(segment, handle);
+    status = add_memory(segment, handle);
     if (MSCCLPP_OK != status) {
         mscclpp_shmseg_detach(segment);
         return status;
@@ -360,7 +369,7 @@ static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, vo
 {
     (void)device;
     (void)handle;
-    drop(base, true);
+    remove_memory(base, true);
 }
 
 const mscclpp_gpu_ops_t mscclpp_gpu_twin_ops = {
