@@ -1,6 +1,6 @@
 /*
- * What the nodes of a communicator agree on before the fabric is created: settings, limits, and whether they can work
- * together at all. All ranks return alike. Ranks that own no shard take part.
+ * Agreement between the nodes of a communicator before the fabric is created: on settings, on limits, and on whether
+ * they can work together at all. All ranks return the same status. Ranks that own no shard take part, too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,13 @@
 #include "mca/common/oob/vote.h"
 #include "mca/common/setup/internal.h"
 
-/* Must change whenever the data that ranks of different nodes exchange change. */
+/* Change this number whenever the data that ranks of different nodes exchange change. */
 #define PROTOCOL_VERSION 11u
 
-/* What must be equal on all nodes, and what only one node knows so far. */
+/*
+ * What each rank tells all others: values that must be equal on all nodes, and facts that only its own node knows so
+ * far.
+ */
 typedef struct {
     uint32_t version;
     uint32_t on_twin;
@@ -32,27 +35,27 @@ typedef struct {
     mscclpp_protocol_t protocol;
     uint64_t address_length;
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
-} card_t;
+} node_facts_t;
 
-static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
+static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        const card_t *card = &cards[rank];
+        const node_facts_t *fact = &facts[rank];
 
-        if (card->version != PROTOCOL_VERSION || card->on_twin != cards[0].on_twin) {
+        if (fact->version != PROTOCOL_VERSION || fact->on_twin != facts[0].on_twin) {
             mscclpp_info("%s: rank %d runs protocol %u on the %s, rank 0 protocol %u on the %s: device buffers are "
                          "staged",
-                         oob->label, rank, card->version, card->on_twin ? "host twin" : "GPU", cards[0].version,
-                         cards[0].on_twin ? "host twin" : "GPU");
+                         oob->label, rank, fact->version, fact->on_twin ? "host twin" : "GPU", facts[0].version,
+                         facts[0].on_twin ? "host twin" : "GPU");
             return false;
         }
-        if (card->protocol.scratch_size != cards[0].protocol.scratch_size) {
+        if (fact->protocol.scratch_size != facts[0].protocol.scratch_size) {
             mscclpp_warn("%s: coll_mscclpp_scratch_size is %llu on rank %d and %llu on rank 0; it must be equal on all "
                          "ranks: device buffers are staged",
-                         oob->label, (unsigned long long)card->protocol.scratch_size, rank,
-                         (unsigned long long)cards[0].protocol.scratch_size);
+                         oob->label, (unsigned long long)fact->protocol.scratch_size, rank,
+                         (unsigned long long)facts[0].protocol.scratch_size);
             return false;
         }
     }
@@ -60,14 +63,15 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
 }
 
 /*
- * Handles ranks that share a GPU. The blocks of all their kernels must be able to run at once.
+ * Handles ranks that share a GPU: divides the limit of blocks by their number, as the blocks of all their kernels must
+ * be able to run at once.
  *
- * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start. So the
- * kernel of one rank may keep the kernel of a late rank from starting while it waits for it. Such a GPU is shared only
- * if the user has set coll_mscclpp_shared_gpu to kernels. *shared_p: processes take turns on a GPU.
+ * With imitated nodes, ranks of different nodes may share a GPU. Such ranks do not meet before their kernels start, so
+ * the kernel of one rank, waiting for a late rank, may keep that rank's kernel from starting. So such a GPU is shared
+ * only if the user has set coll_mscclpp_shared_gpu to kernels. *shared_p tells whether processes take turns on a GPU.
  */
-static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
-                                   const card_t *cards, bool *shared_p)
+static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
+                                          const node_facts_t *facts, bool *shared_p)
 {
     const bool asked = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
     uint32_t most = 1, known = 1;
@@ -78,15 +82,15 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
         uint32_t users = 0;
 
         for (b = 0; b < oob->size; ++b) {
-            if (memcmp(cards[a].uuid, cards[b].uuid, sizeof(cards[a].uuid)) == 0) {
+            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0) {
                 ++users;
-                turns = turns || (a != b && (cards[a].server == 0 || cards[a].server != cards[b].server));
+                turns = turns || (a != b && (facts[a].server == 0 || facts[a].server != facts[b].server));
                 across = across || nodes->node_of[a] != nodes->node_of[b];
             }
         }
-        turns = turns || cards[a].strangers > 0 || (cards[a].users > 1 && cards[a].server == 0);
+        turns = turns || facts[a].strangers > 0 || (facts[a].users > 1 && facts[a].server == 0);
         most = users > most ? users : most;
-        known = cards[a].users > known ? cards[a].users : known;
+        known = facts[a].users > known ? facts[a].users : known;
     }
     if (most > 1 && !asked && (turns || across || team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE)) {
         mscclpp_info("%s: %u ranks%s share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers are "
@@ -102,22 +106,23 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
 }
 
 /*
- * Refuses what could deadlock with kernels that wait for another node. Such a kernel blocks other threads' use of its
- * GPU, such as an allocation. Within a node all ranks meet before they launch, but between nodes they do not. The
- * kernel also waits for this process's proxy, which does not run while a launch waits for the kernel's end.
+ * Refuses communicators whose kernels could deadlock while they wait for another node. There are two cases:
+ * - Such a kernel blocks other threads' use of its GPU, such as an allocation. Within a node all ranks meet before
+ *   they launch, but between nodes they do not.
+ * - Such a kernel waits for this process's proxy, which does not run while a launch waits for the kernel's end.
  */
-static mscclpp_status_t refuse_waits(const mscclpp_oob_t *oob, const card_t *cards)
+static mscclpp_status_t refuse_deadlocks(const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        if (cards[rank].threaded) {
+        if (facts[rank].threaded) {
             mscclpp_info("%s: rank %d runs with MPI_THREAD_MULTIPLE and the ranks are on several nodes: device buffers "
                          "are staged",
                          oob->label, rank);
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        if (cards[rank].blocking) {
+        if (facts[rank].blocking) {
             mscclpp_info(
                 "%s: launches of rank %d wait for the end of kernels (CUDA_LAUNCH_BLOCKING, or a profiler) and "
                 "the ranks are on several nodes: device buffers are staged",
@@ -129,14 +134,14 @@ static mscclpp_status_t refuse_waits(const mscclpp_oob_t *oob, const card_t *car
 }
 
 /*
- * Connects control messages. Without them, other nodes notice a failure of this one only by their deadlines. It is no
- * error if the ranks have no way of sending them in common; this is equal on all ranks.
+ * Connects control messages between nodes. Without them, other nodes notice a failure of this one only by their
+ * deadlines. If the ranks have no way in common to send them, that is no error, and equal on all ranks.
  */
-static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
+static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts)
 {
     mscclpp_status_t status = team->group.ctrl == NULL ? MSCCLPP_OK
-                                                       : mscclpp_ctrl_connect(team->group.ctrl, cards[0].team_id,
-                                                                              cards[0].address, sizeof(*cards));
+                                                       : mscclpp_ctrl_connect(team->group.ctrl, facts[0].team_id,
+                                                                              facts[0].address, sizeof(*facts));
 
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
         mscclpp_ctrl_destroy(team->group.ctrl);
@@ -146,12 +151,15 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
     return status;
 }
 
-/* `cards` has room for one card more than there are ranks. */
-static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                              mscclpp_config_t *config, card_t *cards, bool *plans_p)
+/*
+ * Exchanges the ranks' facts and agrees. `facts` has one entry more than there are ranks; the last one is what this
+ * rank sends.
+ */
+static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
+                              mscclpp_config_t *config, node_facts_t *facts, bool *plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    card_t *own = &cards[oob->size];
+    node_facts_t *own = &facts[oob->size];
     mscclpp_status_t status, mine;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
     bool shared = false;
@@ -177,29 +185,29 @@ static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t 
     if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, own->address, &length) == MSCCLPP_OK) {
         own->address_length = length;
     }
-    status = oob->allgather(oob->context, own, cards, sizeof(*own));
-    if (status == MSCCLPP_OK && !check_cards(oob, cards)) {
+    status = oob->allgather(oob->context, own, facts, sizeof(*own));
+    if (status == MSCCLPP_OK && !check_facts(oob, facts)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (status == MSCCLPP_OK) {
-        mine = mine == MSCCLPP_OK || mine == MSCCLPP_ERR_NOT_SUPPORTED ? connect_ctrl(team, cards) : mine;
+        mine = mine == MSCCLPP_OK || mine == MSCCLPP_ERR_NOT_SUPPORTED ? connect_ctrl(team, facts) : mine;
         status = mscclpp_agree(oob, NULL, mine, "control messages between nodes");
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->protocol = cards[0].protocol;
-    config->exchange_size = cards[0].exchange_size;
+    team->protocol = facts[0].protocol;
+    config->exchange_size = facts[0].exchange_size;
     *plans_p = false;
     for (rank = 0; rank < oob->size; ++rank) {
-        *plans_p = *plans_p || cards[rank].plans != 0;
-        team->group.meet_first = team->group.meet_first || cards[rank].meet_first;
+        *plans_p = *plans_p || facts[rank].plans != 0;
+        team->group.meet_first = team->group.meet_first || facts[rank].meet_first;
         team->runner.block_limit =
-            cards[rank].block_limit < team->runner.block_limit ? cards[rank].block_limit : team->runner.block_limit;
+            facts[rank].block_limit < team->runner.block_limit ? facts[rank].block_limit : team->runner.block_limit;
     }
-    status = refuse_waits(oob, cards);
+    status = refuse_deadlocks(oob, facts);
     if (status == MSCCLPP_OK) {
-        status = share_gpus(team, oob, nodes, cards, &shared);
+        status = check_shared_gpus(team, oob, nodes, facts, &shared);
     }
     if (status == MSCCLPP_OK) {
         mscclpp_linger_init(&team->runner, config, shared, true);
@@ -211,16 +219,16 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards));
-    mscclpp_status_t status = cards != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    node_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts));
+    mscclpp_status_t status = facts != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
 
     if (status != MSCCLPP_OK) {
         mscclpp_error("%s: no memory for what %d ranks say", oob->label, oob->size);
     }
     status = mscclpp_agree(oob, NULL, status, "memory for an exchange between nodes");
     if (status == MSCCLPP_OK) {
-        status = align(team, params, nodes, config, cards, plans_p);
+        status = agree(team, params, nodes, config, facts, plans_p);
     }
-    free(cards);
+    free(facts);
     return status;
 }

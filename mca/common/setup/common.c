@@ -1,4 +1,4 @@
-#include "mca/common/setup/common.h"
+#include "mca/common/setup/agree_settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 /* A rank's values of one parameter. */
 typedef struct {
-    uint64_t set;   /* by the user, on this rank */
-    uint64_t value; /* in force */
+    uint64_t set;   /* set by the user on this rank */
+    uint64_t value; /* in force on this rank */
 } setting_t;
 
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
@@ -20,7 +20,7 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
     mscclpp_settings_read(own, &set);
     mscclpp_settings_read(config, &in_force);
     card_p->names = set.names;
-    /* A setting that rank 0's has replaced earlier counts as a difference, too. */
+    /* Covers both, as a setting that rank 0's has already replaced still counts as a difference. */
     card_p->digest = 31 * mscclpp_settings_digest(&set) + mscclpp_settings_digest(&in_force);
 }
 
@@ -44,7 +44,7 @@ static void report(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const
     int rank, earlier;
 
     if (__atomic_exchange_n(&told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
-        return; /* else each communicator would report it again */
+        return; /* reported for an earlier communicator */
     }
     mscclpp_settings_text(param, settings[0].value, mine, sizeof(mine));
     for (rank = 0; rank < oob->size; ++rank) {
@@ -90,7 +90,7 @@ mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_
 
     mscclpp_settings_read(own, &set);
     mscclpp_settings_read(config, &in_force);
-    /* One parameter at a time, so that memory does not depend on their number. */
+    /* One parameter at a time, so that the memory needed does not depend on the number of parameters. */
     for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX && status == MSCCLPP_OK; ++i) {
         const setting_t mine = {set.values[i], in_force.values[i]};
 

@@ -1,23 +1,23 @@
 /* Agreement on the settings that must be equal on all ranks; a step of setup/create.c. */
-#ifndef MCA_COMMON_SETUP_COMMON_H
-#define MCA_COMMON_SETUP_COMMON_H
+#ifndef MCA_COMMON_SETUP_AGREE_SETTINGS_H
+#define MCA_COMMON_SETUP_AGREE_SETTINGS_H
 
 #include "mca/common/base/settings.h"
 #include "mca/common/oob/oob.h"
 
-/* A digest of a rank's settings. If the cards of all ranks are equal, the settings need no comparison. */
+/* A digest of a rank's settings. If those of all ranks are equal, the settings need no comparison. */
 typedef struct {
-    uint64_t names; /* the digest of the table */
+    uint64_t names; /* the digest of the table of parameters */
     uint64_t digest;
 } mscclpp_settings_card_t;
 
-/* `own`: the settings of the user on this rank; `config`: the settings in force on this rank. */
+/* Fills in the digest. `own` are the settings of the user on this rank, `config` the settings in force on this rank. */
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
                                 mscclpp_settings_card_t *card_p);
 
 /*
- * All ranks call it if cards differ. Puts rank 0's settings in force on all ranks. Rank 0 reports each parameter that
- * was set differently, once per process. Returns the status of the exchange.
+ * Puts rank 0's settings in force on all ranks. All ranks call it, if their digests differ. Rank 0 reports each
+ * parameter that was set differently, once in a process. Returns the status of the exchange.
  */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own,
                                         mscclpp_config_t *config);

@@ -1,8 +1,8 @@
 /*
- * Creation of teams. Finds out which ranks share a node. For several nodes, the ranks of each node create a team as if
- * they were alone, and a fabric connects these teams. All ranks vote on every decision. They do so even if all are on
- * one node, as a rank may have been told to imitate several nodes. At the end an all-reduce between nodes is tried,
- * because a transport may not keep what it promises.
+ * Creates teams. First finds out which ranks share a node. If there are several nodes, the ranks of each node create a
+ * team as if they were alone, and a fabric connects these teams. All ranks vote on every decision, even if all are on
+ * one node, because some rank may have been told to imitate several nodes. At the end an all-reduce between nodes is
+ * tried, because a transport may not keep what it promises.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/part.h"
 #include "mca/common/algo/select.h"
-#include "mca/common/setup/common.h"
+#include "mca/common/setup/agree_settings.h"
 #include "mca/common/setup/internal.h"
 #include "mca/common/setup/setup.h"
 #include "mca/common/task/collective.h"
@@ -29,10 +29,10 @@ typedef struct {
     uint64_t job;
     uint64_t host;
     mscclpp_settings_card_t settings;
-    uint64_t offers[MSCCLPP_PARK_OFFERS]; /* numbers of ended teams that the sender could take over */
+    uint64_t offers[MSCCLPP_PARK_OFFERS]; /* numbers of ended teams that the sender could take over (team/park.h) */
     int32_t leader;
-    int32_t status; /* of the sender so far */
-} place_t;
+    int32_t status; /* the sender's status so far */
+} rank_facts_t;
 
 /* The machine's id, cached because finding it takes several system calls. */
 static uint64_t host_id(void)
@@ -47,8 +47,8 @@ static uint64_t host_id(void)
     return id;
 }
 
-/* The number of an ended team that all ranks offer; 0: there is none. All ranks get the same result. */
-static uint64_t choose_offer(const place_t *places, int size)
+/* The number of an ended team that all ranks offer; 0 if there is none. The result is equal on all ranks. */
+static uint64_t find_common_offer(const rank_facts_t *places, int size)
 {
     int offer, rank, i;
 
@@ -70,11 +70,11 @@ static uint64_t choose_offer(const place_t *places, int size)
 }
 
 /*
- * Makes the settings that must be equal on all ranks equal, before anything uses them. All ranks pass the same
- * `places`, so they all agree on whether there is anything to compare.
+ * Makes those settings equal on all ranks that must be, before anything uses them. All ranks pass the same `places`, so
+ * they all agree on whether there is anything to compare.
  */
-static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, const place_t *places,
-                                        mscclpp_config_t *config, bool *differ_p)
+static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, const rank_facts_t *places,
+                                          mscclpp_config_t *config, bool *differ_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     bool differ = false;
@@ -94,20 +94,20 @@ static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, con
                   : MSCCLPP_OK;
 }
 
-/* What all ranks say at the beginning. */
+/* What all ranks have told at the beginning. */
 typedef struct {
-    place_t *places;
+    rank_facts_t *places;
     uint64_t *jobs;
     uint64_t *hosts;
-} said_t;
+} all_facts_t;
 
-/* Takes what the ranks say apart. Returns the first error that one of them reports. */
-static mscclpp_status_t read_places(const mscclpp_oob_t *oob, said_t *said, mscclpp_nodes_t *nodes)
+/* Copies the ranks' facts into arrays. Returns the first error that a rank reports. */
+static mscclpp_status_t read_facts(const mscclpp_oob_t *oob, all_facts_t *said, mscclpp_nodes_t *nodes)
 {
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        const place_t *place = &said->places[rank];
+        const rank_facts_t *place = &said->places[rank];
 
         said->jobs[rank] = place->job;
         said->hosts[rank] = place->host;
@@ -121,8 +121,8 @@ static mscclpp_status_t read_places(const mscclpp_oob_t *oob, said_t *said, mscc
     return MSCCLPP_OK;
 }
 
-/* Finds out who shares a node. All ranks get the same result. */
-static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const said_t *said,
+/* Finds out which ranks share a node. The result is equal on all ranks. */
+static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const all_facts_t *said,
                                   mscclpp_nodes_t *nodes)
 {
     mscclpp_nodes_join_jobs(nodes, said->jobs, said->hosts, oob->size);
@@ -139,23 +139,24 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
 }
 
 /*
- * `config`: this rank's settings, which are updated to rank 0's. `offers`: ended teams. *taken_p is the one that all
- * ranks take over, which completes the set-up; NULL: there is none. `mine`: whether this rank has the memory that it
- * needs besides `said`.
+ * The first exchange: all ranks tell their facts, agree on settings, and find out which ranks share a node. `config`
+ * are this rank's settings; they become rank 0's. `offers` are ended teams. If all ranks take over an ended team,
+ * *taken_p is that team, and the set-up is complete; else it is NULL. `mine` tells whether this rank has the memory
+ * that it needs besides `said`.
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
-                                   said_t *said, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
+                                   all_facts_t *said, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
                                    mscclpp_team_t **taken_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     bool differ = false;
     mscclpp_status_t status;
-    place_t own;
+    rank_facts_t own;
     uint64_t id;
     int i;
 
     *taken_p = NULL;
-    memset(&own, 0, sizeof(own)); /* its padding travels, too */
+    memset(&own, 0, sizeof(own)); /* the padding is sent, too */
     own.job = params->job;
     own.host = host_id();
     own.leader = params->leader;
@@ -166,15 +167,15 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     }
     status = oob->allgather(oob->context, &own, said->places, sizeof(own));
     if (status == MSCCLPP_OK) {
-        status = read_places(oob, said, nodes);
+        status = read_facts(oob, said, nodes);
     }
     if (status == MSCCLPP_OK) {
-        status = settle_settings(params, said->places, config, &differ);
+        status = agree_on_settings(params, said->places, config, &differ);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    id = differ ? 0 : choose_offer(said->places, oob->size);
+    id = differ ? 0 : find_common_offer(said->places, oob->size);
     for (i = 0; i < MSCCLPP_PARK_OFFERS && id != 0; ++i) {
         if (own.offers[i] == id) {
             *taken_p = offers[i];
@@ -185,12 +186,15 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     return map_nodes(oob, config, said, nodes);
 }
 
-/* The same with memory for what the ranks say. Without memory this rank still takes part, and all ranks learn of it. */
+/*
+ * Calls find_nodes with memory for what the ranks tell. A rank without memory still takes part, and all ranks learn of
+ * it.
+ */
 static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
                                   mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
 {
     const size_t size = (size_t)params->oob.size;
-    said_t said = {.places = malloc(size * (sizeof(*said.places) + sizeof(*said.jobs) + sizeof(*said.hosts)))};
+    all_facts_t said = {.places = malloc(size * (sizeof(*said.places) + sizeof(*said.jobs) + sizeof(*said.hosts)))};
     mscclpp_status_t status = mscclpp_nodes_init(nodes, params->oob.size);
 
     if (status != MSCCLPP_OK) {
@@ -206,12 +210,15 @@ static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_s
     return status;
 }
 
-/* The first rank of each other node. */
+/* Lists the first rank of each other node. */
 static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 {
     int rank, first = 0;
 
-    /* Nodes are numbered in the order of their first ranks, so a first rank is where a new number appears. */
+    /*
+     * Nodes are numbered in the order of their first ranks, so a rank is the first of its node if that node's number
+     * appears for the first time.
+     */
     for (rank = 0; rank < team->group.oob.size; ++rank) {
         if (nodes->node_of[rank] == first) {
             if (first != nodes->node) {
@@ -222,7 +229,10 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
     }
 }
 
-/* Creates the node's team. All ranks of all nodes return alike. *team_p is always written; NULL: there is no team. */
+/*
+ * Creates the node's team. The status is equal on all ranks of all nodes. *team_p is always written; NULL: there is no
+ * team.
+ */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
@@ -264,6 +274,7 @@ static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
     return MSCCLPP_ERR_DEVICE;
 }
 
+/* Tries one algorithm: an all-reduce of one number with a short deadline. */
 static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 {
     uint32_t value = (uint32_t)team->group.oob.rank + 1, result = 0;
@@ -292,7 +303,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
     return status;
 }
 
-/* Tries every algorithm, since each relies on the transport in its own way. */
+/* Tries every algorithm that spans nodes, since each relies on the transport in its own way. */
 static mscclpp_status_t probe_all(mscclpp_team_t *team)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -325,7 +336,7 @@ static void report_collectives(const mscclpp_team_t *team)
     }
 }
 
-/* Puts back the ended teams that were not taken over. */
+/* Puts the ended teams that were not taken over back on the list. */
 static void return_offers(mscclpp_team_t **offers)
 {
     int i;
@@ -335,7 +346,7 @@ static void return_offers(mscclpp_team_t **offers)
     }
 }
 
-/* Creates a team of several nodes. Takes over what `nodes` holds. */
+/* Creates a team of several nodes. */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                    mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {

@@ -1,4 +1,4 @@
-/* The steps of a set-up. create.c calls them in order; several of them use probe.c. */
+/* The steps of a set-up, in the order in which create.c calls them; several of them use probe.c. */
 #ifndef MCA_COMMON_SETUP_INTERNAL_H
 #define MCA_COMMON_SETUP_INTERNAL_H
 
@@ -6,24 +6,24 @@
 #include "mca/common/team/parts.h"
 
 /*
- * node.c: creates a team of the ranks of `oob`, which are all on one node. `nodes` NULL: this is the whole team; else
- * it becomes part of a team that spans nodes. *own_p is always written: this rank's own error, or MSCCLPP_OK.
+ * node.c: creates a team of the ranks of `oob`, which are all on one node. If `nodes` is NULL, this is the whole team;
+ * else it becomes part of a team that spans nodes. *own_p is always written: this rank's own error, or MSCCLPP_OK.
  */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                                     const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p, mscclpp_team_t **team_p);
 
 /*
- * align.c: puts rank 0's settings and the tightest limits in force on all nodes, updates `config`, and connects control
- * messages. *plans_p: some rank has been given execution plans. Collective over all ranks. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the nodes cannot work together.
+ * align.c: makes the nodes agree: puts rank 0's settings and the tightest limits in force on all nodes, updates
+ * `config`, and connects control messages. *plans_p tells whether some rank has been given execution plans. Collective
+ * over all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the nodes cannot work together.
  */
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *plans_p);
 
 /*
- * probe.c: launches a kernel of one block on each rank, `rounds` times; the kernels of all ranks meet. *seconds_p is
- * the duration of the shortest meeting, leaving out the first; 0 if there is only one. Fills in the arguments that all
- * calls share. Tells the peers of a failure.
+ * probe.c: launches a kernel of one block on each rank, `rounds` times; in each round the kernels of all ranks meet.
+ * *seconds_p is the duration of the shortest meeting, without the first; 0 if there is only one. Fills in the arguments
+ * that all calls share. Tells the peers if it fails.
  */
 mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
                                      mscclpp_dev_args_t *args, int rounds, double *seconds_p);
@@ -36,9 +36,9 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
                                      mscclpp_status_t *own_p);
 
 /*
- * ll128.c: finds out whether two-phase packets may be LL128. The last step for one node; all ranks call it. `uuids` are
- * those of the ranks' GPUs, `stride` bytes apart. `shared`: ranks may have to take turns on a GPU. It is no failure if
- * a link cannot carry LL128. *own_p is this rank's own error.
+ * ll128.c: finds out whether two-phase packets may be in the format LL128. This is the last step for one node; all
+ * ranks call it. `uuids` are those of the ranks' GPUs, `stride` bytes apart. `shared`: ranks may have to take turns on
+ * a GPU. That a link cannot carry LL128 is no failure. *own_p is this rank's own error.
  */
 mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
                                      mscclpp_status_t *own_p);

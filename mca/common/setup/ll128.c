@@ -1,4 +1,6 @@
-/* Decides whether LL128 (device/lib/packet.h) may be used, by what the GPU runtime says about the links and by a trial.
+/*
+ * Decides whether packets of the format LL128 (device/lib/packet.h) may be used, by what the GPU runtime says about the
+ * links and by a trial.
  */
 #include <string.h>
 
@@ -7,16 +9,19 @@
 #include "mca/common/oob/vote.h"
 
 /*
- * Rounds of the trial. In each round every warp sends four lines to each peer. On links that are worth LL128 this makes
- * tens of thousands of lines in less than a millisecond. If threads or kernels take turns, each round may cost a time
- * slice, so there are few rounds, which only detect links that always tear lines.
+ * The rounds of the trial. In each round every warp sends four lines to each peer. On links that are worth LL128, this
+ * makes tens of thousands of lines in less than a millisecond. If threads or kernels take turns, each round may cost a
+ * time slice. Then there are only few rounds, which find only links that always tear lines.
  */
 #define ROUNDS 512u
 #define FEW_ROUNDS 8u
 
 #define WARP 32u
 
-/* True if the GPU runtime promises whole lines. If the user asks for LL128, the trial alone decides. */
+/*
+ * True if the GPU runtime promises that lines arrive whole. If the user asks for LL128, this is not asked, and the
+ * trial alone decides.
+ */
 static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids, size_t stride)
 {
     int peer;
@@ -32,7 +37,7 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
     return true;
 }
 
-static mscclpp_status_t try_lines(mscclpp_team_t *team, bool shared)
+static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 {
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size);
     const uint32_t lanes = team->group.on_twin ? 1 : WARP;
@@ -67,8 +72,8 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {
         return MSCCLPP_OK;
     }
-    /* Take part in the trial even without that promise, because the peers' kernels wait for this rank's. */
-    own = try_lines(team, shared);
+    /* Takes part in the trial even without the promise, because the peers' kernels wait for this rank's. */
+    own = run_trial(team, shared);
     if (own == MSCCLPP_OK && !links_promise(team, uuids, stride)) {
         own = MSCCLPP_ERR_NOT_SUPPORTED;
     }

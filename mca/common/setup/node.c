@@ -1,8 +1,13 @@
 /*
- * Bring-up of a team on one node. Every rank prepares what it owns. One all-gather tells all ranks everything. Each
- * rank maps its peers' scratch, and a vote decides. A rank that lacks something, even memory, still takes part in every
- * exchange, so that all ranks return alike. At the end kernels of all ranks meet. This proves that they make progress
- * together: neither an attribute that promises peer access nor a shared GPU guarantees it.
+ * Creates a team on one node, in these steps:
+ * - Every rank prepares what it owns.
+ * - One all-gather tells all ranks everything.
+ * - Each rank maps its peers' scratch, and a vote decides.
+ * - Kernels of all ranks meet. This proves that they make progress together, which neither an attribute that promises
+ *   peer access nor a shared GPU guarantees.
+ *
+ * A rank that lacks something, even memory, still takes part in every exchange, so that all ranks return the same
+ * status.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +22,7 @@
 #include "mca/common/oob/vote.h"
 #include "mca/common/setup/internal.h"
 
-/* Must change whenever the data that ranks exchange change, in memory or in messages. */
+/* Change this number whenever the data that ranks exchange change, in memory or in messages. */
 #define PROTOCOL_VERSION 14u
 
 /*
@@ -29,7 +34,7 @@
 
 typedef struct {
     uint32_t version;
-    uint32_t ready; /* the sender has all that it needs of its own */
+    uint32_t ready; /* the sender has everything that it owns itself */
     uint64_t team_id;
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t server; /* mscclpp_gpu_info_t */
@@ -44,11 +49,12 @@ typedef struct {
     uint32_t reserved;  /* 0 */
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
-    mscclpp_shmseg_descriptor_t board; /* rank 0's counts */
+    mscclpp_shmseg_descriptor_t board; /* only rank 0's is used */
     uint64_t address_length;
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
-} hello_t;
+} rank_facts_t;
 
+/* Fills in the settings that all ranks take from rank 0, from this rank's configuration. */
 static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config)
 {
     memset(protocol, 0, sizeof(*protocol));
@@ -89,8 +95,9 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
 }
 
 /*
- * Launches a kernel that waits for no other rank. The first launch in a stream may allocate memory, and so wait for
- * other kernels on the GPU, which must not be waiting for it. All ranks do this, so their counters stay equal.
+ * Launches a kernel that waits for no other rank, and waits for its end. The first launch in a stream may allocate
+ * memory, and so wait for other kernels on the GPU, which therefore must not wait for this one. All ranks do this, so
+ * their counters of operations stay equal.
  */
 static mscclpp_status_t warm_up(mscclpp_team_t *team)
 {
@@ -117,13 +124,14 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
 
 /*
  * Creates what this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. This comes before the
- * first exchange: it may wait for kernels, and after that exchange kernels may wait for this rank.
+ * first exchange, because it may wait for kernels, and after that exchange kernels may wait for this rank.
  */
-static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole, hello_t *hello)
+static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole,
+                                rank_facts_t *fact)
 {
     mscclpp_gpu_info_t info;
     mscclpp_status_t status;
-    size_t length = sizeof(hello->address);
+    size_t length = sizeof(fact->address);
     void *host, *device;
 
     if ((status = team->runner.gpu->device_info(team->runner.device, &info)) != MSCCLPP_OK ||
@@ -138,7 +146,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
     status =
         team->runner.gpu->device_alloc(team->runner.device, team->runner.layout.total, (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
-        (status = team->runner.gpu->export_memory(team->runner.scratch, &hello->scratch)) != MSCCLPP_OK ||
+        (status = team->runner.gpu->export_memory(team->runner.scratch, &fact->scratch)) != MSCCLPP_OK ||
         (status = warm_up(team)) != MSCCLPP_OK) {
         return status;
     }
@@ -147,57 +155,60 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
         if (status != MSCCLPP_OK) {
             return status;
         }
-        mscclpp_shmseg_describe(team->group.board_segment, &hello->board);
+        mscclpp_shmseg_describe(team->group.board_segment, &fact->board);
     }
     /*
-     * Without control messages failures are still reported through the board. If the team spans nodes, align.c creates
-     * control messages.
+     * If there are no control messages, failures are still reported through the board. For a team that spans nodes,
+     * align.c creates control messages.
      */
     if (whole) {
         status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
-        if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, hello->address, &length) == MSCCLPP_OK) {
-            hello->address_length = length;
+        if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, fact->address, &length) == MSCCLPP_OK) {
+            fact->address_length = length;
         } else if (status != MSCCLPP_OK && status != MSCCLPP_ERR_NOT_SUPPORTED) {
             return status;
         }
     }
-    memcpy(hello->uuid, info.uuid, sizeof(hello->uuid));
+    memcpy(fact->uuid, info.uuid, sizeof(fact->uuid));
     memcpy(team->uuid, info.uuid, sizeof(team->uuid));
-    hello->server = info.server;
+    fact->server = info.server;
     team->server = info.server;
-    hello->sm_count = (uint32_t)info.sm_count;
-    hello->users = team->group.on_twin ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &hello->strangers);
-    team->gpu_users = hello->users;
-    team->gpu_strangers = hello->strangers;
+    fact->sm_count = (uint32_t)info.sm_count;
+    fact->users = team->group.on_twin ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &fact->strangers);
+    team->gpu_users = fact->users;
+    team->gpu_strangers = fact->strangers;
     return MSCCLPP_OK;
 }
 
-/* Compares what must be equal. Every rank logs the first rank that differs. `mine`: this rank's own error. */
-static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t mine)
+/*
+ * Checks that all ranks are ready and that what must be equal is. Every rank logs the first rank that differs. `mine`
+ * is this rank's own error.
+ */
+static bool check_facts(const mscclpp_team_t *team, const rank_facts_t *facts, mscclpp_status_t mine)
 {
-    const mscclpp_protocol_t *own = &hellos[team->group.rank].protocol, *first = &hellos[0].protocol;
+    const mscclpp_protocol_t *own = &facts[team->group.rank].protocol, *first = &facts[0].protocol;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        const hello_t *hello = &hellos[rank];
+        const rank_facts_t *fact = &facts[rank];
 
-        if (hello->version != PROTOCOL_VERSION || hello->on_twin != hellos[0].on_twin) {
+        if (fact->version != PROTOCOL_VERSION || fact->on_twin != facts[0].on_twin) {
             mscclpp_log(team->group.rank == 0 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                         "%s: rank %d runs protocol %u on the %s, rank %d protocol %u on the %s: device buffers are "
                         "staged",
-                        team->group.oob.label, team->group.members[rank], hello->version,
-                        hello->on_twin ? "host twin" : "GPU", team->group.members[0], hellos[0].version,
-                        hellos[0].on_twin ? "host twin" : "GPU");
+                        team->group.oob.label, team->group.members[rank], fact->version,
+                        fact->on_twin ? "host twin" : "GPU", team->group.members[0], facts[0].version,
+                        facts[0].on_twin ? "host twin" : "GPU");
             return false;
         }
-        if (!hello->ready && rank == team->group.rank && mscclpp_status_is_shortage(mine)) {
+        if (!fact->ready && rank == team->group.rank && mscclpp_status_is_shortage(mine)) {
             mscclpp_warn("%s: rank %d: what a team needs, %llu bytes of device memory among it: %s: device buffers are "
                          "staged",
                          team->group.oob.label, team->group.members[rank],
                          (unsigned long long)team->runner.layout.total, mscclpp_status_string(mine));
             return false;
         }
-        if (!hello->ready) {
+        if (!fact->ready) {
             mscclpp_info("%s: rank %d cannot take part (its own message says why): device buffers are staged",
                          team->group.oob.label, team->group.members[rank]);
             return false;
@@ -213,15 +224,15 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
     return true;
 }
 
-/* Maps what the peers own. */
-static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
+/* Maps what the peers own: the board and their scratch. Connects control messages. */
+static mscclpp_status_t map_peers(mscclpp_team_t *team, const rank_facts_t *facts)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     void *base;
     int rank;
 
     if (team->group.board_segment == NULL) {
-        status = mscclpp_shmseg_attach(&hellos[0].board, &team->group.board_segment);
+        status = mscclpp_shmseg_attach(&facts[0].board, &team->group.board_segment);
         if (status != MSCCLPP_OK) {
             return status;
         }
@@ -232,19 +243,19 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
             team->runner.peer_scratch[rank] = team->runner.scratch;
             continue;
         }
-        status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &hellos[rank].scratch, &base);
+        status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &facts[rank].scratch, &base);
         if (status != MSCCLPP_OK) {
             return status;
         }
-        team->runner.peer_handle[rank] = hellos[rank].scratch;
-        team->runner.peer_scratch[rank] = (char *)base + hellos[rank].scratch.offset;
+        team->runner.peer_handle[rank] = facts[rank].scratch;
+        team->runner.peer_scratch[rank] = (char *)base + facts[rank].scratch.offset;
     }
     if (team->group.ctrl == NULL) {
         return MSCCLPP_OK;
     }
-    status = mscclpp_ctrl_connect(team->group.ctrl, team->group.id, hellos[0].address, sizeof(*hellos));
+    status = mscclpp_ctrl_connect(team->group.ctrl, team->group.id, facts[0].address, sizeof(*facts));
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        /* Equal on all ranks: they have no way in common. */
+        /* The ranks have no way in common to send control messages; this is equal on all ranks. */
         mscclpp_ctrl_destroy(team->group.ctrl);
         team->group.ctrl = NULL;
         status = MSCCLPP_OK;
@@ -257,25 +268,25 @@ static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine,
     return mscclpp_agree(&team->group.oob, team->group.members, mine, what);
 }
 
-/* How many ranks of the team use the GPU of one. */
-static uint32_t count_ranks_on_gpu(const mscclpp_team_t *team, const hello_t *hellos, int rank)
+/* Counts the ranks of the team that use the same GPU as `rank`. */
+static uint32_t count_ranks_on_gpu(const mscclpp_team_t *team, const rank_facts_t *facts, int rank)
 {
     uint32_t count = 0;
     int other;
 
     for (other = 0; other < team->group.size; ++other) {
-        count += memcmp(hellos[rank].uuid, hellos[other].uuid, sizeof(hellos[rank].uuid)) == 0;
+        count += memcmp(facts[rank].uuid, facts[other].uuid, sizeof(facts[rank].uuid)) == 0;
     }
     return count;
 }
 
 /* True if a rank shares its GPU, with another rank or with a process of another team. */
-static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
+static bool shares_gpu(const mscclpp_team_t *team, const rank_facts_t *facts)
 {
     int rank;
 
     for (rank = 0; rank < team->group.size && !team->group.on_twin; ++rank) {
-        if (hellos[rank].users > 1 || count_ranks_on_gpu(team, hellos, rank) > 1) {
+        if (facts[rank].users > 1 || count_ranks_on_gpu(team, facts, rank) > 1) {
             return true;
         }
     }
@@ -283,17 +294,17 @@ static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
 }
 
 /* True if processes share a GPU whose kernels may not be able to run at the same time. */
-static bool takes_turns(const mscclpp_team_t *team, const hello_t *hellos)
+static bool takes_turns(const mscclpp_team_t *team, const rank_facts_t *facts)
 {
     int a, b;
 
     for (a = 0; a < team->group.size; ++a) {
-        if (hellos[a].strangers > 0 || (hellos[a].users > 1 && hellos[a].server == 0)) {
+        if (facts[a].strangers > 0 || (facts[a].users > 1 && facts[a].server == 0)) {
             return true;
         }
         for (b = 0; b < a; ++b) {
-            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0 &&
-                (hellos[a].server == 0 || hellos[a].server != hellos[b].server)) {
+            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0 &&
+                (facts[a].server == 0 || facts[a].server != facts[b].server)) {
                 return true;
             }
         }
@@ -302,12 +313,12 @@ static bool takes_turns(const mscclpp_team_t *team, const hello_t *hellos)
 }
 
 /*
- * The number of blocks that every GPU of the team can surely run at once. In the worst case a block takes a whole
- * multiprocessor, and ranks may share GPUs. In a larger grid, running blocks could wait for blocks that cannot start.
- * Processes outside the team count if the team is `whole`. If it is the part of one node, they may be ranks of other
- * nodes, and align.c counts them.
+ * The most blocks that every GPU of the team certainly runs at once, if in the worst case a block takes a whole
+ * multiprocessor. In a larger grid, running blocks could wait for blocks that cannot start. Ranks that share a GPU
+ * divide it. Processes outside the team count, too, if the team is `whole`. If it is only one node's part, they may be
+ * ranks of other nodes, and align.c counts them.
  */
-static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hellos, bool whole)
+static uint32_t find_block_limit(const mscclpp_team_t *team, const rank_facts_t *facts, bool whole)
 {
     uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
     int a, b;
@@ -316,70 +327,76 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
         return 0;
     }
     for (a = 0; a < team->group.size; ++a) {
-        uint32_t blocks, users = count_ranks_on_gpu(team, hellos, a), known = hellos[a].users;
+        uint32_t blocks, users = count_ranks_on_gpu(team, facts, a), known = facts[a].users;
 
         for (b = 0; b < team->group.size; ++b) {
-            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
-                known = hellos[b].users > known ? hellos[b].users : known;
+            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0) {
+                known = facts[b].users > known ? facts[b].users : known;
             }
         }
-        blocks = hellos[a].sm_count / (whole && known > users ? known : users);
+        blocks = facts[a].sm_count / (whole && known > users ? known : users);
         limit = blocks < limit ? blocks : limit;
     }
     return limit == 0 ? 1 : limit;
 }
 
 /*
- * True if ranks must meet before each launch. A kernel that waits for a late rank blocks other uses of the GPU: those
- * by other threads of its process, such as an allocation, and those by other processes, under MPS too. For example, a
- * cooperative kernel of the late rank needs all multiprocessors, so it would wait for ever for the kernel that waits
- * for that rank. If there are such threads or processes, kernels are launched only after all ranks have arrived.
- * Kernels of the twin block nobody, but also do so if threads start them and a test asks for it.
+ * True if ranks must meet before each launch, so that kernels start only once all ranks have arrived. The reason: a
+ * kernel that waits for a late rank blocks other uses of its GPU, those by other threads of its process (such as an
+ * allocation) and those by other processes, under MPS too. For example, a cooperative kernel of the late rank needs all
+ * multiprocessors, so it would wait for ever for the kernel that waits for that rank.
+ *
+ * So ranks meet if there are such threads or processes. Kernels of the twin block nobody, but meet as well if threads
+ * start them and a test asks for it.
  */
-static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
+static bool must_meet_first(const mscclpp_team_t *team, const rank_facts_t *facts)
 {
     bool concurrent = false;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        concurrent = concurrent || hellos[rank].concurrent != 0;
+        concurrent = concurrent || facts[rank].concurrent != 0;
     }
     return concurrent || team->runner.crowded;
 }
 
-static bool is_threaded(const mscclpp_team_t *team, const hello_t *hellos)
+static bool is_threaded(const mscclpp_team_t *team, const rank_facts_t *facts)
 {
     bool threaded = false;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        threaded = threaded || hellos[rank].threaded != 0;
+        threaded = threaded || facts[rank].threaded != 0;
     }
     return threaded;
 }
 
-static bool any_has_plans(const mscclpp_team_t *team, const hello_t *hellos)
+static bool any_has_plans(const mscclpp_team_t *team, const rank_facts_t *facts)
 {
     bool any = false;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        any = any || hellos[rank].plans != 0;
+        any = any || facts[rank].plans != 0;
     }
     return any;
 }
 
-static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
+static bool launches_block(const mscclpp_team_t *team, const rank_facts_t *facts)
 {
     bool blocking = false;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        blocking = blocking || hellos[rank].blocking != 0;
+        blocking = blocking || facts[rank].blocking != 0;
     }
     return blocking;
 }
 
+/*
+ * Lets kernels of all ranks meet, which proves that they make progress together. If processes share a GPU, also checks
+ * that a meeting is fast enough to be worthwhile.
+ */
 static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_p)
 {
     mscclpp_dev_args_t args;
@@ -410,20 +427,20 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
 {
     mscclpp_status_t status;
     mscclpp_team_t *team;
-    hello_t *hellos;
+    rank_facts_t *facts;
     int i;
 
     team = calloc(1, sizeof(*team) + (nodes != NULL ? (size_t)nodes->count : 0) * sizeof(*team->group.leaders));
-    hellos = calloc((size_t)oob->size + 1, sizeof(*hellos));
-    *own_p = team != NULL && hellos != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    facts = calloc((size_t)oob->size + 1, sizeof(*facts));
+    *own_p = team != NULL && facts != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     if (*own_p != MSCCLPP_OK) {
         mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
     }
-    /* A rank without memory for the others' data could not take part in the exchange. */
+    /* Agreed on first, because a rank without memory for the others' data could not take part in the exchange. */
     status = mscclpp_agree(oob, nodes != NULL ? nodes->members : NULL, *own_p, "memory for a team");
     if (status != MSCCLPP_OK) {
         free(team);
-        free(hellos);
+        free(facts);
         return status;
     }
     team->group.leaders = (int *)(void *)(team + 1);
@@ -446,80 +463,83 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
 
     /* The last element of the array is what this rank sends. */
-    *own_p = prepare(team, params, nodes == NULL, &hellos[oob->size]);
-    fill_protocol(&hellos[oob->size].protocol, params->config);
+    *own_p = prepare(team, params, nodes == NULL, &facts[oob->size]);
+    fill_protocol(&facts[oob->size].protocol, params->config);
     if (nodes == NULL) {
-        hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
-        hellos[oob->size].protocol.coll_rules =
+        facts[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
+        facts[oob->size].protocol.coll_rules =
             *mscclpp_rules_find_coll(params->rules, (uint32_t)oob->size, team->group.on_twin);
     }
-    hellos[oob->size].version = PROTOCOL_VERSION;
-    hellos[oob->size].ready = *own_p == MSCCLPP_OK;
-    hellos[oob->size].on_twin = team->group.on_twin;
-    /* Kernels of the twin run in their callers' threads and block nobody, so they count only if a test asks for it. */
-    hellos[oob->size].concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
-    hellos[oob->size].threaded = params->concurrent;
-    hellos[oob->size].plans = params->plans != NULL;
-    hellos[oob->size].blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
-    if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
-        hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
+    facts[oob->size].version = PROTOCOL_VERSION;
+    facts[oob->size].ready = *own_p == MSCCLPP_OK;
+    facts[oob->size].on_twin = team->group.on_twin;
+    /*
+     * Kernels of the twin run in their callers' threads and block nobody, so threads count only if a test asks for it.
+     */
+    facts[oob->size].concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
+    facts[oob->size].threaded = params->concurrent;
+    facts[oob->size].plans = params->plans != NULL;
+    facts[oob->size].blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
+    if (getrandom(&facts[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
+        facts[oob->size].team_id = (uint64_t)(uintptr_t)team;
     }
-    status = oob->allgather(oob->context, &hellos[oob->size], hellos, sizeof(*hellos));
+    status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
     if (status != MSCCLPP_OK) {
         goto err_destroy;
     }
-    if (!check_hellos(team, hellos, *own_p)) {
+    if (!check_facts(team, facts, *own_p)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
         goto err_destroy;
     }
-    team->protocol = hellos[0].protocol;
-    team->group.id = hellos[0].team_id;
-    team->runner.block_limit = find_block_limit(team, hellos, nodes == NULL);
-    team->runner.crowded = shares_gpu(team, hellos);
-    team->runner.turns = takes_turns(team, hellos);
-    team->group.meet_first = must_meet_first(team, hellos);
+    team->protocol = facts[0].protocol;
+    team->group.id = facts[0].team_id;
+    team->runner.block_limit = find_block_limit(team, facts, nodes == NULL);
+    team->runner.crowded = shares_gpu(team, facts);
+    team->runner.turns = takes_turns(team, facts);
+    team->group.meet_first = must_meet_first(team, facts);
     team->one_gpu = team->runner.crowded && team->group.size > 1 &&
-                    count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;
+                    count_ranks_on_gpu(team, facts, 0) == (uint32_t)team->group.size;
     team->group.traced = !team->group.on_twin && mscclpp_tool_traces_kernels();
-    team->group.concurrent = hellos[oob->size].concurrent;
+    team->group.concurrent = facts[oob->size].concurrent;
     team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
     /*
-     * Conditions for copy engines: Their memory is allocated in the middle of a call, which may wait for kernels of
-     * other threads. If launches wait for their kernels, copies wait for one another. Within a GPU, kernels are faster.
+     * Conditions for copy engines. No other threads: the engines' memory is allocated in the middle of a call, which
+     * may wait for kernels of other threads. No launches that wait for their kernels: copies would wait for one
+     * another. Several GPUs: within one GPU, kernels are faster.
      */
-    team->engines = !team->group.meet_first && !is_threaded(team, hellos) && !team->runner.crowded && nodes == NULL &&
-                    !launches_block(team, hellos);
-    *own_p = attach(team, hellos);
+    team->engines = !team->group.meet_first && !is_threaded(team, facts) && !team->runner.crowded && nodes == NULL &&
+                    !launches_block(team, facts);
+    *own_p = map_peers(team, facts);
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
         mscclpp_shmseg_hide(team->group.board_segment);
         status = check_progress(team, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
-        status = mscclpp_setup_ll128(team, hellos[0].uuid, sizeof(*hellos), team->runner.crowded, own_p);
+        status = mscclpp_setup_ll128(team, facts[0].uuid, sizeof(*facts), team->runner.crowded, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL && team->group.size > 1) {
-        status = mscclpp_setup_plans(team, params, any_has_plans(team, hellos), own_p);
+        status = mscclpp_setup_plans(team, params, any_has_plans(team, facts), own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;
     }
     if (nodes == NULL) {
-        mscclpp_linger_init(&team->runner, params->config, takes_turns(team, hellos), false);
+        mscclpp_linger_init(&team->runner, params->config, takes_turns(team, facts), false);
     }
     mscclpp_log(nodes == NULL ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                 "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->group.rank,
                 team->group.size, team->runner.gpu->name, team->runner.device,
                 team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "shared memory");
     mscclpp_runner_give_stream(&team->runner);
-    free(hellos);
+    free(facts);
     *team_p = team;
     return MSCCLPP_OK;
 
 err_close:
     /*
-     * After all ranks have met here, no rank maps another's scratch, so it can be freed without the board. If they
-     * cannot meet, a peer may still map it.
+     * The scratch can be freed without the board once all ranks have met here, as no rank maps another's scratch any
+     * more. If they cannot meet, a peer may still map it.
      */
     mscclpp_runner_close_peers(&team->runner);
     if (status != MSCCLPP_ERR_NOT_SUPPORTED || agree(team, MSCCLPP_OK, "letting go") != MSCCLPP_OK) {
@@ -529,6 +549,6 @@ err_close:
 
 err_destroy:
     mscclpp_team_destroy(team);
-    free(hellos);
+    free(facts);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Meetings of kernels, to test what calls rely on. */
+/* Tries meetings of kernels at set-up, to test what calls rely on. */
 #include "mca/common/base/clock.h"
 #include "mca/common/setup/internal.h"
 
@@ -15,7 +15,7 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
 
     *seconds_p = 0;
     team->group.probing = true;
-    /* Room may depend on other calls, so this wait still has the user's deadline. */
+    /* This wait has the user's deadline, because slots for kernels (group/admission.h) may depend on other calls. */
     status = mscclpp_group_meet(&team->group, 0, false);
     team->group.timeout = DEADLINE;
     team->group.warn_after = 0;

@@ -1,4 +1,4 @@
-/* Creates teams. */
+/* Creates teams. mca/common/team/team.h describes what a team is. */
 #ifndef MCA_COMMON_SETUP_SETUP_H
 #define MCA_COMMON_SETUP_SETUP_H
 
@@ -14,8 +14,8 @@
 void mscclpp_setup_prepare(bool ucx);
 
 /*
- * Creates a team. Collective over the ranks of the oob. Returns the same status on all ranks: MSCCLPP_OK,
- * MSCCLPP_ERR_NOT_SUPPORTED if any rank cannot take part, or the error of the exchange. The rank that cannot take part
+ * Creates a team. Collective over the ranks of the oob. The status is equal on all ranks: MSCCLPP_OK,
+ * MSCCLPP_ERR_NOT_SUPPORTED if some rank cannot take part, or the error of the exchange. The rank that cannot take part
  * logs the reason once, at the info level.
  */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);

@@ -5,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
-/* The small scratch_size. With the kernels' state the scratch is less than 1 MiB. */
+/* The scratch_size that a team begins with. With the kernels' state, the scratch is then less than 1 MiB. */
 #define SMALL_SIZE ((uint64_t)384 * 1024)
 
 /* Packets take twice the size of their data in a slot of the packet area. */
@@ -17,7 +17,10 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
 
     mscclpp_layout_init(&team->runner.layout, small ? SMALL_SIZE : scratch_size);
     team->full_size = small ? scratch_size : 0;
-    /* Nodes with few ranks have room for larger messages, but all nodes have to grow at the same call. */
+    /*
+     * The same size on all nodes, because all have to grow at the same call. (Nodes with few ranks could hold larger
+     * messages.)
+     */
     team->small_max = small ? team->runner.layout.packet_half / (uint64_t)ranks / PACKET_FACTOR : 0;
 }
 
@@ -95,7 +98,7 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
     return status;
 }
 
-/* The ranks of this node have agreed. All nodes must have the same scratch, so they vote as well. */
+/* Lets all nodes vote, after the ranks of this node have, since all nodes must have the same scratch. */
 static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own, bool *all_p)
 {
     mscclpp_vote_t vote;
@@ -119,7 +122,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     bool all = false;
 
     memset(scratch, 0, sizeof(scratch));
-    /* A lingering kernel would go on using the old scratch. */
+    /* Ends the lingering kernel, which would go on using the old scratch. */
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
@@ -132,7 +135,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
         own = team->runner.gpu->export_memory(grown, &mine->out);
     }
     mine->exportable = own == MSCCLPP_OK;
-    team->given_up = grown; /* after an error peers may still map it */
+    team->given_up = grown; /* kept, as peers may still map it after an error */
     status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
     if (status != MSCCLPP_OK) {
         return status;
@@ -164,7 +167,9 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    /* Kernels of other queues may be under way, for which the runtime would wait here. */
+    /*
+     * Freed at once unless the team serves queued operations: the runtime would wait here for kernels of other queues.
+     */
     if (!team->runner.queues) {
         team->runner.gpu->device_free(team->runner.device, given_up);
         team->given_up = NULL;

@@ -1,13 +1,14 @@
 /*
- * Scratch in two sizes. A team begins with less than 1 MiB a rank, so that an application may have many communicators.
- * This is enough for messages of a few KiB at full speed. The first larger message makes the scratch grow on all ranks.
+ * The two sizes of a team's scratch. A team begins with less than 1 MiB for each rank, so that an application may have
+ * many communicators. This is enough for messages of a few KiB at full speed. The first larger message makes the
+ * scratch grow on all ranks.
  */
 #ifndef MCA_COMMON_TEAM_GROW_H
 #define MCA_COMMON_TEAM_GROW_H
 
 #include "mca/common/team/parts.h"
 
-/* Lays out the team's first scratch. `ranks`: ranks of the communicator, those of other nodes included. */
+/* Lays out the team's first scratch. `ranks` is the number of ranks of the communicator, on all nodes. */
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks);
 
 /* True if a call of `bytes` bytes needs a larger scratch than the team has. `queued`: the host does not wait for it. */

@@ -7,7 +7,9 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/team/plans.h"
 
-/* Teams that a process keeps at most. Each holds as much as a communicator that has sent only small messages. */
+/*
+ * The most teams that a process keeps. Each holds as much memory as a communicator that has sent only small messages.
+ */
 #define PARKED_MAX 8
 
 static pthread_mutex_t park_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +27,7 @@ static mscclpp_status_t no_trouble(void *context)
     return MSCCLPP_OK;
 }
 
-/* The oob of a team without a communicator. */
+/* The oob of a team that has no communicator. */
 static const mscclpp_oob_t nobody = {
     .label = "an ended communicator", .size = 1, .progress = no_progress, .check = no_trouble};
 
@@ -44,7 +46,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
 {
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
 
-    /* Strings are compared by address. Equal strings at different addresses only cost a set-up. */
+    /* Strings are compared by their addresses. Equal strings at different addresses only cost a set-up. */
     digest = add(digest, params->config, sizeof(*params->config));
     digest = add(digest, &params->rules, sizeof(params->rules));
     digest = add(digest, &params->plans, sizeof(params->plans));
@@ -81,14 +83,14 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
     pthread_mutex_unlock(&park_lock);
 }
 
-/* Words of the board hold four times the number of a call; see group/board.c. */
+/* The limit of calls_before: words of the board hold four times the number of a call; see group/board.c. */
 #define CALLS_BEFORE_MAX (UINT64_C(1) << 60)
 
-/* Bytes of scratch that a parked team may hold. */
+/* The most bytes of device memory that a parked team may hold. */
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
-/* True if no operation is in flight, nothing has failed, and the team holds no more than a small one. */
-static bool is_fit(mscclpp_team_t *team)
+/* True if the team can be parked: no operation is in flight, nothing has failed, and it holds only a small scratch. */
+static bool can_be_parked(mscclpp_team_t *team)
 {
     return team->park_key != 0 && team->runner.layout.total + mscclpp_plans_bytes(team) <= PARKED_BYTES &&
            team->group.calls_before < CALLS_BEFORE_MAX && team->fabric == NULL && team->engine == NULL &&
@@ -101,7 +103,7 @@ static bool is_fit(mscclpp_team_t *team)
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
 {
     *evicted_p = NULL;
-    if (!is_fit(team) || mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
+    if (!can_be_parked(team) || mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return false;
     }
     mscclpp_runner_give_stream(&team->runner);

@@ -1,20 +1,22 @@
 /*
- * Parked teams: ended teams, kept for a later communicator of the same ranks. That communicator takes over the scratch,
- * the mappings, the board and the control messages as they are. So applications that duplicate a communicator for each
- * of many short tasks pay for one set-up.
+ * Parked teams: teams of ended communicators, kept for a later communicator of the same ranks. That communicator takes
+ * over the scratch, the mappings, the board and the control messages as they are. So applications that duplicate a
+ * communicator for each of many short tasks pay for one set-up only.
  *
- * Ranks end communicators at different times, so each rank has its own list of parked teams. The ranks agree on the
- * team to take over: each rank claims the teams that fit from its list, tells the others their numbers, and puts back
- * those that were not chosen. A team's number differs from that of every other team of any of its ranks. A number that
- * all ranks offer, under equal ranks and sizes, therefore belongs to a team of the same processes in the same order.
- * As each rank has taken that team off its list, no other thread can claim it.
+ * Ranks end communicators at different times, so each rank has its own list of parked teams, and the ranks must agree
+ * on the team to take over. Each rank claims the teams that fit from its list, tells the others their numbers, and puts
+ * back those that were not chosen.
+ *
+ * Why this is safe: a team's number differs from that of every other team of any of its ranks. So a number that all
+ * ranks offer, with equal ranks and sizes, belongs to a team of the same processes in the same order. As each rank has
+ * taken that team off its list, no other thread can claim it.
  */
 #ifndef MCA_COMMON_TEAM_PARK_H
 #define MCA_COMMON_TEAM_PARK_H
 
 #include "mca/common/team/team.h"
 
-/* How many teams a rank offers to one communicator. */
+/* The most teams that a rank offers to one communicator. */
 #define MSCCLPP_PARK_OFFERS 4
 
 /* A digest of the parameters. Teams with equal keys can replace each other. Never 0. */
@@ -25,7 +27,7 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 
 /*
  * Parks a team that has ended, or that was claimed and not taken over. False if it cannot be kept. *evicted_p is a team
- * that was dropped to make room, which the caller has to destroy; NULL: none.
+ * that was removed from the list to make room, which the caller has to destroy; NULL: none.
  */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p);
 

@@ -1,4 +1,7 @@
-/* Internals that the files of the team and of the task share. Nothing outside mca/common includes this header. */
+/*
+ * The parts of a team, for the files of mca/common/team, task and setup. Nothing outside mca/common includes this
+ * header.
+ */
 #ifndef MCA_COMMON_TEAM_PARTS_H
 #define MCA_COMMON_TEAM_PARTS_H
 
@@ -16,9 +19,9 @@ struct mscclpp_team {
     mscclpp_group_t group;
     mscclpp_runner_t runner;
     mscclpp_protocol_t protocol; /* rank 0's */
-    bool ll128;                  /* all links keep lines of 128 bytes whole; equal on all ranks */
+    bool ll128;                  /* all links deliver lines of 128 bytes whole; equal on all ranks */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint64_t server;        /* of this rank's GPU, see mscclpp_gpu_info_t */
+    uint64_t server;        /* the server of this rank's GPU, see mscclpp_gpu_info_t */
     uint32_t gpu_users;     /* processes on this GPU that this rank knows of */
     uint32_t gpu_strangers; /* how many of these processes use another server */
     bool one_gpu;           /* there are several ranks, all on one GPU; equal on all ranks */
@@ -28,7 +31,7 @@ struct mscclpp_team {
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
     const char *last_algorithm;
-    mscclpp_team_stream_t *streams; /* of a team for queued operations: those that it has seen */
+    mscclpp_team_stream_t *streams; /* the application's streams that a team for queued operations has seen */
 
     bool engines;               /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */
@@ -36,7 +39,7 @@ struct mscclpp_team {
     int plan_count;
     uint64_t park_key; /* see team/park.h; 0: the team is never taken over */
 
-    /* Used by team.c once the team has ended. */
+    /* Used by team.c after the team has ended. */
     mscclpp_team_t *next_remains;
     void *engine_memory; /* the engines' memory, while peers may still map it; NULL: none */
     void *given_up;      /* unused scratch, while peers may still map it; NULL: none */

@@ -11,10 +11,13 @@
 #include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
 
-/* A team gets this part of the blocks that can run at once on a GPU; all teams together get a quarter. */
+/* A team gets one part in so many of the blocks that can run at once on a GPU; all teams together get a quarter. */
 #define PART 16u
 
-/* Seconds that queued operations get at the end of a team whose calls have no deadline, and to leave once told to. */
+/*
+ * Seconds that queued operations get to end, if the ended team's calls have no deadline; and seconds to leave once told
+ * to.
+ */
 #define END_TIME 60.0
 #define LEAVE_TIME 10.0
 
@@ -46,7 +49,8 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     status = mscclpp_agree(&team->group.oob, team->group.members, mine, "room for queued operations");
     runner->queues = true;
     runner->queue_blocks = blocks;
-    team->park_key = 0; /* the host does not know the counts that another communicator would go on from */
+    team->park_key =
+        0; /* another communicator could not go on from this team's counts, as the host does not know them */
     if (status == MSCCLPP_OK && team->full_size != 0) {
         status = mscclpp_team_grow(team, team->full_size);
         mscclpp_runner_give_stream(runner);
@@ -60,7 +64,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     return status;
 }
 
-/* Of an application, as the GPU runtime sees it. The application may destroy its own stream at any time. */
+/* A stream of the application, and ours that wraps it. The application may destroy its own stream at any time. */
 struct mscclpp_team_stream {
     mscclpp_team_stream_t *next;
     void *native;
@@ -122,7 +126,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 
-/* True if a kernel has failed. The host does not know then how many operations will report an end. */
+/* True if a kernel has failed. Then the host does not know how many operations will report an end. */
 static bool has_failed(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED) != 0 ||
@@ -170,14 +174,14 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     runner->queues = false;
 }
 
-/* The number of a rank that a kernel has named in the mailbox. Numbers above the limit name ranks of other nodes. */
-static uint64_t named(const mscclpp_team_t *team, uint64_t failed)
+/* The rank that a kernel has named in the mailbox. Numbers above the limit stand for ranks of other nodes. */
+static uint64_t rank_named(const mscclpp_team_t *team, uint64_t failed)
 {
     return failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->group.members[failed - 1]
                                               : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
 }
 
-static mscclpp_status_t look_at_mailbox(const mscclpp_team_t *team, char *text, size_t size)
+static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, size_t size)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
     const uint64_t failed = __atomic_load_n(&mailbox->failed, __ATOMIC_RELAXED);
@@ -195,14 +199,14 @@ static mscclpp_status_t look_at_mailbox(const mscclpp_team_t *team, char *text, 
     }
     snprintf(text, size, "%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu",
              team->group.oob.label, team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
-             rank, (unsigned long long)named(team, failed));
+             rank, (unsigned long long)rank_named(team, failed));
     return MSCCLPP_ERR_TIMEOUT;
 }
 
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 {
     char text[320];
-    mscclpp_status_t status = look_at_mailbox(team, text, sizeof(text));
+    mscclpp_status_t status = read_mailbox(team, text, sizeof(text));
 
     if (status != MSCCLPP_OK) {
         mscclpp_error("%s", text);
@@ -213,7 +217,7 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 mscclpp_status_t mscclpp_team_look(mscclpp_team_t *team, char *text, size_t size)
 {
     mscclpp_group_t *group = &team->group;
-    mscclpp_status_t status = look_at_mailbox(team, text, size);
+    mscclpp_status_t status = read_mailbox(team, text, size);
     int rank;
 
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {

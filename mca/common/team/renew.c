@@ -1,4 +1,4 @@
-/* Renews a team's packet flags. */
+/* Clears a team's packet memory once its flags (epochs) are used up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static mscclpp_status_t meet(mscclpp_team_t *team)
 
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {
-    const uint64_t size = 3 * team->runner.layout.packet_half; /* LL128 included */
+    const uint64_t size = 3 * team->runner.layout.packet_half; /* the packet area's two halves and the LL128 area */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->runner.scratch + team->runner.layout.state_offset);
     mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
     mscclpp_status_t status;

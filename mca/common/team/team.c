@@ -14,8 +14,8 @@
 #include "mca/common/team/plans.h"
 
 /*
- * Ended teams whose scratch peers may still map. Freeing exported memory before its importers have closed it is
- * undefined, so the scratch is kept here until then. So is the board, on which peers report that they have closed it.
+ * Ended teams whose scratch peers may still map. To free exported memory before its importers have closed it is
+ * undefined, so the scratch is kept here until they have. So is the board, on which peers report that they have.
  */
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *remains_first;
@@ -33,8 +33,8 @@ static bool is_closed_by_all(const mscclpp_team_t *team)
     return true;
 }
 
-/* Frees what every peer has closed, or everything if `all` is set. True if nothing is left. */
-static bool reap(bool all)
+/* Frees the teams whose memory every peer has closed, or all of them if `all` is set. True if none is left. */
+static bool free_ended_teams(bool all)
 {
     mscclpp_team_t **link, *remains, *freed = NULL;
     bool empty;
@@ -67,11 +67,11 @@ static bool reap(bool all)
 
 void mscclpp_team_reap(void)
 {
-    (void)reap(false);
+    (void)free_ended_teams(false);
 }
 
-/* Allocates nothing, so it cannot fail. */
-static void bury(mscclpp_team_t *team)
+/* Adds an ended team to the list. Cannot fail, as it allocates nothing. */
+static void keep_until_closed(mscclpp_team_t *team)
 {
     pthread_mutex_lock(&remains_lock);
     team->next_remains = remains_first;
@@ -80,12 +80,12 @@ static void bury(mscclpp_team_t *team)
 }
 
 /*
- * Teams whose kernels may still run, and use all that these teams have. It is never freed. The list keeps it reachable,
- * so that tools which look for leaks do not report it.
+ * Teams whose kernels may still run. Everything that these teams have may be in use and is never freed. The list keeps
+ * it reachable, so that tools that look for leaks do not report it.
  */
 static mscclpp_team_t *stuck_first;
 
-static void leave_stuck(mscclpp_team_t *team)
+static void keep_for_ever(mscclpp_team_t *team)
 {
     pthread_mutex_lock(&remains_lock);
     team->next_remains = stuck_first;
@@ -102,7 +102,7 @@ static void destroy(mscclpp_team_t *team)
     if (team->runner.stuck) {
         mscclpp_fabric_abandon(team->fabric);
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->group.oob.label);
-        leave_stuck(team);
+        keep_for_ever(team);
         return;
     }
     mscclpp_runner_give_stream(&team->runner);
@@ -125,7 +125,7 @@ static void destroy(mscclpp_team_t *team)
         team->runner.gpu->host_free(team->runner.mailbox);
     }
     if (team->runner.scratch != NULL && team->group.board != NULL) {
-        bury(team);
+        keep_until_closed(team);
     } else {
         /* Bring-up has failed, and no peer maps the scratch any more. */
         if (team->runner.scratch != NULL) {
@@ -162,11 +162,11 @@ void mscclpp_team_finalize(double seconds)
     while ((team = mscclpp_park_drain()) != NULL) {
         destroy(team);
     }
-    while (!reap(false)) {
+    while (!free_ended_teams(false)) {
         struct timespec pause = {0, 100000};
 
         if (mscclpp_now() > until) {
-            (void)reap(true);
+            (void)free_ended_teams(true);
             break;
         }
         nanosleep(&pause, NULL);

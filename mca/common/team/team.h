@@ -1,6 +1,6 @@
 /*
- * A team: the ranks of one communicator. Ranks on one node map each other's scratch. A fabric
- * (mca/common/fabric/fabric.h) connects several nodes.
+ * A team: the ranks of one communicator, with everything that their kernels and hosts share. Ranks on one node map each
+ * other's scratch. A fabric (mca/common/fabric/fabric.h) connects several nodes.
  */
 #ifndef MCA_COMMON_TEAM_TEAM_H
 #define MCA_COMMON_TEAM_TEAM_H
@@ -27,18 +27,22 @@ typedef struct {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
-    /* NULL: the one of the process. Ranks that are threads of one process need one each, if they make early calls. */
+    /*
+     * Slots for kernels (group/admission.h); NULL: those of the process. If ranks are threads of one process and make
+     * early calls, each needs its own.
+     */
     mscclpp_admission_t *admission;
     mscclpp_oob_t oob; /* copied; its context and label must outlive the team */
     bool reuse;        /* take over an ended team of the same ranks, if all ranks have it; see team/park.h */
-    int leader;        /* the lowest rank that the caller knows to be on this node; this rank counts */
-    uint64_t job;      /* `leader` says nothing of ranks of other jobs: those on this machine share the node */
+    int leader;        /* the lowest rank that the caller knows to be on this node, which may be this rank */
+    uint64_t job; /* the job of this rank: `leader` is about ranks of this job only, and ranks of other jobs on this
+                     machine share the node, too */
 } mscclpp_team_params_t;
 
 /*
- * Local; never waits for a peer's call, though the GPU runtime may wait for running kernels. Closes the mappings of the
- * peers' memory now. Frees this rank's scratch once every peer has closed its mapping: in this call, or in a later one
- * for any team. NULL is allowed.
+ * Destroys a team. Not collective: it never waits for a peer's call, though the GPU runtime may wait for running
+ * kernels. Closes the mappings of the peers' memory now. Frees this rank's scratch once every peer has closed its
+ * mapping, in this call or in a later one for any team. NULL is allowed.
  */
 void mscclpp_team_destroy(mscclpp_team_t *team);
 
@@ -49,7 +53,7 @@ void mscclpp_team_finalize(double seconds);
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team);
 
 /*
- * Progresses the teams that span nodes, since other ranks may depend on it. Call it regularly, from any thread,
+ * Makes progress on the teams that span nodes, since other ranks may depend on it. Call it regularly, from any thread,
  * whenever the process is in the embedding runtime for other reasons.
  */
 void mscclpp_team_progress_all(void);
@@ -64,12 +68,12 @@ const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 uint64_t mscclpp_team_lingered(const mscclpp_team_t *team);
 
 /*
- * True if two-phase packets may be LL128 (device/lib/packet.h): a trial has shown that all links keep lines of 128
+ * True if two-phase packets may be LL128 (device/lib/packet.h): a trial has shown that all links deliver lines of 128
  * bytes whole.
  */
 bool mscclpp_team_keeps_lines(const mscclpp_team_t *team);
 
-/* The team has met an error and serves no further call. */
+/* True if the team has failed; it serves no further call. */
 bool mscclpp_team_broken(const mscclpp_team_t *team);
 
 /*
@@ -99,7 +103,7 @@ bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *de
 bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call);
 
 /*
- * For a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
+ * Called by a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
  * device buffers in this call, or -1 while none is known. If one is found, ranks of other nodes are told about this
  * rank. Call it repeatedly, from any thread; it never waits.
  */
