@@ -1,9 +1,13 @@
-/* Barriers between blocks with the same number on all ranks, and the end of a kernel. */
+/*
+ * Barriers between the ranks' blocks of the same number, and the beginning and end of an operation: its flags, its
+ * counters, and its report to the host.
+ */
 #ifndef MSCCLPP_DEVICE_LIB_BARRIER_H
 #define MSCCLPP_DEVICE_LIB_BARRIER_H
 
 #include "device/lib/wait.h"
 
+/* The barrier words of a rank, at the head of its scratch. */
 MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *args, uint32_t rank)
 {
     return (mscclpp_dev_sync_t *)args->scratch[rank];
@@ -43,26 +47,26 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Number of operations so far. A lingering kernel keeps its own count. */
+/* The number of operations that have ended. A lingering kernel keeps its own count. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
 }
 
 /*
- * Fails this operation, before it sends anything, if an earlier one gave up. It may already be in the stream by then.
- * Its operands may be the results of the failed operation, and peers would take its numbers for those of data that was
- * never sent. A lingering kernel checks only once, before its first operation.
+ * Marks the thread as failed, before it sends anything, if an earlier operation gave up. (This operation may already
+ * have been in the stream then.) Its operands may be the results of the failed operation, and peers would take its
+ * numbers for those of data that was never sent. A lingering kernel checks only once, before its first operation.
  */
 MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    /* Another block may give up meanwhile. */
+    /* Read by each block for itself, as another block may give up in the meantime. */
     ctx->failed = ctx->failed || (!ctx->lingers && mscclpp_dev_ld_relaxed_sys_u64(&args->state->failed) != 0);
 }
 
 /*
- * All blocks of a queued operation meet. After it, each sees what any of them wrote before. If a thread gives up, all
- * threads of its block count as failed.
+ * A barrier of all blocks of this rank, for queued operations. After it, each block sees what any of them wrote before.
+ * If a thread gives up, all threads of its block count as failed.
  */
 MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -88,16 +92,17 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
 }
 
 /*
- * Renews the packet flags: clears this rank's packets, which then begin again at 0. All ranks do so in the same queued
- * operation, before its first packet.
+ * Renews the packet flags: clears this rank's packets, so that the flags begin again at 0. All ranks do so in the same
+ * queued operation, before its first packet.
  *
- * After the first barrier no peer sends packets of earlier operations any more, since those have ended there. After the
- * gate all packets are cleared here, and after the second barrier on all ranks. So no packet of this operation is
- * cleared.
+ * Why no packet of this operation is cleared: after the first barrier no peer sends packets of earlier operations any
+ * more, since those have ended there. After the gate all packets are cleared on this rank, and after the second barrier
+ * on all ranks.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    const uint64_t words = 3 * args->packet_half / sizeof(uint64_t); /* LL128 included */
+    const uint64_t words =
+        3 * args->packet_half / sizeof(uint64_t); /* two halves of the packet area, and the LL128 area */
     const uint64_t before = args->state->barrier[ctx->block];
     uint64_t *word = (uint64_t *)(void *)(args->scratch[args->rank] + MSCCLPP_DEV_PACKET_OFFSET);
     uint64_t i;
@@ -113,7 +118,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* The flag of the last packets. A queued operation renews the flags if it has too few. All threads must call it. */
+/*
+ * The flag (epoch) of the last packets that were sent. If a queued operation needs more flags than are left, it renews
+ * them here. All threads must call this function.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     uint32_t epoch;
@@ -131,8 +139,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * The beginning of an operation that may be queued. Two queued operations of one team must not run at the same time, as
- * they would use the same flags and the same memory. mscclpp_dev_finish finds out whether they did.
+ * Begins an operation that may be queued. Two queued operations of one team must not run at the same time, as they
+ * would use the same flags and the same memory. mscclpp_dev_finish finds out whether they did.
  */
 MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -147,14 +155,14 @@ MSCCLPP_DEV bool mscclpp_dev_was_alone(const mscclpp_dev_ctx_t *ctx, const msccl
     return mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], ~(uint64_t)0) == 1;
 }
 
-/* Number of barriers that the block has passed. */
+/* The number of barriers that the block has passed. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     mscclpp_dev_recall_failure(ctx, args);
     return args->state->barrier[ctx->block];
 }
 
-/* Writes the block's word of the mailbox. */
+/* Reports to the host that the block has ended its operation: writes the block's word of the mailbox. */
 MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
     uint64_t *word = &args->mailbox->ended[block];
@@ -169,8 +177,8 @@ MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint32_t block
 }
 
 /*
- * Advances all copies of the progress except the block's own. The threads with the highest numbers do it, since they
- * have nothing else to do after short messages. See mscclpp_dev_state_t.
+ * Advances all copies of the progress except the block's own; mscclpp_dev_state_t says which block writes which copy.
+ * The threads with the highest numbers do it, since they have nothing else to do after short messages.
  */
 MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool rung,
                                             mscclpp_dev_progress_t after)
@@ -187,12 +195,12 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 }
 
 /*
- * Ends an operation: each block advances its part of the state and tells the host.
+ * Ends an operation: each block advances its part of the state and reports the end to the host. All threads must call
+ * this function. If one of them failed, all count as failed afterwards.
  *
- * `launches` is what the state said at the operation's beginning, when reading it cost nothing. `epoch` is the flag of
- * the last packets, or the state's own if there were none. `before` is the number of barriers that the block had passed
- * before this operation, as the state says; `barriers` is the number after it. All threads must call this function. If
- * one of them failed, all count as failed afterwards.
+ * `launches` is the number of operations that the state gave at the operation's beginning, when reading it cost
+ * nothing. `epoch` is the flag of the last packets, or the state's own if there were none. `before` is the number of
+ * barriers that the block had passed before this operation, as the state says; `barriers` is the number after it.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t before, uint64_t barriers)
@@ -207,7 +215,8 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     after.epoch = epoch;
     after.reserved = 0;
     if (ctx->lingers) {
-        mscclpp_dev_ctx_renew(&self); /* the caller need not keep the block's number in a register for this */
+        mscclpp_dev_ctx_renew(
+            &self); /* reads the block's number anew, so that the caller need not keep it in a register */
         self.nblocks = ctx->nblocks;
     }
     if (args->epoch_limit != 0 && self.tid == 0) {

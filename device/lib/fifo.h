@@ -1,4 +1,4 @@
-/* The pushing end of a FIFO. */
+/* The kernels' end of a FIFO: pushing triggers, which ask the proxy on the CPU for something. */
 #ifndef MSCCLPP_DEVICE_LIB_FIFO_H
 #define MSCCLPP_DEVICE_LIB_FIFO_H
 
@@ -28,9 +28,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     slot = &fifo->ring[position & (fifo->size - 1)];
 
     /*
-     * The host's tail is read only if the value that some pusher read last does not suffice, because it lies across the
-     * bus. Both are acquired, since the new contents must not overtake the host's read of the old ones. A pusher may
-     * store an older value over a newer one; that only costs another read of the tail.
+     * The host's tail lies across the bus. So it is read only if the value that some pusher read last does not suffice.
+     * Both are read with acquire, since the new contents of the slot must not overtake the host's read of the old ones.
+     * A pusher may store an older value over a newer one; that only costs another read of the tail.
      */
     if (position >= mscclpp_dev_ld_acquire_sys_u64(fifo->tail_seen) + fifo->size) {
         for (;;) {
@@ -45,7 +45,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
         mscclpp_dev_st_release_sys_u64(fifo->tail_seen, tail);
     }
 
-    /* Two stores, since a 16-byte vector is not guaranteed to arrive whole. The second store commits. */
+    /*
+     * Two stores, because a 16-byte vector is not guaranteed to arrive as a whole. The second store commits the
+     * trigger.
+     */
     mscclpp_dev_st_relaxed_sys_u64(&slot->word[0], trigger.word[0]);
     mscclpp_dev_st_release_sys_u64(&slot->word[1], trigger.word[1] | mscclpp_dev_trigger_parity(position, fifo->size));
     return position;

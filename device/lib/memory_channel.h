@@ -21,12 +21,14 @@ MSCCLPP_DEV void mscclpp_dev_block_copy(const mscclpp_dev_ctx_t *ctx, char *to, 
     }
 }
 
+/* Copies from this rank's memory to the peer's. */
 MSCCLPP_DEV void mscclpp_dev_channel_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t remote_offset, uint64_t local_offset, uint64_t bytes)
 {
     mscclpp_dev_block_copy(ctx, channel->remote + remote_offset, channel->local + local_offset, bytes);
 }
 
+/* Copies from the peer's memory to this rank's. */
 MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t local_offset, uint64_t remote_offset, uint64_t bytes)
 {
@@ -53,8 +55,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Puts `bytes` as packets: 32 bytes for each 16-byte unit. `remote_offset` is a multiple of 16. packet.h has the rules
- * for reuse of the memory.
+ * Puts `bytes` as packets, which take 32 bytes for each 16-byte unit. `remote_offset` is a multiple of 16.
+ * device/lib/packet.h says when the memory may be reused.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
                                                  const mscclpp_dev_memory_channel_t *channel, uint64_t remote_offset,
@@ -70,7 +72,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
     }
 }
 
-/* Waits for `bytes` that the peer put as packets at `packets`, in own memory, and writes them to `to`. */
+/* Waits for `bytes` that the peer has put as packets at `packets`, in this rank's memory, and writes them to `to`. */
 MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                  const char *packets, char *to, uint64_t bytes, uint32_t flag,
                                                  int width, uint32_t peer)

@@ -1,21 +1,21 @@
 /*
- * Packets: units whose data and flag travel in one store, so that the receiver needs no other signal. A unit is sent as
- * two 16-byte packets (LL16) or as four 8-byte packets (LL8). Both formats put the flags into the odd words, so either
- * may follow the other in the same memory. A packet is valid if its flag equals the expected epoch.
+ * Packets: units whose data and flag arrive by one store, so that the receiver needs no other signal. A packet is valid
+ * if its flag equals the expected epoch.
  *
- * The two halves of a unit lie `pair` bytes apart: a row holds the first halves of all its units, then all second
- * halves. So each store of a warp fills whole sectors. A link carries twice as many full sectors per second as
- * half-filled ones.
+ * LL16 and LL8. A unit of 16 bytes is sent as two 16-byte packets (LL16) or as four 8-byte packets (LL8). Both formats
+ * put the flags into the odd words, so either may follow the other in the same memory. The two halves of a unit lie
+ * `pair` bytes apart: a row holds the first halves of all its units, then all second halves. So each store of a warp
+ * fills whole sectors, and a link carries twice as many full sectors per second as half-filled ones.
  *
- * Memory is reused after two epochs; the parity of the flag selects the half. Two rules make this safe. First, every
- * kernel that uses packets receives at least one packet from every peer. So a rank that has ended kernel k + 1 knows
- * that all peers have completely ended kernel k. Second, in a kernel that uses several epochs, each thread exchanges
- * packets with the threads of the same number on its peers in every epoch. So the same holds for each thread from epoch
- * to epoch.
+ * Reuse of their memory. It has two halves; the parity of the flag selects one, so a place is reused after two epochs.
+ * Two rules make this safe. First, every kernel that uses packets receives at least one packet from every peer. So a
+ * rank that has ended kernel k + 1 knows that all peers have completely ended kernel k. Second, in a kernel that uses
+ * several epochs, each thread exchanges packets with the threads of the same number on its peers in every epoch. So the
+ * same holds for each thread from epoch to epoch.
  *
- * LL128 has one flag for 120 bytes of data. It needs a link that keeps a 128-byte store whole. A line is 128 bytes at a
- * multiple of 128. Eight lanes of a warp store it by one instruction, 16 bytes each. Its last 8 bytes are the flag,
- * which is the epoch twice. Two lines hold 15 units:
+ * LL128 has one flag for 120 bytes of data. It needs a link that delivers a 128-byte store as a whole. A line is 128
+ * bytes at a multiple of 128. Eight lanes of a warp store it by one instruction, 16 bytes each. Its last 8 bytes are
+ * the flag, which is the epoch twice. Two lines hold 15 units:
  *
  *     lane   0 .. 6    7                        8 .. 14    15
  *     has    unit      first half of the        unit       second half of the
@@ -31,12 +31,12 @@
  * earlier epochs, none of which is the expected one. All formats share one count of epochs, and kernels with LL128 also
  * receive from every peer. So the rules above hold for the other formats whatever comes between.
  *
- * LL128 does not need two halves. Only the two phases of all-reduces use it, and they place bundle b of an epoch alike.
- * A rank sends operands b of the next epoch, or kernel, after it has received results b of this one from all peers.
- * Each peer sent those after it had read all operands b. A rank sends result b of the next epoch after it has received
- * operands b of that epoch from all peers. Each peer sent those after it had read all results b of this epoch: within a
- * kernel, the same warp handles b in each epoch, and no lane of a warp stores anything before all lanes have the data
- * that they voted on.
+ * LL128 does not need two halves. Only the two phases of all-reduces use it, and both phases place bundle b of an epoch
+ * in the same way. Operands: a rank sends operands b of the next epoch, or kernel, only after it has received results b
+ * of this one from all peers, and each peer sent those after it had read all operands b. Results: a rank sends result b
+ * of the next epoch only after it has received operands b of that epoch from all peers, and each peer sent those after
+ * it had read all results b of this epoch. The latter holds because, within a kernel, the same warp handles b in each
+ * epoch, and no lane of a warp stores anything before all lanes have the data that they voted on.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PACKET_H
 #define MSCCLPP_DEVICE_LIB_PACKET_H
@@ -48,14 +48,15 @@
 #define MSCCLPP_DEV_PACKET_STEP 16
 
 /*
- * Peer number `i` of this rank, from 1. Each rank begins with the next rank, so that not all send to the same one at
- * once.
+ * Peer number `i` of this rank; the first is 1. Each rank begins with the next rank, so that not all send to the same
+ * one at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 }
 
+/* Sends a unit to a slot of a peer's memory, in the format of `width` bytes. */
 MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t v, uint32_t flag, int width)
 {
     char *p = (char *)slot;
@@ -71,7 +72,7 @@ MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec
     }
 }
 
-/* False if not all of the unit has arrived; *v is then undefined. Never waits. */
+/* Reads a unit if all of it has arrived. Otherwise returns false, and *v is undefined. Never waits. */
 MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width)
 {
     const char *p = (const char *)slot;
@@ -102,7 +103,10 @@ MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     }
 }
 
-/* Number, within its bundle, of the unit that a lane holds. The last lane of each second line holds none. */
+/*
+ * *unit is the number, within its bundle, of the unit that a lane holds. False for the last lane of each second line,
+ * which holds none.
+ */
 MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 {
     const uint32_t i = lane % 16;
@@ -114,8 +118,9 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
- * Called by all lanes of a warp together after they have polled bundles. `late` is a peer from which this thread still
- * misses data. True to poll once more. If the warp gives up, all of its threads count as failed.
+ * One turn of a warp's wait for bundles. All its lanes call it together after they have polled. `late` is a peer from
+ * which this thread still misses data, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll once more. If the
+ * warp gives up, all of its threads count as failed.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          mscclpp_dev_wait_t *wait, uint32_t late)
@@ -130,7 +135,10 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     return true;
 }
 
-/* Where `sender` puts bundle `b` of a phase, which has `capacity` bundles. A receiver has no slot for itself. */
+/*
+ * Where `sender` puts bundle `b` of a phase in the memory of `receiver`. A phase has `capacity` bundles. A receiver has
+ * no slot for itself.
+ */
 MSCCLPP_DEV char *mscclpp_dev_bundle_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender, int phase,
                                           uint64_t capacity, uint64_t b)
 {

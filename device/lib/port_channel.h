@@ -1,8 +1,8 @@
 /*
- * Transfers over a port channel. One thread calls each function, for itself. If other threads of its block wrote the
- * data to send, the block must synchronise before the call. If other threads read the data received, it must
- * synchronise after it. Offsets and sizes are in bytes and may have any alignment; offsets count from the starts of the
- * channel's two regions.
+ * Transfers over a port channel: a kernel asks the proxy on the CPU to carry them out. One thread calls each function,
+ * for itself. If other threads of its block wrote the data to send, the block must synchronise before the call. If
+ * other threads read the data received, it must synchronise after it. Offsets and sizes are in bytes and may have any
+ * alignment; offsets count from the starts of the channel's two regions.
  *
  * Requests of one thread on one channel take effect in order, as far as the peer can tell by its waits: once it has
  * waited for a signal, it sees all earlier puts and additions. The source of a put must not change until a flush.
@@ -13,7 +13,10 @@
 #include "device/lib/fifo.h"
 #include "device/types/port_channel.h"
 
-/* Pushes the triggers of one call; the last one has the type `type`. Returns its position. */
+/*
+ * Pushes the triggers of one call: several for a large put, of which the last has the type `type`. Returns its
+ * position.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_port_channel_t *channel, uint32_t type, uint64_t to,
                                            uint64_t from, uint64_t bytes)
@@ -50,6 +53,7 @@ MSCCLPP_DEV void mscclpp_dev_port_wait_flushed(mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
+/* Copies from this rank's region to the peer's. */
 MSCCLPP_DEV void mscclpp_dev_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                       const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t from,
                                       uint64_t bytes)
@@ -79,7 +83,7 @@ MSCCLPP_DEV void mscclpp_dev_port_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                   mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_FLUSH, 0, 0, 0));
 }
 
-/* Put, signal and flush in one trigger. */
+/* The same as put, signal and flush, in one trigger. */
 MSCCLPP_DEV void mscclpp_dev_port_put_with_signal_and_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                             const mscclpp_dev_port_channel_t *channel, uint64_t to,
                                                             uint64_t from, uint64_t bytes)
@@ -121,8 +125,8 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits until `number` more signals have come than were taken, but takes none. It is for a caller that knows what each
- * of several signals in a row means, and adds them to *channel->expected at the end.
+ * Waits until `number` more signals have come than were taken, but takes none. For a caller that knows what each of
+ * several signals in a row means; it adds them to *channel->expected itself at the end.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_port_channel_t *channel, uint64_t number)

@@ -1,7 +1,7 @@
 /*
- * Combines units. An accumulator takes the operands in rank order. 16-bit floating point is widened to 32 bits and
- * rounded once, at the end. Types and operations are run-time values; if a caller passes constants, the compiler folds
- * everything else away.
+ * Combines units element by element. An accumulator takes the operands in rank order. 16-bit floating point is widened
+ * to 32 bits and rounded once, at the end. Types and operations are run-time values; if a caller passes constants, the
+ * compiler folds everything else away.
  */
 #ifndef MSCCLPP_DEVICE_LIB_REDUCE_H
 #define MSCCLPP_DEVICE_LIB_REDUCE_H
@@ -10,7 +10,7 @@
 
 typedef struct {
     mscclpp_dev_vec_t v;
-    float f[8]; /* of 16-bit floating point */
+    float f[8]; /* the widened elements of 16-bit types */
 } mscclpp_dev_acc_t;
 
 typedef struct {
@@ -90,8 +90,8 @@ typedef union {
     break
 
 /*
- * `wide_` is the unsigned type in which sums and products wrap. Narrower unsigned types would not do: C promotes them
- * to int, which could overflow.
+ * The operations of an integer type. Sums and products wrap in the unsigned type `wide_`. It must not be narrower than
+ * int: C promotes narrower types to int, which could overflow.
  */
 #define MSCCLPP_DEV_INTEGER(type_, field_, wide_)                                                                      \
     switch (op) {                                                                                                      \
@@ -175,8 +175,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     b.v = second;
     if (op == MSCCLPP_OP_SUM && (dtype == MSCCLPP_DTYPE_INT8 || dtype == MSCCLPP_DTYPE_UINT8)) {
         /*
-         * Adds four bytes at once. Without their top bits, no sum carries into its neighbour; the top bits are added
-         * last.
+         * Adds four bytes at once. The top bits are left out at first, so that no sum carries into its neighbour, and
+         * are added last.
          */
         int i;
 
@@ -237,7 +237,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     return a.v;
 }
 
-/* Kernels that learn type and operation at run time share one copy of the switch. */
+/* The same, in one copy that all kernels share which learn type and operation at run time. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_combine_any(int dtype, int op, mscclpp_dev_vec_t first,
                                                               mscclpp_dev_vec_t second)
 {
@@ -271,8 +271,8 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 }
 
 /*
- * `hot` says that dtype and op are constants of the calling kernel. The first operand in rank order goes to acc_set,
- * each further one to acc_add.
+ * An accumulator takes the first operand in rank order by acc_set, and each further one by acc_add. `hot` says that
+ * dtype and op are constants of the calling kernel.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t v)
 {

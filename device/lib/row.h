@@ -1,21 +1,22 @@
 /*
- * Rows: consecutive units, shared out among the threads of a block. Which units fall to which thread differs between
- * the GPU and the twin, so threads have to meet before they touch what a row of another call wrote.
+ * Rows: consecutive units, which the threads of a block divide among themselves. Which thread handles which units
+ * differs between the GPU and the twin, so the threads must synchronise before they touch what a row of another call
+ * wrote.
  *
- *   mscclpp_dev_row_load     copies `count` units from unit `index` of a user's buffer on to aligned memory; what lies
- *                            behind the buffer's end is 0
- *   mscclpp_dev_row_store    the reverse, as mscclpp_dev_st_unit does it
- *   mscclpp_dev_row_is_known whether mscclpp_dev_row_combine takes the type and operation
- *   mscclpp_dev_row_combine  combines `count` units of all ranks' aligned memory, in the order of `in`, and writes the
- *                            result to all of `out`; false, with nothing done, where the caller is to do it unit by
- *                            unit. Only where MSCCLPP_DEV_ROWS is 1, which is on the twin
+ *     mscclpp_dev_row_load     copies `count` units from unit `index` of a user's buffer on to aligned memory; units
+ *                              behind the buffer's end read as 0
+ *     mscclpp_dev_row_store    the reverse, with a mask as in mscclpp_dev_st_unit
+ *     mscclpp_dev_row_is_known whether mscclpp_dev_row_combine handles the type and operation
+ *     mscclpp_dev_row_combine  combines `count` units of all ranks' aligned memory, in the order of `in`, and writes
+ *                              the result to all of `out`. Returns false, with nothing done, if the caller has to do it
+ *                              unit by unit. Exists only where MSCCLPP_DEV_ROWS is 1, which is on the twin.
  */
 #ifndef MSCCLPP_DEVICE_LIB_ROW_H
 #define MSCCLPP_DEVICE_LIB_ROW_H
 
 #include "device/lib/unit.h"
 
-/* Units of a tile that stay in the CPU's caches from one phase to the next. */
+/* The size of a tile, in units, that stays in the CPU's caches from one phase to the next. */
 #define MSCCLPP_DEV_ROW_TILE 32768u
 
 #ifndef __CUDACC__

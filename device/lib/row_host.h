@@ -1,6 +1,6 @@
 /*
- * Rows of units on the host twin. Many units are handled at once, by whatever the compiler and the C library make
- * fastest. The GPU's way, which handles one unit per thread and looks up type and operation each time, would take a CPU
+ * Rows of units on the host twin. They handle many units at once, by whatever the compiler and the C library make
+ * fastest. The GPU's way, one unit for each thread with a look-up of type and operation each time, would take a CPU
  * thread several times as long.
  */
 #ifndef MSCCLPP_DEVICE_LIB_ROW_HOST_H
@@ -10,7 +10,7 @@
 
 #include "device/lib/unit.h"
 
-/* Units combined at once. They stay in the first-level cache from the first operand to the last result. */
+/* Units combined at once. This many stay in the first-level cache from the first operand to the last result. */
 #define MSCCLPP_DEV_ROW_UNITS 256u
 
 #define MSCCLPP_DEV_ROW_VECTOR(name_, type_)                                                                           \
@@ -28,8 +28,8 @@ MSCCLPP_DEV_ROW_VECTOR(f32, float)
 MSCCLPP_DEV_ROW_VECTOR(f64, double)
 
 /*
- * acc[] = acc[] op next[] for all units. x and y name the operand so far and the next one. Both are aligned to 16
- * bytes.
+ * Sets acc[] to acc[] op next[] for all units. x and y name the operand so far and the next one. Both arrays are
+ * aligned to 16 bytes.
  */
 #define MSCCLPP_DEV_ROW_EACH(vector_, expression_)                                                                     \
     {                                                                                                                  \
@@ -41,7 +41,7 @@ MSCCLPP_DEV_ROW_VECTOR(f64, double)
         return true;                                                                                                   \
     }
 
-/* Takes all bits of x where the mask is set, and all of y elsewhere, as "?:" does element by element. */
+/* Takes all bits of x where the mask is set and all bits of y elsewhere, as "?:" would for each element. */
 #define MSCCLPP_DEV_ROW_CHOOSE(mask_)                                                                                  \
     (((mscclpp_dev_row_u64_t)x & (mscclpp_dev_row_u64_t)(mask_)) |                                                     \
      ((mscclpp_dev_row_u64_t)y & ~(mscclpp_dev_row_u64_t)(mask_)))
@@ -82,8 +82,8 @@ MSCCLPP_DEV_ROW_VECTOR(f64, double)
     }
 
 /*
- * Gives the same bits as mscclpp_dev_combine does unit by unit. False, with nothing done, for other types and
- * operations.
+ * Combines rows, with the same bits as mscclpp_dev_combine would give unit by unit. False, with nothing done, for types
+ * and operations that it does not handle.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const void *next, uint64_t units)
 {
@@ -118,13 +118,13 @@ MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);
 }
 
-/* The part of `count` units that a thread handles. It is contiguous. */
+/* The first of the `count` units that thread `tid` handles. Each thread's part is contiguous. */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_t count, uint32_t tid)
 {
     return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);
 }
 
-/* Bytes of a buffer of `bytes` that lie in `count` units from `index` on. */
+/* How many bytes of a buffer of `bytes` lie in the `count` units from `index` on. */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint64_t bytes)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;

@@ -6,9 +6,9 @@
 #include "device/lib/wait.h"
 
 /*
- * Called by one thread. Once the peer has waited, it sees what this thread wrote before, and what the other threads of
- * its block wrote before the block last synchronised. The signal is an atomic addition rather than a store, since
- * signals of several kernels may be on their way.
+ * Signals the peer. Called by one thread. Once the peer has waited, it sees what this thread wrote before, and what the
+ * other threads of its block wrote before the block last synchronised. The signal is an atomic addition rather than a
+ * store, since signals of several kernels may be under way.
  */
 MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *semaphore)
 {

@@ -10,7 +10,7 @@
 #define MSCCLPP_DEV_TRIGGER_TYPE_SHIFT 60
 #define MSCCLPP_DEV_TRIGGER_PARITY ((uint64_t)1 << 63)
 
-/* The fields are not checked here: the host checks regions and channels once, when it makes a channel. */
+/* Encodes a request. The fields are not checked here: the proxy checks them against the channel's regions. */
 MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_request_t *request)
 {
     mscclpp_dev_trigger_t trigger;
@@ -48,8 +48,8 @@ MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_t
 }
 
 /*
- * The parity bit that word 1 of a slot has once position `position` of a FIFO of `size` slots is filled. It is 1 in lap
- * 0.
+ * The parity bit that word 1 of a slot has once position `position` of a FIFO of `size` slots is filled: 1 in the first
+ * lap, then 0 and 1 in turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_trigger_parity(uint64_t position, uint64_t size)
 {

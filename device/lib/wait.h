@@ -1,4 +1,7 @@
-/* Waiting. Every waiting loop of a kernel checks the abort word and a clock now and then. */
+/*
+ * Waits of kernels. Every loop that waits for a peer calls mscclpp_dev_wait_turn, which checks the abort word and a
+ * clock now and then, and ends the wait if the host wants it or if the time is over.
+ */
 #ifndef MSCCLPP_DEVICE_LIB_WAIT_H
 #define MSCCLPP_DEVICE_LIB_WAIT_H
 
@@ -6,10 +9,10 @@
 #include "device/shim/shim.h"
 
 /*
- * Number of turns before the first check, and between two checks. The abort word lies in host memory, and reads of one
- * cache line of host memory wait for one another. If all warps of all blocks checked whenever a peer is some hundred
- * microseconds late, the checks would take as long again, and make this rank the late one. So a check comes only after
- * milliseconds, and warps check at different times.
+ * The number of turns before the first check, and between two checks. Checks are rare because the abort word lies in
+ * host memory, and reads of one cache line of host memory wait for one another. If all warps of all blocks checked
+ * whenever a peer is some hundred microseconds late, the checks would take as long again, and make this rank the late
+ * one. So a check comes only after milliseconds, and warps check at different times.
  */
 #ifdef __CUDACC__
 #define MSCCLPP_DEV_WAIT_TURNS 16384u
@@ -17,6 +20,7 @@
 #define MSCCLPP_DEV_WAIT_TURNS 256u
 #endif
 
+/* At which turn of each period a warp checks. */
 MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
@@ -29,7 +33,7 @@ typedef struct {
     uint64_t since_ns; /* 0 until the first check */
 } mscclpp_dev_wait_t;
 
-/* One check. True to go on waiting. */
+/* Checks the abort word and the time. True to go on waiting. Otherwise names `peer` in the mailbox. */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
@@ -37,8 +41,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
         return true;
     }
     /*
-     * The second store waits for the first one. So the host sees it when the kernel has ended, whoever reports that
-     * end.
+     * Stores twice: the second store waits for the first one. So the host sees the first when the kernel has ended,
+     * whichever block reports that end.
      */
     mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
     mscclpp_dev_st_release_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
@@ -52,9 +56,9 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *
 }
 
 /*
- * One turn of a wait for `peer`. False tells the caller to give up: the host asked for it, or the time is over. In that
- * case the thread is marked as failed, the mailbox names the peer, and every later wait of the thread ends at once.
- * `apart` moves checks out of line, which is better if the caller has few registers to save.
+ * One turn of a wait for `peer`. False tells the caller to give up, because the host asked for it or the time is over.
+ * The thread is then marked as failed, the mailbox names the peer, and every later wait of the thread ends at once.
+ * `apart` moves the check out of line, for callers with few registers to save.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           mscclpp_dev_wait_t *wait, uint32_t peer, bool apart)

@@ -1,9 +1,9 @@
 /*
- * Data shared by the host and the kernels of all collectives except all-reduce.
+ * What the host and the kernels of all collectives except all-reduce share.
  *
- * Each of these collectives is a set of blocks: rank r has one block of its input, or none, for each rank p. A
+ * Each of these collectives is a set of blocks of data: for each rank p, rank r has one block of its input, or none. A
  * collective either moves the blocks to their places in p's output, or p combines the blocks that it receives, in rank
- * order, into one result.
+ * order, into one result. Which rank has a block for which is the collective's pattern.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_COLL_H
 #define MSCCLPP_DEVICE_TYPES_COLL_H
@@ -12,7 +12,7 @@
 
 #include "device/types/launch.h"
 
-/* Which rank has a block for which other rank. `n` is the number of ranks. "in" is the input, "out" the output. */
+/* The patterns. `n` is the number of ranks, "in" the input and "out" the output. */
 typedef enum {
     MSCCLPP_DEV_ALLGATHER,      /* in: one block, for all; out: n blocks */
     MSCCLPP_DEV_ALLTOALL,       /* in: n blocks; out: n blocks */
@@ -47,8 +47,8 @@ typedef enum {
     ((pattern_) == MSCCLPP_DEV_ALLGATHER || (pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_GATHER)
 
 /*
- * Arguments of kernels that derive the blocks from the pattern. `common.bytes` is the size of one block if all blocks
- * have the same size. Input and output are the same memory only if `in_place` says so.
+ * Arguments of kernels that find the blocks by the pattern. `common.bytes` is the size of one block if all blocks have
+ * the same size. Input and output are the same memory only if `in_place` says so.
  */
 typedef struct {
     mscclpp_dev_args_t common;
@@ -64,8 +64,8 @@ typedef struct {
 } mscclpp_dev_block_t;
 
 /*
- * Arguments for blocks whose sizes and places differ. A missing block is a block of 0 bytes. Sender and receiver must
- * both give it as 0 bytes.
+ * Arguments for blocks whose sizes and places differ. A rank without a block for another rank has one of 0 bytes;
+ * sender and receiver must both say so.
  */
 typedef struct {
     mscclpp_dev_coll_args_t coll;
@@ -127,7 +127,7 @@ typedef struct {
     uint32_t width;
 } mscclpp_dev_strided_t;
 
-/* Limited by the space for a kernel's arguments. */
+/* As many as fit into a kernel's arguments. */
 #define MSCCLPP_DEV_STRIDED_BLOCKS 40
 
 typedef struct {
@@ -137,9 +137,10 @@ typedef struct {
 } mscclpp_dev_strided_args_t;
 
 /*
- * `count` runs of `length` bytes. The first run starts `offset` bytes from the start of an element, each further one
- * `stride` bytes behind the run before it. In packed form, the runs follow one another without holes, starting at
- * `packed`. All these distances, and all addresses of runs, are multiples of `width`: 1, 2, 4, 8 or 16.
+ * A strided part of an element: `count` runs of `length` bytes. The first run starts `offset` bytes after the start of
+ * the element, each further one `stride` bytes after the run before it. In packed form, the runs follow one another
+ * without holes, starting at `packed`. All these distances, and all addresses of runs, are multiples of `width`: 1, 2,
+ * 4, 8 or 16.
  */
 typedef struct {
     int64_t offset;

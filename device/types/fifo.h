@@ -1,7 +1,7 @@
 /*
  * A FIFO of triggers from the kernels of one device to the CPU. It is a ring whose number of slots is a power of two.
- * Positions count from 0 and never go back; position p uses slot p modulo the size. A slot holds the trigger of lap p /
- * size once the parity bit in its second word matches that lap. So nobody ever has to clear a slot.
+ * Positions count from 0 and never go back; position p uses slot p modulo the size. A slot holds the trigger of its
+ * current lap once the parity bit in the trigger's second word matches that lap. So slots are never cleared.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_FIFO_H
 #define MSCCLPP_DEVICE_TYPES_FIFO_H

@@ -1,7 +1,7 @@
 /*
- * Combinations of type and operation that have kernels of their own, compiled with both as constants. All other
+ * The combinations of type and operation that have kernels of their own, compiled with both as constants. All other
  * combinations share one kernel for each algorithm, which looks up type and operation at run time. Signed integers use
- * the kernel of the unsigned type of the same size, since their sums wrap alike.
+ * the kernel of the unsigned type of the same size, since their sums wrap in the same way.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_HOT_H
 #define MSCCLPP_DEVICE_TYPES_HOT_H

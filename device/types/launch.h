@@ -1,4 +1,7 @@
-/* Plain structures shared by the host library and the kernels: arguments, state, mailbox, scratch layout. */
+/*
+ * What the host library and the kernels share: a team's state, its mailbox, the layout of its scratch, and the
+ * arguments of kernels.
+ */
 #ifndef MSCCLPP_DEVICE_TYPES_LAUNCH_H
 #define MSCCLPP_DEVICE_TYPES_LAUNCH_H
 
@@ -12,7 +15,7 @@
 #define MSCCLPP_DEV_MAX_BLOCKS 128
 #define MSCCLPP_DEV_MAX_THREADS 512
 
-/* Blocks that have memory channels. */
+/* The number of blocks that have memory channels. */
 #define MSCCLPP_DEV_CHANNEL_BLOCKS 32
 
 /* Messages are handled in units of 16 bytes; as packets each unit takes 32. */
@@ -23,7 +26,7 @@
 #define MSCCLPP_DEV_LL16 16
 #define MSCCLPP_DEV_LL8 8
 
-/* Where an operation continues from. */
+/* The counters from which the next operation continues. */
 typedef struct {
     uint64_t launches; /* operations that have ended */
     uint32_t epoch;    /* flag of the last packets sent; 0 only before the first ones */
@@ -31,34 +34,38 @@ typedef struct {
 } mscclpp_dev_progress_t;
 
 /*
- * A rank's own counters, in its device memory. Kernels advance the counters; the host writes them only when it clears
- * the packet area. Queued operations clear it themselves. Kernels of one team run one after another. Between two
+ * A rank's counters, in its device memory. Kernels advance the counters, and kernels of one team run one after another.
+ * The host writes them only when it clears the packet area (which queued operations do themselves). Between two
  * kernels, all fields except `failed`, `expected` and `relay` are equal on all ranks.
  *
- * Each block has its own copy of `progress`. A block that takes part in an operation reads and writes only its own
- * copy, and also writes the copies of blocks that take no part. Those blocks read nothing, so no block has to wait
- * until others have read what it changes. The exception is an operation that a lingering kernel was rung for: its
- * blocks read no copy, and the first block writes all of them.
+ * Each block has its own copy of `progress`, so that no block has to wait until others have read what it changes. A
+ * block that takes part in an operation reads only its own copy. It writes its own copy and those of blocks that take
+ * no part, which read nothing. The exception is an operation that a lingering kernel was rung for: its blocks read no
+ * copy, and the first block writes all of them.
  */
 typedef struct {
     mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* all equal between two kernels */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS];                /* barriers that each block has passed */
     uint64_t failed; /* not 0: an operation gave up, and all later ones do so, too */
-    uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* by memory channels' semaphores */
-    uint64_t relay[8]; /* between blocks, 0 without a lingering kernel: types/linger.h */
-    uint32_t leavers;  /* blocks of a lingering kernel that have left */
+    uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS]
+                     [MSCCLPP_DEV_MAX_RANKS]; /* signals that memory channels' semaphores expect */
+    uint64_t relay[8];                        /* between blocks, 0 without a lingering kernel: types/linger.h */
+    uint32_t leavers;                         /* blocks of a lingering kernel that have left */
     /* Used by queued operations only, and 0 between two of them, except for `gate_turns`. */
     uint32_t gate_count;                      /* blocks that have come to the gate in this turn */
     uint64_t gate_turns;                      /* how often all blocks have met at the gate */
     uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* operations that run in each block: more than one is a fault */
 } mscclpp_dev_state_t;
 
-/* Mapped host memory through which a team's kernels and its host communicate. Each use has its own cache lines. */
+/*
+ * Mapped host memory through which a team's kernels and its host communicate. Words of different uses lie in different
+ * cache lines.
+ */
 typedef struct {
     uint64_t abort; /* written by the host: not 0 makes every wait of a kernel end */
     uint64_t pad0[7];
     /*
-     * Written by each block when an operation ends: the number of operations that have ended, this one included. The
+     * Written by each block when an operation ends: the number of operations that have ended, including this one. The
      * words are packed into as few cache lines as possible because the host reads them all. If an operation is for one
      * block only, the other blocks of a lingering kernel write nothing.
      */
@@ -73,12 +80,12 @@ typedef struct {
 } mscclpp_dev_mailbox_t;
 
 /*
- * Head of a team's scratch, which is the memory that peers write. `arrived[b][r]` counts the barriers that block b of
+ * The head of a team's scratch, the memory that peers write to. `arrived[b][r]` counts the barriers that block b of
  * rank r has entered. `signalled[b][r]` counts the signals of its memory channel.
  *
  * Four areas follow:
- * - the packet area, at MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, which only ever hold packets of 8
- *   and 16 bytes;
+ * - the packet area, at MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, which only ever hold packets of
+ *   8 and 16 bytes;
  * - the LL128 area, right behind it: `packet_half` bytes, which only ever hold LL128 lines;
  * - the bulk area, at `bulk_offset`;
  * - the put area, at `put_offset`, which only ever holds pieces of one-shot puts.
@@ -91,8 +98,8 @@ typedef struct {
 #define MSCCLPP_DEV_PACKET_OFFSET ((uint64_t)sizeof(mscclpp_dev_sync_t))
 
 /*
- * Units that one slot of the packet area holds, by algorithm. Host and device use the same macros because all kernels
- * must divide a message alike.
+ * The number of units that one slot of the packet area holds, for each algorithm. Host and device use the same macros
+ * because all kernels must divide a message in the same way.
  */
 #define MSCCLPP_DEV_ONESHOT_CAPACITY(packet_half_, nranks_)                                                            \
     ((packet_half_) / ((uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
@@ -125,21 +132,21 @@ typedef struct {
                                                                       : MSCCLPP_DEV_PUT_PIECE)
 
 /*
- * How many units of a message go into one epoch: all if they fit, else a multiple of the grid's threads. In the latter
- * case every epoch is padded to full size. A grid never has more threads than a slot has units.
+ * The number of units of a message that go into one epoch: all if they fit, else a multiple of the grid's threads. In
+ * the latter case every epoch is padded to full size. A grid never has more threads than a slot has units.
  */
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))
 
-/* Who can see a packet kernel's results when the host learns that the kernel has ended. */
+/* Who can see a packet kernel's results at the moment when the host learns that the kernel has ended. */
 typedef enum {
     MSCCLPP_DEV_RELEASE_SYSTEM,
     MSCCLPP_DEV_RELEASE_DEVICE, /* the results lie in the memory of the device that runs the kernel */
-    MSCCLPP_DEV_RELEASE_STREAM  /* nobody: they are visible at the kernel's end in its stream. Such a kernel may become
-                                   resident while the one before it in the stream still runs */
+    MSCCLPP_DEV_RELEASE_STREAM  /* nobody yet: they become visible at the kernel's end in its stream. Such a kernel may
+                                   become resident while the one before it in the stream still runs */
 } mscclpp_dev_release_t;
 
-/* What every kernel needs. Pointers are valid on the device that runs it. */
+/* The arguments that every kernel has. Pointers are valid on the device that runs it. */
 typedef struct {
     const void *in;
     void *out;      /* may equal `in`; no other overlap */
@@ -164,9 +171,9 @@ typedef struct {
     uint32_t epoch;    /* lingering kernels only: the flag of the last packets before the operation */
     uint32_t rung;     /* not 0: the operation came by the bell */
     /*
-     * Queued operations only. Nothing in their arguments depends on how many came before, so that a graph may repeat
-     * them. `epochs` is the number of packet flags that the operation uses. The operation that would pass `epoch_limit`
-     * renews the flags on the device. epoch_limit 0: the host counts flags and operations.
+     * Queued operations only. `epochs` is the number of packet flags that the operation uses; the operation that would
+     * pass `epoch_limit` renews the flags on the device. Nothing in their arguments depends on how many operations came
+     * before, so that a graph may repeat them. An epoch_limit of 0 means that the host counts flags and operations.
      */
     uint32_t epochs;
     uint32_t epoch_limit;

@@ -1,6 +1,6 @@
 /*
- * Protocol between the host and a lingering kernel. After an operation, a lingering kernel stays for a while and polls
- * a bell (a doorbell) in host memory. The next call then costs a host write instead of a launch.
+ * The protocol between the host and a lingering kernel. After an operation, a lingering kernel stays for a while and
+ * polls a bell (a doorbell) in host memory. So the next call costs a host write instead of a launch.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_LINGER_H
 #define MSCCLPP_DEVICE_TYPES_LINGER_H
@@ -60,12 +60,12 @@ enum {
 #define MSCCLPP_DEV_LINGER_BLOCKS 64 /* at most */
 
 /*
- * Kernels leave before an operation whose number is a multiple of this. So all ranks launch anew for the same call.
- * Otherwise each rank could launch anew for a different call, and make all others wait each time.
+ * A lingering kernel leaves before an operation whose number is a multiple of this. So all ranks launch anew for the
+ * same call. Otherwise each rank could launch anew for a different call, and make all others wait each time.
  */
 #define MSCCLPP_DEV_LINGER_PERIOD 128
 
-/* Sets of peers' user buffers that zero-copy operations can be rung for, and the maximum number of ranks in a set. */
+/* The number of sets of peers' user buffers that a kernel can be rung for, and the most ranks in a set. */
 #define MSCCLPP_DEV_LINGER_SETS 4
 #define MSCCLPP_DEV_LINGER_PEERS 8
 
