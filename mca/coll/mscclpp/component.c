@@ -1,3 +1,4 @@
+/* The component as Open MPI sees it: opening, closing, and the query whether it can be used in this process. */
 #include "mca/coll/mscclpp/component.h"
 
 #include "mca/coll/mscclpp/check/check.h"
@@ -36,7 +37,7 @@ mca_coll_base_component_t mca_coll_mscclpp_component = {
             .mca_close_component = component_close,
             .mca_register_component_params = component_register,
         },
-    /* No claim to survive a checkpoint: mapped device memory does not. */
+    /* Cannot be restored from a checkpoint: mapped device memory would be lost. */
     .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
     .collm_init_query = component_init_query,
     .collm_comm_query = mca_coll_mscclpp_comm_query,
@@ -52,12 +53,12 @@ static void log_to_opal_output(void *context, mscclpp_log_level_t level, const c
     const char *name = (unsigned)level < sizeof(names) / sizeof(names[0]) ? names[level] : "";
 
     (void)context;
-    /* Stream 0 is Open MPI's own and always there; ours is open between component_open and component_close. */
+    /* Output stream 0 is Open MPI's own and always there; ours is open between component_open and component_close. */
     opal_output(mca_coll_mscclpp_state.output >= 0 ? mca_coll_mscclpp_state.output : 0, "coll:mscclpp: %s%s", name,
                 line);
 }
 
-/* Errors and warnings are always printed. */
+/* Sends the host library's log to Open MPI's output. Errors and warnings are always printed. */
 static void install_log_sink(void)
 {
     int verbose = mca_coll_mscclpp_state.config.verbose;
@@ -67,9 +68,9 @@ static void install_log_sink(void)
 }
 
 /*
- * Checks the sizes of structures that the component shares with Open MPI. Open MPI has changed their layout without
- * changing a version, so neither the loader nor Open MPI refuses a component built for another layout. The library's
- * class descriptors hold the sizes with which it was compiled.
+ * True if Open MPI's structures have the sizes that this component was compiled with. Open MPI has changed their layout
+ * without changing a version, so neither the loader nor Open MPI refuses a component built for another layout. The
+ * sizes that Open MPI was compiled with are in its class descriptors.
  */
 static bool abi_matches(void)
 {
@@ -139,7 +140,7 @@ static int component_close(void)
         mca_coll_mscclpp_check_fini();
         mca_coll_mscclpp_request_fini();
         mca_coll_mscclpp_stage_fini();
-        /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
+        /* Only in programs that have no MPI_COMM_SELF (sessions alone) there may be teams left at this point. */
         mscclpp_team_finalize(0);
         mscclpp_rules_destroy(mca_coll_mscclpp_state.rules);
         mca_coll_mscclpp_state.rules = NULL;
@@ -147,7 +148,10 @@ static int component_close(void)
         mca_coll_mscclpp_state.plans = NULL;
         mca_coll_mscclpp_state.gpu = NULL;
     }
-    /* The sink's code is about to be unloaded, and the host library with it; its default writes to stderr. */
+    /*
+     * Removes the sink, as its code is about to be unloaded together with the host library. The default sink writes to
+     * stderr.
+     */
     mscclpp_log_set(NULL, NULL, mscclpp_log_level);
     if (mca_coll_mscclpp_state.output >= 0) {
         opal_output_close(mca_coll_mscclpp_state.output);
@@ -156,17 +160,20 @@ static int component_close(void)
     return OMPI_SUCCESS;
 }
 
-/* Whether the other collectives have to copy device buffers, because what serves them cannot take such. */
+/*
+ * True if collectives without kernels have to copy device buffers, because the component that serves them cannot take
+ * such buffers.
+ */
 static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
 {
     if (0 == strcmp(stage, "auto")) {
-        /* The twin stands for a GPU that Open MPI knows nothing of. */
+        /* The twin stands for a GPU about which Open MPI knows nothing. */
         return !opal_built_with_cuda_support || gpu->twin;
     }
     return 0 == strcmp(stage, "always");
 }
 
-/* How many ranks the launcher speaks of, or 0 where it does not. */
+/* The number of ranks that the launcher gives in an environment variable, or 0 if it gives none. */
 static long launched(const char *variable)
 {
     const char *value = getenv(variable);
@@ -174,7 +181,7 @@ static long launched(const char *variable)
     return value == NULL ? 0 : strtol(value, NULL, 10);
 }
 
-/* True if the ranks of this job may be on several nodes, or are to be treated as if they were. */
+/* True if the ranks of this job may be on several nodes, or are to be treated so (ranks_per_node). */
 static bool may_span_nodes(const mscclpp_config_t *config)
 {
     const long all = launched("OMPI_COMM_WORLD_SIZE"), here = launched("OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -200,13 +207,13 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     const mscclpp_gpu_ops_t *gpu;
 
     (void)enable_progress_threads;
-    (void)enable_mpi_threads; /* everything here is safe with threads at all times */
+    (void)enable_mpi_threads; /* all of this component is safe with threads at all times */
     mca_coll_mscclpp_adopt_settings();
     if (!state->config.enable || state->config.priority < 0) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
     if (MSCCLPP_OK != mscclpp_gpu_open_later(state->config.device, &gpu)) {
-        return OMPI_ERR_NOT_AVAILABLE; /* silent for "auto", already reported otherwise */
+        return OMPI_ERR_NOT_AVAILABLE; /* for "auto" this is no error; all others have been reported */
     }
     gpu = mscclpp_gpu_refusing(gpu);
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
@@ -225,18 +232,22 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
         goto err_watch_fini;
     }
     if ('\0' != state->config.rules[0]) {
-        (void)mscclpp_rules_read(state->config.rules, &state->rules); /* reported; else the built-in table */
+        (void)mscclpp_rules_read(state->config.rules,
+                                 &state->rules); /* a fault is reported, and then the built-in table is used */
     }
     if ('\0' != state->config.plans[0]) {
-        state->plans = mscclpp_plan_library_create(state->config.plans); /* the first communicator reads them */
+        state->plans = mscclpp_plan_library_create(state->config.plans); /* they are read by the first communicator */
     }
-    /* An application that will have threads is not likely to have them yet. */
+    /* Called here because an application that will have threads is not likely to have them yet. */
     mscclpp_setup_prepare(wants_ucx(&state->config));
     state->stage_others = others_need_staging(state->config.stage, gpu);
     state->gpu = gpu;
     state->bind = mca_coll_mscclpp_bind;
     if (state->stage_others && gpu->twin) {
-        /* All memory is the twin's, that of Open MPI's own collectives, too, which must not fail for a stream. */
+        /*
+         * For the twin, also the memory of Open MPI's own collectives is device memory; those must not fail for want of
+         * a stream.
+         */
         mca_coll_mscclpp_stage_open(0);
     }
     mscclpp_info("device %s; other collectives %s", gpu->name,

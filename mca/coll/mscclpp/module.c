@@ -1,3 +1,5 @@
+/* Modules, one for each communicator: which slots of its table of functions this component takes, and giving them back.
+ */
 #include "mca/coll/mscclpp/component.h"
 
 #include "mca/coll/mscclpp/check/check.h"
@@ -12,7 +14,10 @@
 
 static void module_construct(mca_coll_mscclpp_module_t *module)
 {
-    /* Clears everything behind the object header, the parent class included: that class does not clear its slots. */
+    /*
+     * Clears everything behind the object header, including the parent class, whose constructor does not clear its
+     * slots.
+     */
     memset((char *)module + sizeof(opal_object_t), 0, sizeof(*module) - sizeof(opal_object_t));
 }
 
@@ -32,7 +37,7 @@ static bool is_spare(const mca_coll_mscclpp_module_t *module)
     return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
 }
 
-/* NULL if all are in use. */
+/* Takes an unused spare module. NULL if all are in use. */
 static mca_coll_mscclpp_module_t *spare_take(void)
 {
     mca_coll_mscclpp_module_t *module = NULL;
@@ -83,7 +88,10 @@ static void module_destruct(mca_coll_mscclpp_module_t *module)
 
 OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_construct, module_destruct);
 
-/* Keeps what served the slot before this module, if anything did. Open MPI always sets the function with its module. */
+/*
+ * Keeps the function that served a slot before this module, if there was one. Open MPI always sets a function together
+ * with its module.
+ */
 #define SAVE(slot_)                                                                                                    \
     if (comm->c_coll->coll_##slot_ != NULL && comm->c_coll->coll_##slot_##_module != NULL) {                           \
         module->previous.slot_ = comm->c_coll->coll_##slot_;                                                           \
@@ -97,16 +105,16 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
     }
 
-/* Used last: replaces whatever serves the slot. */
+/* Puts the functions that compare calls (check_calls) over whatever serves a slot by then. Used last. */
 #define INSTALL_CHECK(slot_)                                                                                           \
     if (module->previous.slot_ != NULL) {                                                                              \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, mca_coll_mscclpp_checked_##slot_);                          \
     }
 
 /*
- * Open MPI enables modules in ascending order of priority, so the communicator's table still holds what would serve
- * without this component. MPI_Comm_idup calls this function inside opal_progress, so nothing here may wait or
- * communicate.
+ * Fills in the communicator's table. Open MPI enables modules in ascending order of priority, so the table still holds
+ * the functions that would serve without this component. MPI_Comm_idup calls this function inside opal_progress, so
+ * nothing here may wait or communicate.
  */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
@@ -149,7 +157,10 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     return OMPI_SUCCESS;
 }
 
-/* Open MPI up to 5.0 calls this function once for each slot that the module holds; never if it holds none. */
+/*
+ * Puts the previous functions back. Open MPI up to 5.0 calls this once for each slot that the module holds, and never
+ * if it holds none.
+ */
 static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
@@ -179,7 +190,10 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
 
-    /* Serves communicators of one process and inter-communicators, too: others cannot take device buffers there. */
+    /*
+     * Communicators of one process and inter-communicators are served, too, because other components cannot take device
+     * buffers there.
+     */
     if (state->gpu == NULL || (OMPI_COMM_IS_INTER(comm) && !state->stage_others && !state->config.check_calls)) {
         return NULL;
     }

@@ -1,3 +1,4 @@
+/* Registers the parameters of mca/common/base/config.h with Open MPI, and reads the values that users have set. */
 #include "mca/coll/mscclpp/component.h"
 
 #include <stdio.h>
@@ -25,8 +26,11 @@ static bool is_choice(const mscclpp_param_t *param)
     return MSCCLPP_PARAM_STRING == param->type && param->choices != NULL;
 }
 
-/* The help as `ompi_info` shows it: what a number may be follows what it means; other values it lists by itself. */
-static void describe(const mscclpp_param_t *param, char *text, size_t size)
+/*
+ * The help text for `ompi_info`: for a number, the allowed range follows its meaning. For other types ompi_info itself
+ * lists the choices.
+ */
+static void write_help(const mscclpp_param_t *param, char *text, size_t size)
 {
     switch (param->type) {
     case MSCCLPP_PARAM_INT:
@@ -68,7 +72,7 @@ static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t 
     return rc;
 }
 
-/* The number of a word in "a|b|c", or -1; and the reverse. */
+/* The number of a word in "a|b|c", or -1; and below the word of a number. */
 static int choice_number(const char *choices, const char *word)
 {
     size_t length = strlen(word);
@@ -120,8 +124,8 @@ static int register_variable(const mscclpp_param_t *param)
         params_decimal[param - mscclpp_params] = param->default_value; /* copied by Open MPI */
         storage = &params_decimal[param - mscclpp_params];
     }
-    describe(param, help, sizeof(help));
-    /* Not settable later: what has been made by then, teams included, would keep the old value. */
+    write_help(param, help, sizeof(help));
+    /* Cannot be set later, because teams and other objects that exist by then would keep the old value. */
     rc = mca_base_component_var_register(mca_coll_mscclpp_state.version, param->name, help, type, enumeration, 0, 0,
                                          (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
                                          MCA_BASE_VAR_SCOPE_READONLY, storage);
@@ -131,7 +135,7 @@ static int register_variable(const mscclpp_param_t *param)
     return rc;
 }
 
-/* What a file says of a registered variable, as it is written there; NULL if the value comes from elsewhere. */
+/* The text that a parameter file gives for a registered variable; NULL if its value comes from elsewhere. */
 static const char *file_text(int index)
 {
     const mca_base_var_t *variable;
@@ -149,10 +153,10 @@ static const char *file_text(int index)
 }
 
 /*
- * Moves what Open MPI has read into the configuration, through the one function that knows what is allowed. `written`:
- * the text that it has read, if that is known, for what it takes for numbers and truths may be none.
+ * Takes over the value that Open MPI has read, if it is allowed; mscclpp_config_set decides. `written` is the text that
+ * Open MPI has read, if it is known: Open MPI itself may take texts for numbers or truth values that are none.
  */
-static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
+static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
 {
     const void *native = (const char *)&params_native + param->offset;
     char *word = params_word[param - mscclpp_params];
@@ -172,7 +176,7 @@ static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *p
         return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
     case MSCCLPP_PARAM_STRING:
         if (is_choice(param)) {
-            if (written != NULL && '\0' == written[0]) { /* of which Open MPI says nothing */
+            if (written != NULL && '\0' == written[0]) { /* about which Open MPI reports nothing */
                 return mscclpp_config_set(config, param, written);
             }
             choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
@@ -221,14 +225,18 @@ int mca_coll_mscclpp_register_params(void)
         }
         rc = register_variable(param);
         if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
-            continue; /* from a file, no word of an enumeration: Open MPI has told the user, and the default stays */
+            continue; /* from a file, and no word of the enumeration: Open MPI has told the user, and the default stays
+                       */
         }
         if (rc < 0) {
             mscclpp_error("cannot register parameter %s with Open MPI (%d); component disabled", param->name, rc);
             return OMPI_ERR_NOT_AVAILABLE;
         }
-        if (MSCCLPP_OK != adopt(config, param, file_text(rc))) {
-            /* From a file: reported, and the default stays. Nobody is to be shown a value that is not in force. */
+        if (MSCCLPP_OK != take_over_value(config, param, file_text(rc))) {
+            /*
+             * A bad value from a file: it has been reported, and the default stays. The variable is removed so that
+             * ompi_info does not show a value that is not in force.
+             */
             (void)mca_base_var_deregister(rc);
         }
     }

@@ -30,7 +30,8 @@ void mca_coll_mscclpp_publish_settings(void)
 }
 
 /*
- * True for parameters that decide whether there is ever a set-up exchange. That exchange reports all other differences.
+ * True for parameters that decide whether there is ever a set-up exchange. The set-up exchange itself reports
+ * differences in all others.
  */
 static bool decides(const mscclpp_param_t *param)
 {
@@ -80,7 +81,8 @@ void mca_coll_mscclpp_adopt_settings(void)
             mscclpp_settings_apply(&state->config, param, theirs.values[i]);
             if (decides(param)) {
                 report(param, mine.values[i], theirs.values[i]);
-                mscclpp_settings_apply(&state->own, param, theirs.values[i]); /* said once is enough */
+                mscclpp_settings_apply(&state->own, param,
+                                       theirs.values[i]); /* so that the set-up does not report it once more */
             }
         }
     } else {

@@ -1,3 +1,5 @@
+/* For tests on the host twin: which memory of this process counts as device memory (twin_host_ranks, twin_shared_only).
+ */
 #include "mca/coll/mscclpp/component.h"
 
 #include <errno.h>
@@ -12,7 +14,7 @@ static uint64_t calls_before = UINT64_MAX;
 
 static bool shared_only;
 
-/* False if no shared mapping holds the address. */
+/* Finds the shared mapping that holds the address. False if there is none. */
 static bool shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *high_p)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -48,7 +50,7 @@ static void bounds(const void *address, void **base_p, size_t *length_p)
     }
 }
 
-/* "RANK" or "RANK/CALLS". */
+/* Parses "RANK" or "RANK/CALLS". */
 static bool parse(const char *text, long *rank_p, uint64_t *calls_p)
 {
     char *end;

@@ -12,7 +12,7 @@
 
 #include "mca/common/base/log.h"
 
-/* What no communicator can do without. */
+/* The components without which no communicator can be made. */
 static const char *const needed[] = {"basic", "libnbc"};
 
 #define NEEDED_COUNT ((int)(sizeof(needed) / sizeof(needed[0])))
@@ -41,7 +41,7 @@ static bool loaded(const char *name)
     return false;
 }
 
-/* True for a component that could be loaded. Asking for one that does not exist is fatal. */
+/* True for a component that could be loaded. Must be asked before loading: to load one that does not exist is fatal. */
 static bool exists(const char *name)
 {
     mca_base_framework_t *framework = &ompi_coll_base_framework;
@@ -71,7 +71,7 @@ static bool start(const mca_base_component_t *component)
 {
     if (component->mca_register_component_params != NULL &&
         OPAL_SUCCESS != component->mca_register_component_params()) {
-        return false; /* stays in memory, where it harms nothing */
+        return false; /* it stays in memory, which does no harm */
     }
     if (component->mca_open_component != NULL && OPAL_SUCCESS != component->mca_open_component()) {
         mca_base_component_close(component, ompi_coll_base_framework.framework_output);
@@ -93,7 +93,7 @@ static bool load(char *name)
     bool loaded_any = false;
     int rc;
 
-    framework->framework_selection = name; /* what the next call looks for; nobody else looks meanwhile */
+    framework->framework_selection = name; /* what the next call searches for; nothing else uses it meanwhile */
     rc = mca_base_component_find(NULL, framework, false, true);
     framework->framework_selection = selection;
     if (OPAL_SUCCESS != rc) {
@@ -103,7 +103,10 @@ static bool load(char *name)
         mca_base_component_list_item_t *item = (mca_base_component_list_item_t *)opal_list_remove_last(components);
 
         if (start(item->cli_component)) {
-            /* In front of this component, which Open MPI is at: it opens what it meets behind it. */
+            /*
+             * Inserted before this component, which Open MPI is opening now; it would open components behind this one
+             * itself.
+             */
             opal_list_prepend(components, &item->super);
             loaded_any = true;
         } else {
@@ -128,7 +131,7 @@ static char **missing(const char *list)
     return names;
 }
 
-/* What to load: of the user's widen_list, or, where that one would leave MPI_Init to fail, of the default. */
+/* The names to load: those of the user's widen_list, or of the default if with the user's list MPI_Init would fail. */
 static char **choose(void)
 {
     const char *list = mca_coll_mscclpp_state.config.widen_list;

@@ -1,7 +1,7 @@
 /*
- * Each rank sends its arguments to all others, under the number of the call. A rank that has the arguments of all ranks
- * compares them all, so all ranks come to the same result. An error is found before the call begins, and so leaves the
- * communicator as it was.
+ * Compares the calls of all ranks. Each rank sends its arguments to all others, under the number of the call. A rank
+ * that has the arguments of all ranks compares them all, so all ranks come to the same result. An error is found before
+ * the call begins, and so leaves the communicator as it was.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/check/check.h"
@@ -16,7 +16,7 @@
 #include "mca/common/base/call.h"
 #include "mca/common/base/log.h"
 
-/* Ranks that a message names. */
+/* The most ranks that a message names. */
 #define SHOWN 8
 
 /* Before this rank ends the job, peers have this time to print what they have found. */
@@ -58,7 +58,7 @@ static void discard(check_t *check)
     free(check);
 }
 
-/* NULL if there is no memory. */
+/* Makes the comparison of one call. NULL if there is no memory. */
 static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                        const mca_coll_mscclpp_check_call_t *call)
 {
@@ -126,7 +126,7 @@ static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_m
     return MSCCLPP_OK;
 }
 
-/* MSCCLPP_IN_PROGRESS until the arguments of all ranks have arrived. */
+/* Receives arguments of other ranks. MSCCLPP_IN_PROGRESS until those of all ranks have arrived. */
 static mscclpp_status_t advance(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message;
@@ -387,7 +387,10 @@ static bool waits(mca_coll_mscclpp_check_function_t function)
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
 }
 
-/* A rank that comes late to the call must not wait for ranks that have left it. */
+/*
+ * Tells the other ranks that this rank has given up the comparison, so that a rank that comes late to the call does not
+ * wait for ranks that have left it.
+ */
 static void give_up(check_t *check, mscclpp_status_t status)
 {
     check->module->check_failed = true;
@@ -400,7 +403,7 @@ static void give_up(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* For a call that waits. */
+/* Compares a blocking call: waits for all ranks. */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);
@@ -410,7 +413,10 @@ static mscclpp_status_t compare_now(check_t *check)
         status = MSCCLPP_ERR_INVALID;
         report(check, level_of(check), text);
         if (check->rank < 0) {
-            /* Only the ranks whose own calls do not match find the error. The other ranks would wait for them. */
+            /*
+             * On an inter-communicator, only the ranks whose own calls do not match find the error. The other ranks
+             * would wait for them, so the job is ended.
+             */
             end_job(check);
         }
     }
@@ -418,8 +424,8 @@ static mscclpp_status_t compare_now(check_t *check)
 }
 
 /*
- * Sends this rank's arguments and does not wait, because the call ends at once. Peers that have not met the
- * error yet compare this call with theirs. What these peers send may never be received.
+ * Sends this rank's arguments and does not wait, because the call ends with an error anyway. Peers that have not met
+ * the error yet compare this call with theirs. What is sent to this rank in return may never be received.
  */
 static void only_tell(check_t *check)
 {

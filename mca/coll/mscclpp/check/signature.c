@@ -7,6 +7,8 @@
 
 #define NONE (-1000)
 
+/* Signatures of calls: making them, comparing them, and saying in words how they differ. */
+
 /* Ranks can compare only one property of users' operations: whether they commute. */
 #define OP_COMMUTES (-1)
 #define OP_DOES_NOT (-2)

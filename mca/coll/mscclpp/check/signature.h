@@ -20,7 +20,7 @@ typedef struct {
     mca_coll_mscclpp_check_pair_t pair[];
 } mca_coll_mscclpp_signature_t;
 
-/* The caller frees the signature by free(). NULL if there is no memory. */
+/* Makes the signature of a call. The caller frees it by free(). NULL if there is no memory. */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
 size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);
 

@@ -6,6 +6,8 @@
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/base/log.h"
 
+/* Lanes: the teams that carry out persistent requests. */
+
 /* Most lanes of one communicator. Each has its own scratch in device memory. */
 #define LANES 32
 
@@ -85,7 +87,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     return OMPI_SUCCESS;
 }
 
-/* Called when the request is inactive. Local. */
+/* Frees a lane whose request is inactive. Not collective. */
 static void lane_free(mca_coll_mscclpp_lane_t *lane)
 {
     mca_coll_mscclpp_lane_t **link = &lane->module->lanes;

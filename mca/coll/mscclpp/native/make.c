@@ -1,4 +1,7 @@
-/* Makes a team: finds which ranks of the communicator are on this node, and which device this rank uses. */
+/*
+ * Prepares the making of a team: finds out which ranks of the communicator are on this node, and which device this rank
+ * uses.
+ */
 #include "mca/coll/mscclpp/native/gate.h"
 
 #include "mca/coll/mscclpp/oob/oob.h"
@@ -46,8 +49,8 @@ static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, 
 }
 
 /*
- * All ranks have called this function, or will, and have chosen their devices. Until the first exchange every decision
- * has to be the same on all ranks.
+ * Makes the team. All ranks call this function, each after it has chosen its device. Until the first exchange, every
+ * decision has to be the same on all ranks.
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p)

@@ -10,10 +10,10 @@
 
 #include "mca/common/base/log.h"
 
-/* Only one in so many calls of this callback looks at anything. */
-#define LOOK_INTERVAL 64u
+/* Only one in so many calls of this callback does anything. */
+#define CALL_INTERVAL 64u
 
-/* The least time between two looks at the modules, of which there may be thousands. */
+/* The least time between two searches through the modules, of which there may be thousands. */
 #define PERIOD_SECONDS 0.01
 
 /* A call is suspected only after this time, so that ordinary calls cost nothing more. */
@@ -28,13 +28,16 @@ static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
            call == __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
 }
 
-/* A module that has been in the same host call for long; NULL if there is none. `watchers` keeps it alive. */
+/* Finds a module that has been in the same host call for long; NULL if there is none. `watchers` keeps it alive. */
 static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
 
-    /* Never waits for the lock: another thread can look instead, or this thread holds it further down its stack. */
+    /*
+     * Never waits for the lock: another thread can search instead, or this thread holds the lock further down its
+     * stack.
+     */
     if (0 != pthread_mutex_trylock(&state->lock)) {
         return NULL;
     }
@@ -81,8 +84,8 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 static int find_mixture(void)
 {
     static unsigned calls;
-    static int looking;
-    static double looked; /* guarded by `looking` */
+    static int searching;
+    static double last_search; /* guarded by `searching` */
     mca_coll_mscclpp_module_t *module;
     double time;
     uint64_t call = 0;
@@ -92,14 +95,14 @@ static int find_mixture(void)
     /* Threads may lose a count now and then: an exact count would cost more and is not needed. */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
-    if (0 != count % LOOK_INTERVAL ||
-        !__atomic_compare_exchange_n(&looking, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        return 0; /* a look runs opal_progress, which calls this function again */
+    if (0 != count % CALL_INTERVAL ||
+        !__atomic_compare_exchange_n(&searching, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        return 0; /* the search runs opal_progress, which calls this function again */
     }
     time = mscclpp_now();
     module = NULL;
-    if (time - looked >= PERIOD_SECONDS) {
-        looked = time;
+    if (time - last_search >= PERIOD_SECONDS) {
+        last_search = time;
         module = suspect(time, &call);
     }
     if (module != NULL) {
@@ -110,7 +113,7 @@ static int find_mixture(void)
         }
         (void)__atomic_sub_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
     }
-    __atomic_store_n(&looking, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&searching, 0, __ATOMIC_RELEASE);
     return 0;
 }
 

@@ -10,7 +10,9 @@ typedef struct {
     mscclpp_coll_piece_t piece[];
 } list_t;
 
-/* The key of the attribute that holds a type's list. The lock keeps two threads from attaching a list each. */
+/*
+ * The key of the attribute that holds a type's list of pieces. The lock keeps two threads from attaching a list each.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
 

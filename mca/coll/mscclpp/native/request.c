@@ -4,7 +4,10 @@
 
 #include "mca/common/base/log.h"
 
-/* The memory of requests is never freed: Open MPI reads a request after the request's free function has run. */
+/*
+ * The free list of requests. Their memory is never given back: Open MPI reads a request after the request's free
+ * function has run.
+ */
 static opal_free_list_t requests;
 static bool ready;
 
@@ -22,7 +25,7 @@ static void append(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
 
-    /* Incremented first, so that the count is never 0 while there is work. */
+    /* Counted first, so that the count is never 0 while there is work. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = NULL;
     pthread_mutex_lock(&lock);
@@ -37,7 +40,7 @@ static void append(mca_coll_mscclpp_request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* Removes the oldest call, which is over. */
+/* Removes the oldest call of a queue once it is over. */
 static void take_first(mca_coll_mscclpp_queue_t *queue)
 {
     pthread_mutex_lock(&lock);
@@ -72,7 +75,7 @@ static void complete(mca_coll_mscclpp_request_t *request)
     (void)ompi_request_complete(&request->super.super, true);
 }
 
-/* In a fiber. */
+/* The body of a call's fiber. */
 static void serve(void *argument)
 {
     mca_coll_mscclpp_request_t *request = argument;
@@ -83,7 +86,7 @@ static void serve(void *argument)
     request->result = request->serve(request);
 }
 
-/* False if the call is over. */
+/* Resumes a call's fiber. False if the call is over. */
 static bool go_on(mca_coll_mscclpp_request_t *request)
 {
     if (request->fiber == NULL) {
@@ -135,7 +138,10 @@ static int advance_handed_over(void)
     return ended;
 }
 
-/* False in a fiber: the call that runs there has its turn, below on the stack. */
+/*
+ * Begins a turn of running calls. False if another thread runs them, or in a fiber: the call that runs there has its
+ * turn, further down the stack.
+ */
 static bool begin_turn(void)
 {
     return !mscclpp_fiber_inside() && !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);

@@ -15,8 +15,8 @@ static bool have_board(const mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * For a rank that sends and receives nothing. It does what its peers do, since they may wait for it. Peers that pass
- * nothing either do not decide. If no rank decides, the call is served as one on host buffers.
+ * Decides for a rank that sends and receives nothing: it does what its peers do, since they may wait for it. Peers that
+ * pass nothing either do not decide. If no rank decides, the call is served as one on host buffers.
  */
 static bool follow(mca_coll_mscclpp_module_t *module)
 {
@@ -28,7 +28,7 @@ static bool follow(mca_coll_mscclpp_module_t *module)
            mscclpp_team_awaits_announcements(team, module->in_hand)) {
         mca_coll_mscclpp_progress();
     }
-    /* A peer decides before it announces, but perhaps after the look above. */
+    /* Asked once more, because a peer may have decided after the first question. */
     (void)mscclpp_team_is_decided(team, module->in_hand, &device);
     return device;
 }
@@ -90,11 +90,14 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 }
 
 /*
- * True if the ranks have to agree on the kind of memory first. A rank that passes no data, or none in one of its
- * buffers, cannot tell whether its peers pass device memory. On one node it looks at the team's board. Ranks of other
- * nodes do not see that board, and making a team takes all ranks. A program that passes only host memory never has a
- * team, and would pay for an agreement in every call. So after the first few calls the ranks agree only in some, and in
- * the others they stage device memory.
+ * True if the ranks have to agree on the kind of memory before they serve the call.
+ *
+ * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. On one
+ * node it looks at the team's board. Ranks of other nodes do not see that board, and making a team takes all ranks, so
+ * there the ranks must agree.
+ *
+ * A program that passes only host memory never has a team, and would pay for an agreement in every call. So after the
+ * first few calls the ranks agree only in some, and in the others they stage device memory.
  */
 static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
@@ -238,7 +241,7 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 
 bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module)
 {
-    /* With mixed_buffers ranks would have to wait for one another before each call. */
+    /* With mixed_buffers, ranks would have to wait for one another before each call. */
     return mca_coll_mscclpp_state.config.mixed_buffers || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS;
 }
 

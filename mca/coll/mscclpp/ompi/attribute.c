@@ -20,7 +20,10 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-/* A key of its own for each attribute, which goes with it: there is no moment at which to free a common one. */
+/*
+ * Attaches an attribute with a key of its own, which is freed with it: there is no moment at which a common key could
+ * be freed.
+ */
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value)
 {
@@ -48,7 +51,7 @@ int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
     struct ompi_communicator_t *self = &ompi_mpi_comm_self.comm;
     int rc = OMPI_SUCCESS;
 
-    /* Setting an attribute that was not there before calls nobody back, so the lock may be held. */
+    /* The lock may be held here, because setting an attribute that was not there before calls nobody back. */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     if (!attribute_self_set && self->c_local_group != NULL) {
         attribute_ended = ended;

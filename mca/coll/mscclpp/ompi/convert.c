@@ -2,7 +2,7 @@
 
 #include <float.h>
 
-/* A row of the tables below; 0, what rows that are not named hold, means that there is no counterpart. */
+/* An entry of the tables below. Entries that are not given are 0, which means that there is no counterpart. */
 #define ROW(value_) ((unsigned char)((value_) + 1))
 
 #define SIGNED_OF(size_)                                                                                               \
@@ -42,8 +42,9 @@ static const unsigned char basic_rows[] = {
 };
 
 /*
- * By MPI's number of the type, which comes first. Pairs of a value and an index are structures, which have no number of
- * their own in memory; and Open MPI has MPI_OFFSET as an unsigned integer there, which MPI_Offset is not.
+ * Types by MPI's number, which is looked up first. It is needed for two kinds: pairs of a value and an index are
+ * structures, which have no number by their representation; and Open MPI represents MPI_OFFSET as an unsigned integer,
+ * which MPI_Offset is not.
  */
 static const unsigned char mpi_rows[] = {
     [OMPI_DATATYPE_MPI_AINT] = ROW(SIGNED_OF(sizeof(MPI_Aint))),
@@ -113,7 +114,7 @@ mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op)
 
 int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
 {
-    /* Values above 0 are error classes of MPI's, which Open MPI hands to the application as they are. */
+    /* Values above 0 are MPI's error classes, which Open MPI returns to the application as they are. */
     switch (status) {
     case MSCCLPP_OK:
         return OMPI_SUCCESS;
@@ -134,7 +135,7 @@ int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
         return MPI_ERR_OTHER;
     case MSCCLPP_IN_PROGRESS:
     case MSCCLPP_ERR_NOT_SUPPORTED:
-        break; /* never an end: the caller goes another way */
+        break; /* never the result of a call: the caller then serves it in another way */
     }
     return MPI_ERR_UNKNOWN;
 }

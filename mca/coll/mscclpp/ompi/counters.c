@@ -7,7 +7,7 @@
 
 #include "opal/mca/base/mca_base_pvar.h"
 
-/* Characters of a plan's name in MPI's tool interface, with the zero at its end. */
+/* The size of a plan's name in MPI's tool interface, including the terminating zero. */
 #define MCA_COLL_MSCCLPP_PLAN_NAME 128
 
 /* Who served a call. RUNG calls and those BY_PLANS are also counted as BY_KERNELS. */
@@ -51,7 +51,7 @@ static unsigned long long calls[MCA_COLL_MSCCLPP_COUNTED_LAST][WAYS];
 
 static void register_counter(const char *name, const char *description, unsigned long long *counter)
 {
-    /* Without the variable nothing but its value is lost. */
+    /* If the variable cannot be registered, only its value is lost. */
     (void)mca_base_component_pvar_register(
         mca_coll_mscclpp_state.version, name, description, OPAL_INFO_LVL_5, MCA_BASE_PVAR_CLASS_COUNTER,
         MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
@@ -67,7 +67,7 @@ static void register_text(const char *name, const char *description, mca_base_no
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, length, NULL);
 }
 
-/* A variable of so many characters. */
+/* Tells MPI the number of characters of the variable. */
 static int count_plan(struct mca_base_pvar_t *variable, mca_base_pvar_event_t event, void *object, int *count)
 {
     (void)variable, (void)object;
@@ -86,7 +86,7 @@ static int read_plan(const struct mca_base_pvar_t *variable, void *value, void *
     return OPAL_SUCCESS;
 }
 
-/* `name` NULL: no plan served the call. */
+/* Keeps the name of the plan that served the last call. NULL: none did. */
 static void note_plan(const char *name)
 {
     pthread_mutex_lock(&plan_lock);
@@ -96,7 +96,7 @@ static void note_plan(const char *name)
     pthread_mutex_unlock(&plan_lock);
 }
 
-/* The call was not served by a plan. */
+/* Notes that no plan served the call. */
 static void forget_plan(void)
 {
     if (OPAL_UNLIKELY(__atomic_load_n(&has_plan, __ATOMIC_RELAXED))) {
@@ -140,7 +140,7 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
-/* `rung`: the calls of the team that have been counted as RUNG. */
+/* Counts a served call. *rung is the number of the team's calls that have been counted as RUNG. */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)
 {

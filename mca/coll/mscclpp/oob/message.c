@@ -21,7 +21,7 @@ static void queue_append(mca_coll_mscclpp_oob_queue_t *queue, mca_coll_mscclpp_o
     queue->end = &message->next;
 }
 
-/* `link` points to the pointer to the message. Returns the message. */
+/* Takes a message out of the queue. `link` points to the pointer to the message. */
 static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t *queue,
                                                     mca_coll_mscclpp_oob_message_t **link)
 {
@@ -50,8 +50,8 @@ static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
 }
 
 /*
- * A sent message cannot be cancelled. If a dead peer never receives it, its memory is not freed, because the transport
- * may still read it.
+ * Frees the messages of a queue. A sent message cannot be cancelled: if a dead peer never receives it, its memory is
+ * not freed, because the transport may still read it.
  */
 static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
 {
@@ -208,8 +208,8 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 }
 
 /*
- * Begins to receive up to `most` messages that have arrived. Looking for a message that is not there costs a turn of
- * Open MPI's progress, which yields the processor where ranks outnumber processors.
+ * Begins to receive up to `most` messages that have arrived. The number is limited because a probe for a message that
+ * is not there costs a turn of Open MPI's progress, which yields the processor if ranks outnumber processors.
  */
 static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
 {

@@ -58,9 +58,7 @@ struct mca_coll_mscclpp_oob {
     char label[MPI_MAX_OBJECT_NAME];
 };
 
-/*
- * The module's state, which is made if it does not exist. Any thread. Without memory it returns NULL, which is logged.
- */
+/* Returns the module's state; makes it if it does not exist. Any thread. NULL without memory, which is logged. */
 mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module);
 
 /* Initializes the queues of a zeroed object. Frees them once no other thread can use the object. */
@@ -80,9 +78,9 @@ void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module);
 
 /*
- * Takes the lock, and makes progress while it is taken. Looking for messages, under the lock, runs Open MPI's progress,
- * which resumes nonblocking calls. So the holder may be below the caller on the stack of the same thread, and a caller
- * that only blocked would never get the lock.
+ * Takes the lock, and makes progress while it waits for it. A caller that only blocked might never get the lock: the
+ * holder looks for messages, which runs Open MPI's progress, which resumes nonblocking calls. So the holder may be
+ * below the caller on the stack of the same thread.
  */
 void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
 

@@ -1,7 +1,7 @@
 /*
  * The table of functions through which the host library talks to other ranks while it sets up a team. It does not use
- * the previous component's collectives. A rank that passed host buffers may be in one of these, and the two calls would
- * be taken for one.
+ * the previous component's collectives: a rank that passed host buffers may be in one of those, and then the two calls
+ * would be mistaken for one.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/oob/message.h"
@@ -102,7 +102,10 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
     mscclpp_report_mixed(mca_coll_mscclpp_comm_name(module->comm), text, host_rank, device_rank);
 }
 
-/* Called with the lock held. MSCCLPP_IN_PROGRESS until everything has been received and sent. */
+/*
+ * One step of an all-gather: sends, and receives what has arrived. MSCCLPP_IN_PROGRESS until everything has been
+ * received and sent. Called with the lock held.
+ */
 static mscclpp_status_t gather_step(oob_gather_t *gather)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
@@ -171,7 +174,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
                                     : MSCCLPP_ERR_NO_MEMORY;
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
-        /* Nobody has received this rank's part, so no rank completes this all-gather. All end it with this error. */
+        /* No rank has received this rank's part, so no rank completes this all-gather. All end it with this error. */
         mca_coll_mscclpp_oob_abstain(oob->module, gather.number);
         free(gather.arrived);
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -312,7 +315,7 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     if (oob == NULL) {
         return;
     }
-    /* A watcher in another thread may have read the pointer before it was cleared. */
+    /* Another thread may have read the pointer before it was cleared. */
     while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {
         sched_yield();
     }
@@ -330,7 +333,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     oob = module->oob;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (oob == NULL) {
-        /* Without a message there is nothing to keep, so a program that passes no device buffers allocates nothing. */
+        /* Asks first whether there is a message. So a program that passes no device buffers allocates nothing. */
         ompi_status_public_t status;
         int arrived = 0;
         int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, module->comm, &arrived, &status));

@@ -1,4 +1,4 @@
-/* Set-up exchange and control messages over the communicator's point-to-point, with deadlines. */
+/* The exchange for set-up, and control messages, over the communicator's point-to-point, with deadlines. */
 #ifndef MCA_COLL_MSCCLPP_OOB_OOB_H
 #define MCA_COLL_MSCCLPP_OOB_OOB_H
 
@@ -23,13 +23,13 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscc
 void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
 
 /*
- * For a rank without memory. Its peers are in all-gather `number` of the set-up (from 1), or will be; this makes them
+ * Called by a rank without memory whose peers are in all-gather `number` of the set-up (from 1), or will be. Makes them
  * end it with MSCCLPP_ERR_NOT_SUPPORTED. Needs neither memory nor the module's oob.
  */
 void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number);
 
 /*
- * For an all-reduce call in which this rank passed host memory. Finds the ranks that set up a team in that call, and
+ * Called in an all-reduce in which this rank passed host memory. Finds the ranks that set up a team in that call, and
  * sends each of them a refusal, which ends its set-up with MSCCLPP_ERR_MIXED. Returns the first such rank, or -1. Any
  * thread.
  */

@@ -3,7 +3,7 @@
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
-/* The ranks whose blocks a rank sends or receives. */
+/* The number of ranks with which a rank exchanges blocks. */
 static int peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
@@ -84,7 +84,7 @@ static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_types(&call->recv.write, peers(comm), rcounts, rdispls, rdtypes);
 }
 
-/* Each rank contributes `in` elements and receives `out`. */
+/* A reduction to which each rank contributes `in` elements and of which it receives `out`. */
 static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_t in, size_t out,
                                struct ompi_datatype_t *dtype)
 {

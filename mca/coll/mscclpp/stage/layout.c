@@ -43,7 +43,10 @@ typedef struct {
     element_t element;
 } builder_t;
 
-/* False if the block holds no data. MPI then lets its displacement be anything, and with a count of 0 also its type. */
+/*
+ * Finds block `index` of a layout. False if it holds no data. For an empty block MPI lets the displacement be anything,
+ * and with a count of 0 also the type.
+ */
 static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
 {
     const struct ompi_datatype_t *type;
@@ -89,7 +92,10 @@ static int blocks_end(const mca_coll_mscclpp_stage_layout_t *layout)
     return MCA_COLL_MSCCLPP_STAGE_NOTHING == layout->kind ? layout->first : layout->first + layout->blocks;
 }
 
-/* The whole block, holes included. An extent may be negative: the first element is then the highest. */
+/*
+ * The bytes from a block's first to its last, holes included. An extent may be negative: the first element is then the
+ * highest.
+ */
 static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
 {
     ptrdiff_t last = block->extent * (ptrdiff_t)(block->count - 1);
@@ -428,7 +434,10 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     return rc;
 }
 
-/* Asks about one byte of each run of each element, because the elements of MPI_BOTTOM may lie anywhere. */
+/*
+ * Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
+ * elements of MPI_BOTTOM may lie anywhere.
+ */
 static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
                           const char **address_p)
 {
@@ -454,8 +463,8 @@ static bool elements_find(const block_t *block, element_t *element, uintptr_t ad
 }
 
 /*
- * MPI lets only MPI_BOTTOM reach several allocations. But applications use blocks with displacements in bytes like
- * that.
+ * True if the argument may reach into several allocations. MPI allows this only for MPI_BOTTOM, but applications do the
+ * same with blocks whose displacements are in bytes.
  */
 static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout)

@@ -1,4 +1,4 @@
-/* Size classes with one list each; the links live in the unused blocks themselves. */
+/* The pool has size classes with one list of unused blocks each; a list's links lie in the unused blocks themselves. */
 #include "mca/coll/mscclpp/stage/pool.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static unused_block_t *pool_unused[CLASSES];
 static unused_block_t *pool_excess; /* to be freed */
 static size_t pool_kept;
 
-/* The class that serves a size that is not above the largest block. */
+/* The class of blocks for a size, which must not be above the largest block. */
 static int class_of(size_t size)
 {
     int index = 0;

@@ -7,8 +7,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * After so many polls, wait for the copy back. All calls share a device's staging stream, so copies of other threads
- * could keep a poll from ever finding it idle.
+ * After so many polls, waits for the copy back instead. All calls share a device's staging stream, so copies of other
+ * threads could keep polls from ever finding it idle.
  */
 #define POLLS_MAX 1000
 
@@ -29,7 +29,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;
     request->polls = 0;
-    /* Incremented first, so that the count is never 0 while a request is in a list. */
+    /* Counted before it is in a list, so that the count is never 0 while a list holds a request. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = atomic_load_explicit(&arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&arrived, &request->next, request, memory_order_release,
@@ -51,7 +51,7 @@ static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
     return error;
 }
 
-/* True once the operation has ended, well or not; *error_p is then its result. */
+/* Makes progress on one request. True once its operation has ended, with its result in *error_p. */
 static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
 {
     bool done = false;
@@ -76,7 +76,7 @@ static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
     return done || OMPI_SUCCESS != *error_p;
 }
 
-/* The request may be freed by its owner, in another thread, before this returns. */
+/* Completes a request. Its owner may free it in another thread before this function returns. */
 static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
 {
     if (!request->super.super.req_persistent) {
@@ -121,7 +121,8 @@ static int progress(void)
 }
 
 /*
- * Called by MPI_Start and MPI_Startall. MPI_Startall passes only requests that have this start function.
+ * Starts persistent requests, for MPI_Start and MPI_Startall. MPI_Startall passes only requests that have this start
+ * function.
  */
 static int start(size_t count, ompi_request_t **outers)
 {
@@ -148,7 +149,7 @@ static int start(size_t count, ompi_request_t **outers)
         if (OMPI_SUCCESS == rc) {
             submit(request);
         } else {
-            /* MPI_Startall drops the result, so the wait has to return it, too. */
+            /* The error is kept in the request, too, because MPI_Startall drops this function's result. */
             complete(request, rc);
             result = rc;
         }
@@ -163,9 +164,10 @@ static void give_back(mca_coll_mscclpp_stage_request_t *request)
 }
 
 /*
- * The inner operation uses the communicator, and Open MPI's does not keep it alive: without this reference, freeing the
- * communicator while the operation is under way, which MPI allows, would crash. The reference is dropped where the
- * request is freed, not where the operation ends, as the latter may happen within any other call.
+ * Keeps the communicator alive while the request exists. The inner operation uses the communicator, but Open MPI's does
+ * not keep it alive: to free the communicator while the operation is under way, which MPI allows, would crash. The
+ * reference is dropped where the request is freed and not where the operation ends, because the latter may happen
+ * within any other call.
  */
 static void hold_communicator(mca_coll_mscclpp_stage_request_t *request)
 {
@@ -177,7 +179,7 @@ static void drop_communicator(struct ompi_communicator_t *comm)
     OBJ_RELEASE(comm);
 }
 
-/* req_free. A request under way stays: its buffers are in use, and MPI does not allow it to be freed. */
+/* Frees a request (req_free). One that is under way is not freed: its buffers are in use, and MPI does not allow it. */
 static int free_request(ompi_request_t **outer)
 {
     mca_coll_mscclpp_stage_request_t *request = (mca_coll_mscclpp_stage_request_t *)*outer;

@@ -11,10 +11,16 @@
 /* Copies keep a buffer's place within a cache line, so that data aligned in the buffer is aligned in its copy. */
 #define ALIGNMENT 64
 
-/* How many places in its block a copy can have. The pointers of up to two places are not allowed: see buffer_place. */
+/*
+ * The number of places in its block that a copy can have. Up to two of them may give pointers that are not allowed: see
+ * buffer_place.
+ */
 #define PLACES 3
 
-/* A block that is too large for the pool is not pinned if the call copies fewer than one byte in so many. */
+/*
+ * If a block is too large for the pool and the call copies fewer than one byte in so many of it, the block is not
+ * pinned.
+ */
 #define SPARSE 4
 
 #define DEVICES_MAX 64
@@ -109,7 +115,9 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
         buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
     low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
     status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
-    /* The peers will be in the call, so slow memory is better than an error. */
+    /*
+     * The call goes on with unpinned memory, which is slow: the peers will be in the call, and an error would be worse.
+     */
     buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
     if (buffer->reserved) {
         status = mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT, &buffer->room,
@@ -137,9 +145,10 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 }
 
 /*
- * The pointer for the previous component lies as far before the copy as the user's pointer lies before the data, so it
- * can have any value. It must not equal one of MPI's constants, or the other buffer's pointer: to libnbc two equal
- * pointers mean MPI_IN_PLACE. At most one of the constants is among the possible places.
+ * Chooses the place of the copy in its block. The pointer for the previous component lies as far before the copy as the
+ * user's pointer lies before the data, so it can have any value. It must not equal one of MPI's constants, or the other
+ * buffer's pointer: to libnbc, two equal pointers mean MPI_IN_PLACE. At most one of the constants is among the possible
+ * places.
  */
 static void buffer_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
 {
@@ -225,7 +234,10 @@ static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, cons
     return status;
 }
 
-/* Settles the first byte of each part that may be a separate allocation. */
+/*
+ * Orders the copies after the application's synchronous copies (mscclpp_gpu_ops_t.settle), for each part that may be a
+ * separate allocation.
+ */
 static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buffer,
                                      const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -242,7 +254,7 @@ static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buff
     return status;
 }
 
-/* Makes both copies of the call come after the synchronous copies that the application made before. */
+/* Orders both copies of the call after the synchronous copies that the application made before. */
 static mscclpp_status_t settle(const mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
