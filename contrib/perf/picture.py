@@ -7,11 +7,12 @@ Usage: picture.py -o PICTURE FILE...          PICTURE ends in .svg or .png
 
 Files of several collectives, or beside anything but NCCL, give a small picture of the latency of each collective. Of
 one collective, files of mode blocking that were all made without --compare give one curve each, the latency of so many
-ranks. Otherwise files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain
-copies between the GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of
-the kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the
-digest of the files and of this script that an SVG holds, and draws it again where the matplotlib is the one that drew
-it (else it says so: "redrawing skipped").
+ranks. Files of one collective and of the other modes of MPI, made without --compare or with --compare blocking, give
+the latency of each mode, and of the blocking calls beside it. Otherwise files of the modes give two curves each; of
+one of mode port, the rate of plain copies between the GPUs is drawn as a line. Files of --between, without others,
+give what a call adds by the length of the kernels: a curve for each kind of kernel, size and contender, and of the
+kind none a line. A check compares the digest of the files and of this script that an SVG holds, and draws it again
+where the matplotlib is the one that drew it (else it says so: "redrawing skipped").
 """
 import argparse
 import hashlib
@@ -22,12 +23,17 @@ import tempfile
 
 from results import Unusable, about, bus_factor, coll, describe, has_rival, load, size, title as title_of
 
-COLOURS = {"blocking": "#1f5fa8", "stream": "#c25a00"}
-RIVAL = {"sync": "NCCL and a stream synchronise", "spin": "NCCL, polled for", "end": "NCCL, queued in a stream"}
+COLOURS = {"blocking": "#1f5fa8", "stream": "#c25a00", "nonblocking": "#2f7d32", "persistent": "#7b3fa0",
+           "queued": "#b5262b", "graph": "#5d5d00"}
+RIVAL = {"sync": "NCCL and a stream synchronise", "spin": "NCCL, polled for", "end": "NCCL, queued in a stream",
+         "graph": "NCCL, in a graph"}
 
 
 def ours_of(mode, row):
-    return "queued in a stream" if mode == "stream" else f"MPI_{coll(row).capitalize()}"
+    names = {"stream": "queued in a stream", "nonblocking": f"MPI_I{coll(row)} and MPI_Wait",
+             "persistent": "MPI_Start and MPI_Wait", "queued": f"MPIX_Mscclpp_{coll(row)}_enqueue",
+             "graph": "in a graph"}
+    return names.get(mode, f"MPI_{coll(row).capitalize()}")
 
 
 def read(paths):
@@ -40,7 +46,7 @@ def read(paths):
             copy = max(rates + [copy or 0]) or None
             continue
         if data["mode"] not in COLOURS or data.get("compare") != "nccl":
-            raise Unusable(f"{path}: neither of mode blocking or stream with --compare nccl, nor of mode port")
+            raise Unusable(f"{path}: neither of a mode of calls with --compare nccl, nor of mode port")
         rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
         rows = [row for row in rows if has_rival(row)]
         if not rows:
@@ -58,7 +64,7 @@ def read(paths):
         title = (f"{headline(rows[0])} on {len(data['ranks'])} x {data['ranks'][0]['device_name']}, "
                  f"NCCL {data['nccl_version']}")
     if not curves:
-        raise Unusable("no file of mode blocking or stream among " + ", ".join(paths))
+        raise Unusable("no file of a mode of calls among " + ", ".join(paths))
     if len({curve[3] for curve in curves}) != 1:
         raise Unusable("files of different numbers of ranks cannot share a picture")
     return curves, copy, title
@@ -163,6 +169,49 @@ def draw_several(pyplot, paths):
     for axes in places[len(panels):]:
         axes.axis("off")
     figure.suptitle(f"Time of a call, lower is better: {title}")
+    return figure
+
+
+def is_modes(paths):
+    """Of several modes of MPI, without anything but its blocking calls beside them."""
+    files = [load(path) for path in paths]
+    return (all(data.get("compare", "none") in ("none", "blocking") and data["mode"] in COLOURS for data in files) and
+            any(data["mode"] not in ("blocking", "stream") for data in files))
+
+
+def read_modes(paths):
+    """Curves [(label, mode, is ours, sizes, times)] and a title."""
+    curves, titles = [], set()
+    for path in paths:
+        data = load(path)
+        rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
+        if len({(row["type"], row["op"]) for row in rows}) != 1:
+            raise Unusable(f"{path}: several types or operations; one can be drawn")
+        sizes = [row["bytes"] for row in rows]
+        curves.append((ours_of(data["mode"], rows[0]), data["mode"], True, sizes,
+                       [row["time_us"]["median"] for row in rows]))
+        if has_rival(rows[0]):
+            curves.append((f"{ours_of('blocking', rows[0])}, beside {data['mode']}", data["mode"], False, sizes,
+                           [row["rival_time_us"]["median"] for row in rows]))
+        titles.add(f"{headline(rows[0])}, {len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}, "
+                   f"{rows[0]['type']}")
+    if len(titles) != 1:
+        raise Unusable("files of different collectives, numbers of ranks, devices or types cannot share a picture")
+    return curves, titles.pop()
+
+
+def draw_modes(pyplot, paths):
+    curves, title = read_modes(paths)
+    figure, axes = pyplot.subplots(figsize=(9, 5.2))
+    for label, mode, ours, sizes, times in curves:
+        axes.plot(sizes, times, color=COLOURS[mode], linestyle="-" if ours else "--", marker="o" if ours else None,
+                  markersize=3, label=label)
+    set_sizes((axes,), [count for curve in curves for count in curve[3]])
+    axes.set_yscale("log")
+    axes.set_ylabel("time of a call, us")
+    axes.set_title("Time of a call, lower is better")
+    axes.legend(fontsize=8)
+    figure.suptitle(title)
     return figure
 
 
@@ -271,6 +320,8 @@ def find_kind(paths):
         return read_added, draw_added
     if is_several(paths):
         return read_several, draw_several
+    if is_modes(paths):
+        return read_modes, draw_modes
     return (read_alone, draw_alone) if is_alone(paths) else (read, draw_calls)
 
 

@@ -36,7 +36,8 @@ def added_table(data):
 
 
 # What a file of --compare calls the other side, in a table's head.
-RIVALS = {"nccl": "NCCL", "staged": "by hand", "launched": "launched", "copies": "copies", "kernel": "plain kernel"}
+RIVALS = {"nccl": "NCCL", "staged": "by hand", "launched": "launched", "copies": "copies", "kernel": "plain kernel",
+          "blocking": "blocking"}
 
 
 def of_place(row, place):

@@ -60,7 +60,46 @@ cases_bench() {
     run_failing "bench:host buffers:queued" "^mscclpp_bench: --mode: 'stream' is not allowed" 30 -n 2 "${measure[@]}" \
         --mode stream --host-buffers
     cases_bench_collectives
+    cases_bench_modes
     cases_bench_compared
+}
+
+# MPI's other calls and those of the extension library, of every collective, verified.
+cases_bench_modes() {
+    local mode all=("${forced[@]}" "${measure[@]}" --iterations 5 --warmup 0 --factor 29 --min 4 --max 100k)
+    local damage=$bindir/.libs/libdamage.so
+    for mode in nonblocking persistent queued graph; do
+        run_saying "bench:modes:$mode" '^# 0 wrong elements$' 120 -n 3 "${all[@]}" --mode "$mode" --coll all \
+            --type char,double --op sum,max --root 1
+        run_saying "bench:modes:$mode:beside blocking" '^ +[0-9]+ .* [0-9.]+ +[0-9.]+$' 60 -n 2 "${all[@]}" \
+            --mode "$mode" --compare blocking --json "$file.mode.$mode"
+        run_failing "bench:modes:$mode:no such type" "^mscclpp_bench: --type: 'half' is not allowed; use types" 30 \
+            -n 2 "${measure[@]}" --mode "$mode" --type half
+    done
+    for mode in nonblocking persistent; do
+        if [ "$MSCCLPP_TEST_DEVICE" != host ] || { [ ! -e "$damage" ] && [ "${patterns[0]:-}" != --list ]; }; then
+            skip "bench:modes:$mode damaged" "no $damage, or buffers that it cannot touch"
+            continue
+        fi
+        run_failing "bench:modes:$mode damaged" '^# [1-9][0-9]* wrong elements$' 60 -n 2 \
+            -x LD_PRELOAD="$damage" -x MSCCLPP_TEST_DAMAGE=skip "${all[@]}" --mode "$mode"
+    done
+    run_saying "bench:modes:who queued" '^# [1-9][0-9]* calls of rank 0 were queued, and 0 waited' 60 -n 2 "${all[@]}" \
+        --mode queued
+    run_saying "bench:modes:who waited" '^# 0 calls of rank 0 were queued, and [1-9][0-9]* waited' 60 -n 2 \
+        --mca coll_mscclpp_ranks_per_node 1 "${all[@]}" --mode queued
+    run_saying "bench:modes:what is left out" '^# gatherv cannot be captured in a graph; left out' 60 -n 2 "${all[@]}" \
+        --mode graph --coll gatherv,bcast
+    run_saying "bench:modes:queued between kernels" "$(based 2)" 60 -n 2 "${forced[@]}" "${between[@]}" --mode queued \
+        --between waves:2000:3
+    run_failing "bench:modes:graph on several nodes" '^mscclpp_bench: --mode graph: no call of these ranks can be' 60 \
+        -n 2 --mca coll_mscclpp_ranks_per_node 1 "${all[@]}" --mode graph
+    run_failing "bench:modes:graph between kernels" "^mscclpp_bench: --mode: 'graph' is not allowed; use blocking" 30 \
+        -n 2 "${between[@]}" --mode graph --between waves:20
+    run_failing "bench:modes:copies in a graph" "^mscclpp_bench: --compare: 'copies' is not allowed; use nccl" 30 -n 2 \
+        "${measure[@]}" --mode graph --coll bcast --compare copies
+    run_failing "bench:modes:blocking beside itself" "^mscclpp_bench: --compare: 'blocking' is not allowed" 30 -n 2 \
+        "${measure[@]}" --compare blocking
 }
 
 # Every collective is verified, and none of them where its results are not right.
@@ -143,6 +182,14 @@ for path, colls in zip(sys.argv[1:], (16, 16, 7)):
         run "bench:compared:table of collectives" 30 -n 1 python3 -B "$perf/table.py" "$file.colls.copies"
         run "bench:compared:collectives of two runs" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 \
             "$file.colls.2" "$file.colls.2"
+    fi
+    if { [ -e "$file.mode.graph" ] && [ -e "$file.mode.queued" ]; } || [ "$list" = --list ]; then
+        run "bench:compared:modes" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 "$file.mode.graph"
+        run "bench:compared:table of modes" 30 -n 1 python3 -B "$perf/table.py" "$file.mode.queued"
+        run "bench:modes:calls of a graph" 30 -n 1 python3 -c '
+import json, sys
+data = json.load(open(sys.argv[1]))
+sys.exit(data["results"][0]["iterations"] % 5 or not data["collectives"][0]["queued"])' "$file.mode.graph"
     fi
     if { [ -e "$file.heap" ] && [ -e "$file.without" ]; } || [ "$list" = --list ]; then
         run "bench:compared:host buffers" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 \

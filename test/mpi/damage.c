@@ -1,7 +1,7 @@
 /*
  * A library to be preloaded: collectives whose results are damaged on every rank that has one, as MSCCLPP_TEST_DAMAGE
  * says. last: the last byte of the result; beyond: the byte behind it, or the first of a buffer that is to get nothing;
- * skip: nothing was done at all. For buffers that the CPU can touch.
+ * skip: nothing was done at all, by MPI_Iallreduce and persistent requests either. For buffers that the CPU can touch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +75,19 @@ static size_t end_of(const int *counts, const int *firsts, size_t size, MPI_Comm
 int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     DAMAGE(PMPI_Allreduce(from, to, count, type, op, comm), to, (size_t)count * size_of(type), 0);
+}
+
+/* A request that is never started is complete. */
+int MPI_Iallreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                   MPI_Request *request)
+{
+    *request = MPI_REQUEST_NULL;
+    return is("skip") ? MPI_SUCCESS : PMPI_Iallreduce(from, to, count, type, op, comm, request);
+}
+
+int MPI_Start(MPI_Request *request)
+{
+    return is("skip") ? MPI_SUCCESS : PMPI_Start(request);
 }
 
 int MPI_Reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)

@@ -87,10 +87,14 @@ int bench_leave(int status);
 
 /* Options */
 typedef enum {
-    BENCH_MODE_BLOCKING, /* MPI's function, one call at a time */
-    BENCH_MODE_LIBRARY,  /* the host library's blocking call, one at a time */
-    BENCH_MODE_STREAM,   /* the host library's calls queued in a stream, one wait at the end */
-    BENCH_MODE_PORT      /* no collective: port channels between pairs of ranks (bench_port.h) */
+    BENCH_MODE_BLOCKING,    /* MPI's function, one call at a time */
+    BENCH_MODE_LIBRARY,     /* the host library's blocking call, one at a time */
+    BENCH_MODE_STREAM,      /* the host library's calls queued in a stream, one wait at the end */
+    BENCH_MODE_PORT,        /* no collective: port channels between pairs of ranks (bench_port.h) */
+    BENCH_MODE_NONBLOCKING, /* MPI's nonblocking function and MPI_Wait, one at a time */
+    BENCH_MODE_PERSISTENT,  /* MPI_Start and MPI_Wait of one request, one at a time */
+    BENCH_MODE_QUEUED,      /* the extension library's calls in a stream, one wait at the end */
+    BENCH_MODE_GRAPH        /* the same, captured in a graph */
 } bench_mode_t;
 
 typedef enum {
@@ -99,7 +103,8 @@ typedef enum {
     BENCH_COMPARE_STAGED,   /* copy to pinned host memory, MPI's function there, copy back */
     BENCH_COMPARE_LAUNCHED, /* the host library without lingering kernels */
     BENCH_COMPARE_COPIES,   /* for collectives that only move data: plain copies of the same bytes */
-    BENCH_COMPARE_KERNEL    /* a plain kernel that reads and writes as many bytes as the call must */
+    BENCH_COMPARE_KERNEL,   /* a plain kernel that reads and writes as many bytes as the call must */
+    BENCH_COMPARE_BLOCKING  /* MPI's blocking function */
 } bench_compare_t;
 
 /* Where the measured buffers are. */
@@ -161,6 +166,9 @@ typedef struct {
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p);
 const char *bench_mode_name(bench_mode_t mode);
+/* Whether MPI serves the calls, or its extension library; whether they are queued, with one wait at the end. */
+bool bench_mode_is_mpi(bench_mode_t mode);
+bool bench_mode_queues(bench_mode_t mode);
 const char *bench_compare_name(bench_compare_t compare);
 const char *bench_memory_name(bench_memory_t memory);
 
@@ -284,12 +292,39 @@ typedef struct bench_contender {
     bool waits;           /* for NCCL and others in a stream: each call waits for its end */
     bool spins;
     char *staging[2];              /* staged: pinned host memory */
-    struct bench_contender *calls; /* for a loop with kernels: the contender that it calls; NULL: none */
+    struct bench_contender *calls; /* for a loop with kernels, and a graph: the contender that it calls; NULL: none */
+    /* Lets go of what the first call has prepared for an operation, before there is another one. NULL: nothing. */
+    bool (*forget)(struct bench_contender *contender);
+    MPI_Request request; /* prepared */
+    void *graph;         /* prepared */
+    int batch;           /* operations that a call makes; 0: one */
+    int timed_batch;     /* so many while it is timed; 0: as many as ever */
 } bench_contender_t;
 
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
 bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
                                           bool stream);
+
+bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent);
+bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll);
+
+/* A graph of `batch` operations of `calls` while it is timed; otherwise of one. */
+bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *calls, int batch);
+#define BENCH_GRAPH_BATCH 100
+
+/* Whether the collective can be captured in a graph. */
+bool bench_queued_captures(const bench_coll_t *coll, bool in_place);
+
+/* Opens the stream of queued calls and makes the first one. All ranks return the same; one line on failure. */
+bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures);
+void bench_queued_close(const bench_env_t *env);
+
+/* How many calls of this rank were queued so far, and how many waited, as they could not be. */
+typedef struct {
+    uint64_t queued;
+    uint64_t waited;
+} bench_calls_t;
+bench_calls_t bench_queued_calls(const bench_env_t *env);
 
 /* MPI's function with these buffers. */
 bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm);
@@ -389,7 +424,10 @@ double bench_now(void); /* seconds of a clock that only goes forward */
 int bench_iterations(double seconds);
 bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operation, int calls);
 
-/* Yields the seconds a call of the slowest rank. */
+/* How many operations a call of the contender makes. */
+int bench_batch(const bench_contender_t *contender);
+
+/* Yields the seconds an operation of the slowest rank. */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p);
 
@@ -417,10 +455,12 @@ typedef struct {
     bool in_place;
     const bench_options_t *options;
     const bench_env_t *env;
+    bench_calls_t calls; /* before the table under way */
     /* For each collective, how many calls the component served. */
     struct {
         bool measured;
         bench_component_t component;
+        bench_calls_t calls;
     } served[BENCH_MAX_COLLS];
 } bench_report_t;
 

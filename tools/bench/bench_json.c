@@ -63,7 +63,8 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
         json_member(file, "nccl_version", bench_nccl_version());
         json_member(file, "nccl_nvls_enable", nvls == NULL ? "" : nvls);
         json_member(file, "nccl_wait",
-                    BENCH_MODE_STREAM == options->mode ? "end"
+                    BENCH_MODE_GRAPH == options->mode  ? "graph"
+                    : bench_mode_queues(options->mode) ? "end"
                     : options->nccl_spin               ? "spin"
                                                        : "sync");
     }
@@ -121,6 +122,10 @@ static void json_collectives(const bench_report_t *report)
                 fprintf(file, "%s%d", 0 == j ? "" : ", ", bench_coll_weight(j));
             }
             fprintf(file, "], ");
+        }
+        if (BENCH_MODE_QUEUED == report->options->mode || BENCH_MODE_GRAPH == report->options->mode) {
+            fprintf(file, "\"queued\": %llu, \"waited\": %llu, ", (unsigned long long)report->served[i].calls.queued,
+                    (unsigned long long)report->served[i].calls.waited);
         }
         if (component->counters) {
             fprintf(file, "\"served\": %llu, \"staged\": %llu}", (unsigned long long)component->served,

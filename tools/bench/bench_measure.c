@@ -36,6 +36,29 @@ static bool check_results(bench_env_t *env, const bench_options_t *options, benc
            bench_buffers_fill(buffers, env, operation, 0);
 }
 
+/* Lets go of what is prepared, so that the next call makes as many operations as are timed, or one. */
+static bool begin_again(bench_contender_t *contender, bool timed)
+{
+    if (contender == NULL || contender->forget == NULL) {
+        return true;
+    }
+    if (0 != contender->timed_batch) {
+        contender->batch = timed ? contender->timed_batch : 1;
+    }
+    return contender->forget(contender);
+}
+
+/* Calls a round of the first contender, one of whose operations takes so many seconds. */
+static int find_calls(const bench_options_t *options, const bench_contender_t *contender, double seconds)
+{
+    const int batch = bench_batch(contender);
+
+    if (0 == options->iterations) {
+        return bench_iterations(seconds * batch);
+    }
+    return (options->iterations + batch - 1) / batch;
+}
+
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p)
 {
@@ -52,6 +75,7 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
     turn_t turns[3] = {{.contender = loops ? &our_loop : ours, .times = &cell.ours}};
     int count = 1;
     double estimate;
+    int calls;
 
     memset(&cell, 0, sizeof(cell));
     if (rival != NULL && BENCH_SERVES_NOT == bench_serves(rival, row->layout->coll, in_place)) {
@@ -63,8 +87,8 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
     if (loops) {
         turns[count++] = (turn_t){.contender = &base, .times = &cell.base};
     }
-    if (!check_results(env, options, buffers, ours, rival, &operation, &cell) ||
-        !bench_repeat(turns[0].contender, &operation, options->warmup) ||
+    if (!check_results(env, options, buffers, ours, rival, &operation, &cell) || !begin_again(ours, true) ||
+        !begin_again(rival, true) || !bench_repeat(turns[0].contender, &operation, options->warmup) ||
         !bench_time_round(env, turns[0].contender, &operation, BENCH_MIN_ITERATIONS, &estimate)) {
         return false;
     }
@@ -73,8 +97,10 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
             return false;
         }
     }
-    cell.iterations = 0 != options->iterations ? options->iterations : bench_iterations(estimate);
-    if (!measure_rounds(env, &operation, options->rounds, cell.iterations, turns, count)) {
+    calls = find_calls(options, turns[0].contender, estimate);
+    cell.iterations = calls * bench_batch(turns[0].contender);
+    if (!measure_rounds(env, &operation, options->rounds, calls, turns, count) || !begin_again(ours, false) ||
+        !begin_again(rival, false)) {
         return false;
     }
     if (ours->team != NULL) {

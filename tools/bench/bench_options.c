@@ -10,14 +10,25 @@
 
 const char *bench_mode_name(bench_mode_t mode)
 {
-    static const char *names[] = {"blocking", "library", "stream", "port"};
+    static const char *names[] = {"blocking",    "library",    "stream", "port",
+                                  "nonblocking", "persistent", "queued", "graph"};
 
     return names[mode];
 }
 
+bool bench_mode_is_mpi(bench_mode_t mode)
+{
+    return BENCH_MODE_LIBRARY != mode && BENCH_MODE_STREAM != mode && BENCH_MODE_PORT != mode;
+}
+
+bool bench_mode_queues(bench_mode_t mode)
+{
+    return BENCH_MODE_STREAM == mode || BENCH_MODE_QUEUED == mode || BENCH_MODE_GRAPH == mode;
+}
+
 const char *bench_compare_name(bench_compare_t compare)
 {
-    static const char *names[] = {"none", "nccl", "staged", "launched", "copies", "kernel"};
+    static const char *names[] = {"none", "nccl", "staged", "launched", "copies", "kernel", "blocking"};
 
     return names[compare];
 }
@@ -41,6 +52,10 @@ static const char help[] =
     "  -m, --mode MODE        blocking: MPI's function, one call at a time (default)\n"
     "                         library: the host library's blocking call, one at a time\n"
     "                         stream: calls queued back to back in a stream, one wait at the end (all-reduce)\n"
+    "                         nonblocking: MPI's nonblocking function and MPI_Wait, one at a time\n"
+    "                         persistent: MPI_Start and MPI_Wait of a persistent request, one at a time\n"
+    "                         queued: MPIX_Mscclpp_..._enqueue back to back in a stream, one wait at the end\n"
+    "                         graph: 100 of these in a graph, which is launched again and again\n"
     "                         port: no collective, but kernels that put over port channels, ranks in pairs\n"
     "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8): of the whole buffer, which is\n"
     "                         what the rank with the most has, n blocks where each rank has a block\n"
@@ -60,6 +75,7 @@ static const char help[] =
     "                         launched: the host library without lingering kernels (implies --mode library)\n"
     "                         copies: of what moves only, plain copies of the same bytes by the same ranks\n"
     "                         kernel: one kernel for each GPU that reads and writes what its ranks must\n"
+    "                         blocking: MPI's blocking function\n"
     "      --between KIND:US[:CALLS]\n"
     "                         a kernel of an application after each call, or after CALLS calls, that takes US\n"
     "                         microseconds: waves (fills the GPU once), full (a block a multiprocessor, with most\n"
@@ -281,7 +297,8 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_int("--root", value, 0, 1000000, &options->root);
         break;
     case 'm':
-        ok = bench_parse_choice("--mode", value, "blocking|library|stream|port", &choice);
+        ok = bench_parse_choice("--mode", value, "blocking|library|stream|port|nonblocking|persistent|queued|graph",
+                                &choice);
         options->mode = (bench_mode_t)choice;
         options->mode_given = true;
         break;
@@ -319,7 +336,7 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_int("--check", value, 0, 1000000, &options->checks);
         break;
     case COMPARE:
-        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel", &choice);
+        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel|blocking", &choice);
         options->compare = (bench_compare_t)choice;
         break;
     case NCCL_WAIT:
@@ -360,8 +377,9 @@ static bool consistent_between(const bench_options_t *options)
 {
     char ahead[16];
 
-    if (options->between.given && BENCH_MODE_PORT == options->mode) {
-        return bench_refuse("--mode", "port", "blocking, library or stream with --between");
+    if (options->between.given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode)) {
+        return bench_refuse("--mode", bench_mode_name(options->mode),
+                            "blocking, library, stream, nonblocking, persistent or queued with --between");
     }
     if (0 != options->between.ahead && BENCH_KERNEL_NONE == options->between.kind) {
         snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
@@ -427,6 +445,42 @@ static bool consistent_host(const bench_options_t *options)
     return true;
 }
 
+/* What needs a type of MPI: the modes that are MPI's, but for blocking calls, and calls of MPI beside others. */
+static bool consistent_types(const bench_options_t *options)
+{
+    const bool mode = bench_mode_is_mpi(options->mode) && BENCH_MODE_BLOCKING != options->mode;
+    const bool compare = BENCH_COMPARE_STAGED == options->compare || BENCH_COMPARE_BLOCKING == options->compare;
+    char allowed[64];
+
+    snprintf(allowed, sizeof(allowed), "types that MPI has with --%s %s", compare ? "compare" : "mode",
+             compare ? bench_compare_name(options->compare) : bench_mode_name(options->mode));
+    for (int i = 0; (mode || compare) && i < options->ntypes; ++i) {
+        if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
+            return bench_refuse("--type", options->types[i]->name, allowed);
+        }
+    }
+    return true;
+}
+
+static bool consistent_compare(const bench_options_t *options)
+{
+    const char *compare = bench_compare_name(options->compare);
+
+    if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
+        return bench_refuse("--compare", compare, "it with --mode blocking, as MPI's staged call blocks");
+    }
+    if (BENCH_COMPARE_BLOCKING == options->compare && BENCH_MODE_BLOCKING == options->mode) {
+        return bench_refuse("--compare", compare, "it with another --mode");
+    }
+    if (BENCH_COMPARE_LAUNCHED == options->compare && BENCH_MODE_LIBRARY != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --compare launched");
+    }
+    if (BENCH_COMPARE_COPIES == options->compare && BENCH_MODE_GRAPH == options->mode) {
+        return bench_refuse("--compare", compare, "nccl, kernel or blocking with --mode graph");
+    }
+    return true;
+}
+
 /* Checks options that depend on each other. */
 static bool consistent(const bench_options_t *options)
 {
@@ -445,18 +499,8 @@ static bool consistent(const bench_options_t *options)
         snprintf(max, sizeof(max), "%zu", options->max);
         return bench_refuse("--max", max, "a size that is not below --min");
     }
-    if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
-        return bench_refuse("--compare", "staged", "it with --mode blocking, since MPI has no calls in a stream");
-    }
-    if (BENCH_COMPARE_LAUNCHED == options->compare && BENCH_MODE_LIBRARY != options->mode) {
-        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --compare launched");
-    }
-    for (int i = 0; i < options->ntypes; ++i) {
-        if (BENCH_COMPARE_STAGED == options->compare && MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
-            return bench_refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
-        }
-    }
-    return consistent_colls(options) && consistent_between(options) && consistent_host(options);
+    return consistent_compare(options) && consistent_types(options) && consistent_colls(options) &&
+           consistent_between(options) && consistent_host(options);
 }
 
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)

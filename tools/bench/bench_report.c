@@ -22,7 +22,7 @@ static void print_component(const bench_options_t *options)
     bench_component_t state;
     char text[64] = "";
 
-    if (BENCH_MODE_BLOCKING != options->mode) {
+    if (!bench_mode_is_mpi(options->mode)) {
         printf("# served by the host library directly, not through MPI\n");
         return;
     }
@@ -102,12 +102,27 @@ static void print_columns(const bench_report_t *report)
 static void print_title(const bench_options_t *options)
 {
     const bench_coll_t *coll = options->colls[0];
-    char what[32];
+    char what[80];
 
-    if (1 == options->ncolls) {
-        snprintf(what, sizeof(what), "%s, one call at a time", coll->function);
-    } else {
-        snprintf(what, sizeof(what), "MPI, one call at a time");
+    switch (options->mode) {
+    case BENCH_MODE_BLOCKING:
+        snprintf(what, sizeof(what), "%s, one call at a time", 1 == options->ncolls ? coll->function : "MPI");
+        break;
+    case BENCH_MODE_NONBLOCKING:
+        snprintf(what, sizeof(what), "nonblocking, one call and MPI_Wait at a time");
+        break;
+    case BENCH_MODE_PERSISTENT:
+        snprintf(what, sizeof(what), "a persistent request, one MPI_Start and MPI_Wait at a time");
+        break;
+    case BENCH_MODE_GRAPH:
+        snprintf(what, sizeof(what), "captured in graphs, which are launched back to back");
+        break;
+    case BENCH_MODE_LIBRARY:
+        snprintf(what, sizeof(what), "one blocking call of the host library at a time");
+        break;
+    default:
+        snprintf(what, sizeof(what), "queued back to back in a stream, one wait at the end");
+        break;
     }
     printf("# mscclpp_bench %s: ", MSCCLPP_VERSION);
     if (1 == options->ncolls) {
@@ -115,9 +130,7 @@ static void print_title(const bench_options_t *options)
     } else {
         printf("%d collectives", options->ncolls);
     }
-    printf(", %s\n", BENCH_MODE_STREAM == options->mode     ? "queued back to back in a stream, one wait at the end"
-                     : BENCH_MODE_BLOCKING == options->mode ? what
-                                                            : "one blocking call of the host library at a time");
+    printf(", %s\n", what);
 }
 
 static void print_rival(const bench_options_t *options)
@@ -127,7 +140,8 @@ static void print_rival(const bench_options_t *options)
     switch (options->compare) {
     case BENCH_COMPARE_NCCL:
         printf("# beside NCCL %s (%s, NCCL_NVLS_ENABLE=%s), same buffers, alternating rounds\n", bench_nccl_version(),
-               BENCH_MODE_STREAM == options->mode ? "back to back, one wait at the end"
+               BENCH_MODE_GRAPH == options->mode  ? "in graphs as well"
+               : bench_mode_queues(options->mode) ? "back to back, one wait at the end"
                : options->nccl_spin               ? "each call followed by polling its stream"
                                                   : "each call followed by a stream synchronise",
                nvls == NULL ? "unset" : nvls);
@@ -145,6 +159,9 @@ static void print_rival(const bench_options_t *options)
     case BENCH_COMPARE_KERNEL:
         printf("# beside one kernel for each GPU, launched and waited for, that touches the bytes that its ranks "
                "must\n");
+        break;
+    case BENCH_COMPARE_BLOCKING:
+        printf("# beside MPI's blocking function, same buffers, alternating rounds\n");
         break;
     default:
         break;
@@ -215,11 +232,23 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     report->coll = coll;
     report->in_place = options->in_place || !coll->in_place;
     report->out_of_place = options->out_of_place && coll->in_place;
+    if (BENCH_MODE_GRAPH == options->mode) {
+        report->in_place = report->in_place && bench_queued_captures(coll, true);
+        report->out_of_place = report->out_of_place && bench_queued_captures(coll, false);
+    }
+    report->calls = bench_queued_calls(report->env);
     if (0 != report->env->rank) {
         return;
     }
     if (options->ncolls > 1) {
         printf("#\n# %s: %s\n", coll->name, BENCH_MODE_BLOCKING == options->mode ? coll->function : coll->title);
+    }
+    if (BENCH_MODE_GRAPH == options->mode && !bench_queued_captures(coll, true)) {
+        const bool wanted = report->out_of_place;
+        printf("# %s%s cannot be captured in a graph; left out\n", coll->name, wanted ? " in place" : "");
+        if (!wanted) {
+            return;
+        }
     }
     printf("# size: %s", coll->whole);
     if (coll->rooted) {
@@ -332,6 +361,16 @@ static void print_served(const bench_report_t *report, const bench_component_t *
     }
 }
 
+/* Prints how many calls were queued, or captured, and how many waited. */
+static void print_queued(const bench_report_t *report, const bench_calls_t *calls)
+{
+    const bool several = report->options->ncolls > 1;
+
+    printf("# %s%s%llu calls of rank 0 were queued%s, and %llu waited for the stream and for MPI\n",
+           several ? report->coll->name : "", several ? ": " : "", (unsigned long long)calls->queued,
+           BENCH_MODE_GRAPH == report->options->mode ? " or captured" : "", (unsigned long long)calls->waited);
+}
+
 void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after)
 {
     const int index = (int)(report->coll - bench_colls);
@@ -341,7 +380,14 @@ void bench_report_end(bench_report_t *report, const bench_component_t *before, c
     component->served -= before->served;
     component->staged -= before->staged;
     report->served[index].measured = true;
-    if (0 == report->env->rank && BENCH_MODE_BLOCKING == report->options->mode) {
+    if (BENCH_MODE_QUEUED == report->options->mode || BENCH_MODE_GRAPH == report->options->mode) {
+        const bench_calls_t calls = bench_queued_calls(report->env);
+        report->served[index].calls =
+            (bench_calls_t){calls.queued - report->calls.queued, calls.waited - report->calls.waited};
+        if (0 == report->env->rank) {
+            print_queued(report, &report->served[index].calls);
+        }
+    } else if (0 == report->env->rank && bench_mode_is_mpi(report->options->mode)) {
         print_served(report, component);
     }
 }

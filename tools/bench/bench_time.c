@@ -50,6 +50,11 @@ bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll
     return contender->serves == NULL ? BENCH_SERVES : contender->serves(contender, coll, in_place);
 }
 
+int bench_batch(const bench_contender_t *contender)
+{
+    return contender->batch > 1 ? contender->batch : 1;
+}
+
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p)
 {
@@ -61,7 +66,7 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
     if (!bench_repeat(contender, operation, calls)) {
         return false;
     }
-    *seconds_p = bench_max(env->control, (bench_now() - start) / calls);
+    *seconds_p = bench_max(env->control, (bench_now() - start) / calls / bench_batch(contender));
     return true;
 }
 

@@ -31,7 +31,7 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
     bool ok = true;
 
     bench_component_read(&component);
-    if (BENCH_MODE_BLOCKING == options->mode && BENCH_MEMORY_DEVICE == options->memory && !env->on_twin &&
+    if (bench_mode_is_mpi(options->mode) && BENCH_MEMORY_DEVICE == options->memory && !env->on_twin &&
         !mpi_takes_device_buffers() && (!component.loaded || component.disabled)) {
         if (0 == env->rank) {
             fprintf(stderr,
@@ -59,10 +59,17 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
     return bench_all(env->control, ok);
 }
 
+/* Operations of a timed graph: not more than a round is to have. */
+static int find_batch(const bench_options_t *options)
+{
+    return 0 != options->iterations && options->iterations < BENCH_GRAPH_BATCH ? options->iterations
+                                                                               : BENCH_GRAPH_BATCH;
+}
+
 static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
                        bench_contender_t *rival, bench_contender_t **rival_p)
 {
-    const bool waits = BENCH_MODE_STREAM != options->mode;
+    const bool waits = !bench_mode_queues(options->mode);
 
     *rival_p = NULL;
     switch (options->compare) {
@@ -91,10 +98,30 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
             return false;
         }
         break;
+    case BENCH_COMPARE_BLOCKING:
+        *rival = bench_contender_mpi(env, &bench_colls[0]);
+        rival->name = "MPI's blocking function";
+        break;
     default:
         return true;
     }
     *rival_p = rival;
+    return true;
+}
+
+/* In mode graph a rival that can be captured is, too. */
+static bool capture_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *graph,
+                          bench_contender_t **rival_p)
+{
+    if (BENCH_MODE_GRAPH != options->mode || *rival_p == NULL || BENCH_COMPARE_BLOCKING == options->compare) {
+        return true;
+    }
+    if (env->on_twin) {
+        return bench_refuse("--compare", bench_compare_name(options->compare),
+                            "blocking with --mode graph on the host twin");
+    }
+    *graph = bench_contender_graph(env, *rival_p, find_batch(options));
+    *rival_p = graph;
     return true;
 }
 
@@ -126,7 +153,7 @@ static void close_rival(bench_env_t *env, const bench_options_t *options, bench_
 /* True if the host library serves the calls: MPI has no calls in a stream, no half and no bfloat16. */
 static bool in_library(const bench_options_t *options, const bench_type_t *type)
 {
-    return BENCH_MODE_BLOCKING != options->mode || MPI_DATATYPE_NULL == bench_type_mpi(type);
+    return !bench_mode_is_mpi(options->mode) || MPI_DATATYPE_NULL == bench_type_mpi(type);
 }
 
 /* Opens the host library if some type needs it. All ranks return the same. */
@@ -143,7 +170,7 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
 {
-    if (BENCH_MODE_BLOCKING == options->mode && ours->team == NULL &&
+    if (bench_mode_is_mpi(options->mode) && ours->team == NULL &&
         !bench_layout_fits_int(row->layout, row->type->size)) {
         if (0 == env->rank) {
             printf("# %zu elements: MPI's count is an int; left out\n", row->layout->count);
@@ -161,15 +188,34 @@ typedef struct {
     uint64_t rival;
 } wrong_t;
 
+/* `queued`: storage for what a graph is made from. */
+static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *options, const bench_coll_t *coll,
+                                     const bench_type_t *type, bench_contender_t *queued)
+{
+    if (in_library(options, type)) {
+        return bench_contender_library(env, env->team, coll, BENCH_MODE_STREAM == options->mode);
+    }
+    switch (options->mode) {
+    case BENCH_MODE_NONBLOCKING:
+    case BENCH_MODE_PERSISTENT:
+        return bench_contender_requests(env, coll, BENCH_MODE_PERSISTENT == options->mode);
+    case BENCH_MODE_QUEUED:
+        return bench_contender_queued(env, coll);
+    case BENCH_MODE_GRAPH:
+        *queued = bench_contender_queued(env, coll);
+        return bench_contender_graph(env, queued, find_batch(options));
+    default:
+        return bench_contender_mpi(env, coll);
+    }
+}
+
 /* Measures all sizes of one collective, type and operation. */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
                       wrong_t *wrong)
 {
     const bench_coll_t *coll = report->coll;
-    bench_contender_t ours = in_library(options, type)
-                                 ? bench_contender_library(env, env->team, coll, BENCH_MODE_STREAM == options->mode)
-                                 : bench_contender_mpi(env, coll);
+    bench_contender_t queued, ours = choose_ours(env, options, coll, type, &queued);
     size_t previous = 0;
     double size = (double)options->min;
 
@@ -208,6 +254,9 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
     bench_component_t before, after;
 
     bench_report_begin(report, coll, rival);
+    if (!report->in_place && !report->out_of_place) {
+        return true; /* nothing to measure, which it has said */
+    }
     bench_component_read(&before);
     for (int i = 0; i < options->ntypes; ++i) {
         for (int j = 0; j < nops; ++j) {
@@ -226,7 +275,8 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
 /* Returns BENCH_EXIT_WRONG after a wrong result or a failure, which has printed a line. `stack`: for buffers there. */
 static int run(bench_env_t *env, bench_options_t *options, char *stack)
 {
-    bench_contender_t rival_storage, *rival;
+    const bool queues = BENCH_MODE_QUEUED == options->mode || BENCH_MODE_GRAPH == options->mode;
+    bench_contender_t rival_storage, rival_graph, *rival;
     bench_component_t component;
     bench_buffers_t buffers;
     bench_report_t report;
@@ -242,8 +292,10 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack))) {
         return BENCH_EXIT_WRONG;
     }
-    if (!open_rival(env, options, &buffers, &rival_storage, &rival) || !open_ours(env, options) ||
-        (options->between.given && !bench_between_open(env, &options->between, BENCH_MODE_STREAM == options->mode)) ||
+    if (!open_rival(env, options, &buffers, &rival_storage, &rival) ||
+        !capture_rival(env, options, &rival_graph, &rival) || !open_ours(env, options) ||
+        (queues && !bench_queued_open(env, &buffers, BENCH_MODE_GRAPH == options->mode)) ||
+        (options->between.given && !bench_between_open(env, &options->between, bench_mode_queues(options->mode))) ||
         !bench_report_open(&report, options, env)) {
         bench_buffers_close(&buffers, env);
         return BENCH_EXIT_WRONG;
@@ -257,8 +309,9 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     }
     bench_component_read(&component);
     ok = bench_report_close(&report, wrong.ours, wrong.rival, &component);
-    close_rival(env, options, rival);
+    close_rival(env, options, &rival_storage);
     bench_between_close();
+    bench_queued_close(env);
     bench_library_close(env);
     bench_buffers_close(&buffers, env);
     return bench_all(env->control, ok && 0 == wrong.ours && 0 == wrong.rival) ? 0 : BENCH_EXIT_WRONG;

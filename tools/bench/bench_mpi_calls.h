@@ -1,0 +1,95 @@
+/* MPI's function of each collective, and its relatives with other names and more arguments, on an operation's buffers.
+ */
+#ifndef TOOLS_BENCH_BENCH_MPI_CALLS_H
+#define TOOLS_BENCH_BENCH_MPI_CALLS_H
+
+#include "tools/bench/bench.h"
+
+/* MPI's arguments. */
+typedef struct {
+    const bench_layout_t *layout;
+    MPI_Datatype type;
+    MPI_Op op;
+    int whole; /* elements of the whole buffer, of a block of equal ones, and of this rank's block */
+    int block;
+    int own;
+    const void *operand; /* to the root: this rank's operand, where only the root passes MPI_IN_PLACE */
+    const void *send;    /* of collectives without a root */
+    const void *parts;   /* what a root sends */
+    void *recv;
+    void *part; /* what comes from a root */
+} bench_mpi_args_t;
+
+bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
+
+/* Calls FUNCTION_(Name, name) with the arguments a_ and those that follow, and stores what it returns. */
+#define BENCH_MPI_CALL(result_, a_, FUNCTION_, ...)                                                                    \
+    switch ((a_).layout->coll->coll) {                                                                                 \
+    case MSCCLPP_COLL_ALLGATHER:                                                                                       \
+        (result_) = FUNCTION_(Allgather, allgather)((a_).send, (a_).block, (a_).type, (a_).recv, (a_).block,           \
+                                                    (a_).type, __VA_ARGS__);                                           \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_ALLGATHERV:                                                                                      \
+        (result_) = FUNCTION_(Allgatherv, allgatherv)((a_).send, (a_).own, (a_).type, (a_).recv, (a_).layout->counts,  \
+                                                      (a_).layout->firsts, (a_).type, __VA_ARGS__);                    \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_REDUCE_SCATTER_BLOCK:                                                                            \
+        (result_) = FUNCTION_(Reduce_scatter_block, reduce_scatter_block)((a_).send, (a_).recv, (a_).block, (a_).type, \
+                                                                          (a_).op, __VA_ARGS__);                       \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_REDUCE_SCATTER:                                                                                  \
+        (result_) = FUNCTION_(Reduce_scatter, reduce_scatter)((a_).send, (a_).recv, (a_).layout->counts, (a_).type,    \
+                                                              (a_).op, __VA_ARGS__);                                   \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_BCAST:                                                                                           \
+        (result_) = FUNCTION_(Bcast, bcast)((a_).recv, (a_).whole, (a_).type, (a_).layout->root, __VA_ARGS__);         \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_REDUCE:                                                                                          \
+        (result_) = FUNCTION_(Reduce, reduce)((a_).operand, (a_).recv, (a_).whole, (a_).type, (a_).op,                 \
+                                              (a_).layout->root, __VA_ARGS__);                                         \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_ALLTOALL:                                                                                        \
+        (result_) = FUNCTION_(Alltoall, alltoall)((a_).send, (a_).block, (a_).type, (a_).recv, (a_).block, (a_).type,  \
+                                                  __VA_ARGS__);                                                        \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_ALLTOALLV:                                                                                       \
+        (result_) =                                                                                                    \
+            FUNCTION_(Alltoallv, alltoallv)((a_).send, (a_).layout->counts, (a_).layout->firsts, (a_).type, (a_).recv, \
+                                            (a_).layout->counts, (a_).layout->firsts, (a_).type, __VA_ARGS__);         \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_ALLTOALLW:                                                                                       \
+        (result_) = FUNCTION_(Alltoallw, alltoallw)((a_).send, (a_).layout->counts, (a_).layout->bytes,                \
+                                                    (a_).layout->types, (a_).recv, (a_).layout->counts,                \
+                                                    (a_).layout->bytes, (a_).layout->types, __VA_ARGS__);              \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_GATHER:                                                                                          \
+        (result_) = FUNCTION_(Gather, gather)((a_).operand, (a_).block, (a_).type, (a_).recv, (a_).block, (a_).type,   \
+                                              (a_).layout->root, __VA_ARGS__);                                         \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_GATHERV:                                                                                         \
+        (result_) = FUNCTION_(Gatherv, gatherv)((a_).operand, (a_).own, (a_).type, (a_).recv, (a_).layout->counts,     \
+                                                (a_).layout->firsts, (a_).type, (a_).layout->root, __VA_ARGS__);       \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_SCATTER:                                                                                         \
+        (result_) = FUNCTION_(Scatter, scatter)((a_).parts, (a_).block, (a_).type, (a_).part, (a_).block, (a_).type,   \
+                                                (a_).layout->root, __VA_ARGS__);                                       \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_SCATTERV:                                                                                        \
+        (result_) = FUNCTION_(Scatterv, scatterv)((a_).parts, (a_).layout->counts, (a_).layout->firsts, (a_).type,     \
+                                                  (a_).part, (a_).own, (a_).type, (a_).layout->root, __VA_ARGS__);     \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_SCAN:                                                                                            \
+        (result_) = FUNCTION_(Scan, scan)((a_).send, (a_).recv, (a_).whole, (a_).type, (a_).op, __VA_ARGS__);          \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_EXSCAN:                                                                                          \
+        (result_) = FUNCTION_(Exscan, exscan)((a_).send, (a_).recv, (a_).whole, (a_).type, (a_).op, __VA_ARGS__);      \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_LAST:                                                                                            \
+        (result_) =                                                                                                    \
+            FUNCTION_(Allreduce, allreduce)((a_).send, (a_).recv, (a_).whole, (a_).type, (a_).op, __VA_ARGS__);        \
+        break;                                                                                                         \
+    default: /* no others are in the list */                                                                           \
+        break;                                                                                                         \
+    }
+
+#endif

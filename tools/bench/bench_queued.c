@@ -1,0 +1,182 @@
+/* The extension library's calls: queued back to back in a stream, or captured in a graph, which is launched. */
+#include "tools/bench/bench_mpi_calls.h"
+
+#include "mpix/include/mpix_mscclpp.h"
+
+/* As in cuda.h. */
+#define CAPTURE_MODE_RELAXED 2
+typedef int (*cu_begin_fn_t)(void *stream, int mode);
+typedef int (*cu_end_fn_t)(void *stream, void **graph);
+typedef int (*cu_instantiate_fn_t)(void **instance, void *graph, unsigned long long flags);
+typedef int (*cu_graph_launch_fn_t)(void *instance, void *stream);
+typedef int (*cu_destroy_fn_t)(void *graph);
+
+static void *stream; /* of the calls: the environment's, or one of the twin's */
+
+static bool succeeded(const char *what, int result)
+{
+    if (0 != result) {
+        fprintf(stderr, "mscclpp_bench: %s failed with error %d\n", what, result);
+    }
+    return 0 == result;
+}
+
+#define CUDA(type_, name_, ...)                                                                                        \
+    (bench_cuda_find(name_) != NULL && succeeded(name_, ((type_)bench_cuda_find(name_))(__VA_ARGS__)))
+
+#define QUEUED(Name_, name_) MPIX_Mscclpp_##name_##_enqueue
+
+static bool call_queued(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    const bench_mpi_args_t args = bench_mpi_args(operation);
+    int result = MPI_ERR_OTHER;
+
+    BENCH_MPI_CALL(result, args, QUEUED, contender->env->comm, stream);
+    return MPI_SUCCESS == result;
+}
+
+static bool finish(bench_contender_t *contender)
+{
+    char text[320] = "";
+    int code = MPI_SUCCESS;
+
+    if (contender->env->on_twin) {
+        code = stream == NULL ? MPI_SUCCESS : MPIX_Mscclpp_host_stream_sync(stream);
+    } else if (!bench_cuda_stream_wait(stream)) {
+        return false;
+    }
+    if (MPI_SUCCESS == code) {
+        MPIX_Mscclpp_get_async_error(contender->env->comm, &code, text, (int)sizeof(text));
+    }
+    if (MPI_SUCCESS != code) {
+        fprintf(stderr, "mscclpp_bench: rank %d: a queued call failed: %s\n", contender->env->rank, text);
+    }
+    return MPI_SUCCESS == code;
+}
+
+bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll)
+{
+    static char name[64];
+    bench_contender_t contender = {.name = name, .env = env, .call = call_queued, .finish = finish};
+
+    snprintf(name, sizeof(name), "MPIX_Mscclpp_%s_enqueue", coll->name);
+    return contender;
+}
+
+static bool capture(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    const bool on_twin = contender->env->on_twin;
+    void *graph = NULL;
+    bool ok;
+
+    ok = on_twin ? succeeded("MPIX_Mscclpp_host_capture_begin", MPIX_Mscclpp_host_capture_begin(stream))
+                 : CUDA(cu_begin_fn_t, "cuStreamBeginCapture_v2", stream, CAPTURE_MODE_RELAXED);
+    for (int i = 0; ok && i < contender->batch; ++i) {
+        ok = contender->calls->call(contender->calls, operation);
+    }
+    if (on_twin) {
+        return ok &&
+               succeeded("MPIX_Mscclpp_host_capture_end", MPIX_Mscclpp_host_capture_end(stream, &contender->graph));
+    }
+    ok = ok && CUDA(cu_end_fn_t, "cuStreamEndCapture", stream, &graph) &&
+         CUDA(cu_instantiate_fn_t, "cuGraphInstantiateWithFlags", &contender->graph, graph, 0);
+    return ok && CUDA(cu_destroy_fn_t, "cuGraphDestroy", graph);
+}
+
+static bool call_graph(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    if (contender->graph == NULL && !capture(contender, operation)) {
+        return false;
+    }
+    return contender->env->on_twin
+               ? succeeded("MPIX_Mscclpp_host_graph_launch", MPIX_Mscclpp_host_graph_launch(contender->graph, stream))
+               : CUDA(cu_graph_launch_fn_t, "cuGraphLaunch", contender->graph, stream);
+}
+
+static bool forget(bench_contender_t *contender)
+{
+    void *graph = contender->graph;
+
+    contender->graph = NULL;
+    if (graph == NULL) {
+        return true;
+    }
+    return contender->env->on_twin
+               ? succeeded("MPIX_Mscclpp_host_graph_destroy", MPIX_Mscclpp_host_graph_destroy(graph))
+               : CUDA(cu_destroy_fn_t, "cuGraphExecDestroy", graph);
+}
+
+bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *calls, int batch)
+{
+    bench_contender_t contender = {.name = calls->name,
+                                   .env = env,
+                                   .call = call_graph,
+                                   .finish = finish,
+                                   .forget = forget,
+                                   .serves = calls->serves,
+                                   .calls = calls,
+                                   .batch = 1,
+                                   .timed_batch = batch};
+
+    return contender;
+}
+
+bool bench_queued_captures(const bench_coll_t *coll, bool in_place)
+{
+    switch (coll->coll) {
+    case MSCCLPP_COLL_GATHERV:
+    case MSCCLPP_COLL_SCATTERV:
+    case MSCCLPP_COLL_ALLTOALLV:
+    case MSCCLPP_COLL_ALLTOALLW:
+        return false;
+    case MSCCLPP_COLL_ALLTOALL:
+    case MSCCLPP_COLL_REDUCE_SCATTER:
+    case MSCCLPP_COLL_REDUCE_SCATTER_BLOCK:
+        return !in_place;
+    default:
+        return true;
+    }
+}
+
+bench_calls_t bench_queued_calls(const bench_env_t *env)
+{
+    MPI_Count queued = 0, waited = 0;
+
+    MPIX_Mscclpp_query(env->comm, MPIX_MSCCLPP_QUERY_QUEUED, &queued);
+    MPIX_Mscclpp_query(env->comm, MPIX_MSCCLPP_QUERY_WAITED, &waited);
+    return (bench_calls_t){(uint64_t)queued, (uint64_t)waited};
+}
+
+bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures)
+{
+    bool ok = true;
+
+    stream = env->native_stream;
+    if (env->on_twin) {
+        ok = MPI_SUCCESS == MPIX_Mscclpp_host_stream_create(&stream);
+        if (!ok) {
+            stream = NULL; /* the component is not there, and each call waits */
+        }
+    }
+    /* The first call waits for all ranks, and must not be captured. */
+    ok = MPI_SUCCESS ==
+             MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, buffers->recv, 1, MPI_UINT8_T, MPI_MAX, env->comm, stream) &&
+         (stream == NULL ||
+          (env->on_twin ? MPI_SUCCESS == MPIX_Mscclpp_host_stream_sync(stream) : bench_cuda_stream_wait(stream)));
+    if (ok && captures && 0 == bench_queued_calls(env).queued) {
+        if (0 == env->rank) {
+            fprintf(stderr, "mscclpp_bench: --mode graph: no call of these ranks can be queued (several nodes, more "
+                            "than 64 ranks, ranks that take turns on a GPU, or coll/mscclpp is not loaded)\n");
+        }
+        ok = false;
+    }
+    return bench_all(env->control, ok);
+}
+
+void bench_queued_close(const bench_env_t *env)
+{
+    if (env->on_twin && stream != NULL) {
+        MPIX_Mscclpp_host_stream_destroy(stream);
+    }
+    stream = NULL;
+}

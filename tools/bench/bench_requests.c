@@ -1,0 +1,55 @@
+/* MPI's nonblocking and persistent collectives, one at a time: started, and waited for at once. */
+#include "tools/bench/bench_mpi_calls.h"
+
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define PERSISTENT(Name_, name_) MPIX_##Name_##_init
+#else
+#define PERSISTENT(Name_, name_) MPI_##Name_##_init
+#endif
+#define NONBLOCKING(Name_, name_) MPI_I##name_
+
+static bool call_nonblocking(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    const bench_mpi_args_t args = bench_mpi_args(operation);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int result = MPI_ERR_OTHER;
+
+    BENCH_MPI_CALL(result, args, NONBLOCKING, contender->env->comm, &request);
+    return MPI_SUCCESS == result && MPI_SUCCESS == MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    int result = MPI_SUCCESS;
+
+    if (MPI_REQUEST_NULL == contender->request) {
+        const bench_mpi_args_t args = bench_mpi_args(operation);
+
+        BENCH_MPI_CALL(result, args, PERSISTENT, contender->env->comm, MPI_INFO_NULL, &contender->request);
+    }
+    return MPI_SUCCESS == result && MPI_SUCCESS == MPI_Start(&contender->request) &&
+           MPI_SUCCESS == MPI_Wait(&contender->request, MPI_STATUS_IGNORE);
+}
+
+static bool forget(bench_contender_t *contender)
+{
+    return MPI_REQUEST_NULL == contender->request || MPI_SUCCESS == MPI_Request_free(&contender->request);
+}
+
+bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent)
+{
+    static char name[64];
+    bench_contender_t contender = {.name = name,
+                                   .env = env,
+                                   .call = persistent ? call_persistent : call_nonblocking,
+                                   .forget = persistent ? forget : NULL,
+                                   .request = MPI_REQUEST_NULL};
+
+    if (persistent) {
+        snprintf(name, sizeof(name), "%s_init, MPI_Start, MPI_Wait", coll->function);
+    } else {
+        snprintf(name, sizeof(name), "MPI_I%s, MPI_Wait", coll->name);
+    }
+    return contender;
+}
