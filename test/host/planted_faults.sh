@@ -47,7 +47,7 @@ trap 'rm -rf "$work"' INT TERM
 tree=$work/tree
 objects=$work/objects
 mkdir -p "$tree" "$objects"
-(cd "$top" && tar cf - device mca/common test/host test/unit/unit.h test/unit/test_fifo.c) |
+(cd "$top" && tar cf - device mca/common mpix test/host test/unit/unit.h test/unit/test_fifo.c) |
     tar xf - -C "$tree" || exit 1
 
 # The runtime of older compilers cannot live with the address layout of newer kernels.
@@ -85,7 +85,7 @@ linked() {
     }
 }
 
-mapfile -t sources < <(cd "$tree" && find device mca/common test/host test/unit -name '*.c' |
+mapfile -t sources < <(cd "$tree" && find device mca/common mpix/handles.c test/host test/unit -name '*.c' |
     grep -v -e /gpu/cuda/ -e /ctrl/ucx -e /libucp -e /verbs/ -e /ucx/ -e test/host/test_faults | sort)
 cores=$(nproc)
 for source in "${sources[@]}"; do
@@ -159,6 +159,10 @@ run_stream() {
 
 run_queue() {
     run test_queue --quick --timeout "$deadline"
+}
+
+run_user() {
+    run test_user --timeout "$deadline"
 }
 
 run_late() {
@@ -339,7 +343,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines \
-    schedule chains renewal queue stream linger room early fifo ports transport collectives \
+    schedule chains renewal queue user stream linger room early fifo ports transport collectives \
     collectives_nodes collectives_storm; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
@@ -486,6 +490,24 @@ plant queue-gate-open queue $barrier $launcher \
     's|^    mscclpp_dev_gate\(ctx, args\);||'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
+
+# Channels in kernels of the application.
+user=mpix/include/mpix_mscclpp
+user_test=test/host/test_user.c
+plant user-signal-relaxed user $user/shim.h $user_test \
+    's/(__atomic_fetch_add\(p, value, __ATOMIC_)RELEASE/\1RELAXED/'
+plant user-wait-relaxed user $user/shim.h $user_test 's/(__atomic_load_n\(p, __ATOMIC_)ACQUIRE/\1RELAXED/'
+plant user-barrier-relaxed user $user/shim.h $user_test \
+    's/(__atomic_store_n\(p, value, __ATOMIC_)RELEASE/\1RELAXED/'
+plant user-signal-too-early user $user/memory.h $user_test \
+    '/^MPIX_DEVICE int mpix_signal/,/^}/s/^    mpix_sync\(group\);//'
+plant user-push-too-early user $user/port.h $user_test \
+    '/^MPIX_DEVICE int mpix_port_push\(/,/^}/s/^    mpix_sync\(group\);//'
+plant user-one-half user $user/room.h $user_test 's/\(epoch & 1\)/(epoch \& 0)/'
+plant user-not-cleared user $user/room.h $user_test \
+    's/^        mpix_store_relaxed\(&words\[i\], 0\);/        (void)words;/'
+plant user-cleared-too-late user $user/room.h $user_test \
+    '/^MPIX_DEVICE int mpix_room_renew/,/^}/s/^    return mpix_barrier\(block, room\);/    return 0;/'
 
 # Collectives other than all-reduce.
 coll=device/kern/coll

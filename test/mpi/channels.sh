@@ -10,4 +10,28 @@ cases_channels() {
     # Packets that the device clears after every few all-reduces; a ring of two triggers.
     run "channels:renewal" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_epoch_limit 16 \
         --mca coll_mscclpp_fifo_size 2 "$bindir/test_channels"
+    # What must not be done, with the messages that docs/device-api.md shows.
+    for n in 2 3; do
+        run_saying "channels:refused:$n" 'cannot be shared with other processes' 60 -n "$n" "${forced[@]}" \
+            "$bindir/test_channels_errors"
+    done
+    run_saying "channels:refused:peers" 'rank 0 names rank 2 as a peer of its channels, but rank 2 does not' 60 -n 3 \
+        "${forced[@]}" "$bindir/test_channels_errors"
+    run_saying "channels:refused:abi" 'handles of abi 2 are asked for; this library knows 1 to 1' 60 -n 2 \
+        "${forced[@]}" "$bindir/test_channels_errors"
+    run_saying "channels:late" 'a kernel of rank 0 gave up waiting for rank 2 on a channel' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_timeout 2 "$bindir/test_channels_errors" --late
+    run_saying "channels:range" "rank 0 asked for 64 bytes at offset 4090 of rank 1's memory, which has 4096" 60 \
+        -n 2 "${forced[@]}" "$bindir/test_channels_errors" --range
+    run_saying "channels:block" 'block 0 of a kernel used a room of 0 blocks' 60 -n 2 "${forced[@]}" \
+        "$bindir/test_channels_errors" --block
+    run_saying "channels:size" 'small all-reduce of 512 bytes.*; its room takes up to 64 bytes' 60 -n 2 \
+        "${forced[@]}" "$bindir/test_channels_errors" --size
+    run_saying "channels:handler" 'a port channel failed' 60 -n 2 "${forced[@]}" "$bindir/test_channels_errors" \
+        --handler
+    run_saying "channels:gone" 'freed before 4 of its objects for kernels' 60 -n 3 "${forced[@]}" \
+        "$bindir/test_channels_errors" --gone
+    run "channels:nodes" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_channels_errors" \
+        --nodes
+    run "channels:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_channels_errors" --without
 }

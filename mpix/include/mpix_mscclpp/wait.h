@@ -25,10 +25,12 @@ MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpi
     if (wait->since_ns == 0) {
         wait->since_ns = now;
     }
-    if (mpix_load_relaxed(head->abort) == 0 && (head->timeout_ns == 0 || now - wait->since_ns < head->timeout_ns)) {
-        return 1;
+    if (mpix_load_relaxed(head->abort) == 0) {
+        if (head->timeout_ns == 0 || now - wait->since_ns < head->timeout_ns) {
+            return 1;
+        }
+        mpix_store_release(&head->report[MPIX_MSCCLPP_REPORT_LATE], (mpix_u64)peer + 1);
     }
-    mpix_store_release(&head->report[MPIX_MSCCLPP_REPORT_LATE], (mpix_u64)peer + 1);
     group->failed = 1;
     return 0;
 }
