@@ -17,11 +17,43 @@ static const char *const samples[] = {
     "{\"msccl_type\": \"topology\", \"name\": \"hub\", \"links\": [[0, 1, 1], [1, 0, 1], [1, 1, 0]],"
     " \"switches\": [[[0], [1, 2], 1, \"out0\"], [[1, 2], [0], 1, \"in0\"]]}",
     "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tNV2\tNV1\t0-7\nGPU1\tNV2\t X \tNV1\t0-7\nGPU2\tNV1\tNV1\t X "
-    "\t0-7\n\n"};
+    "\t0-7\n\n",
+    "<system version=\"1\">\n<cpu numaid=\"0\">\n<pci busid=\"0000:10:00.0\" link_speed=\"16.0 GT/s PCIe\" "
+    "link_width=\"16\">\n<pci busid=\"0000:1a:00.0\" link_speed=\"16 GT/s\" link_width=\"16\">"
+    "<gpu dev=\"0\" sm=\"80\" rank=\"0\"><nvlink target=\"0000:1b:00.0\" count=\"2\" tclass=\"0x030200\"/></gpu>"
+    "</pci>\n<pci busid=\"0000:1b:00.0\" link_speed=\"16 GT/s\" link_width=\"16\"><gpu dev=\"1\" rank=\"1\"/></pci>"
+    "\n</pci>\n</cpu>\n<!-- c --><cpu numaid=\"1\"><pci busid=\"1\" link_speed=\"8\" link_width=\"8\">"
+    "<gpu dev=\"2\" rank=\"2\"/></pci></cpu></system>\n"};
 
-static const char *const words[] = {
-    "0", "-1",    "1", "64", "65", "99999999999999999999", "[",    "]",      "{",  "}",
-    ",", "\"x\"", ":", "[]", "{}", "\"groups\": [\"y\"],", "GPU3", "NV9999", "\n", "\t"};
+static const char *const words[] = {"0",
+                                    "-1",
+                                    "1",
+                                    "64",
+                                    "65",
+                                    "99999999999999999999",
+                                    "[",
+                                    "]",
+                                    "{",
+                                    "}",
+                                    ",",
+                                    "\"x\"",
+                                    ":",
+                                    "[]",
+                                    "{}",
+                                    "\"groups\": [\"y\"],",
+                                    "GPU3",
+                                    "NV9999",
+                                    "\n",
+                                    "\t",
+                                    "<",
+                                    ">",
+                                    "/>",
+                                    "<gpu dev=\"5\"/>",
+                                    "</cpu>",
+                                    "busid=\"1\"",
+                                    "<!--",
+                                    "-->",
+                                    "count=\"9999\""};
 
 static uint64_t state;
 
@@ -76,7 +108,6 @@ int main(int argc, char **argv)
     for (long i = 0; text != NULL && i < count; ++i) {
         const char *sample = samples[below(sizeof(samples) / sizeof(samples[0]))];
         size_t size = strlen(sample), changes = 1 + below(6);
-        bool json = sample[0] == '{';
         synth_topology_t *topology = NULL;
         char why[SYNTH_WHY] = "", *exact;
         mscclpp_status_t status;
@@ -90,8 +121,9 @@ int main(int argc, char **argv)
             break;
         }
         memcpy(exact, text, size);
-        status = json ? synth_topology_parse(exact, size, why, sizeof(why), &topology)
-                      : synth_topology_matrix(exact, size, why, sizeof(why), &topology);
+        status = sample[0] == '{'   ? synth_topology_parse(exact, size, why, sizeof(why), &topology)
+                 : sample[0] == '<' ? synth_topology_nccl(exact, size, why, sizeof(why), &topology)
+                                    : synth_topology_matrix(exact, size, why, sizeof(why), &topology);
         read += status == MSCCLPP_OK;
         mute += status == MSCCLPP_ERR_INVALID && (why[0] == '\0' || strchr(why, '\n') != NULL);
         if (status == MSCCLPP_OK && !synth_topology_connected(topology, why, sizeof(why))) {

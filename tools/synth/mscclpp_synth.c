@@ -9,17 +9,20 @@
 
 #include "mca/common/base/clock.h"
 #include "tools/synth/lib/allreduce.h"
+#include "tools/synth/lib/discover.h"
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/synth_tool.h"
 
 static const char help[] =
-    "Usage: mscclpp_synth --topology FILE|NAME [--collective NAME] [OPTION]...\n"
+    "Usage: mscclpp_synth --topology FILE|NAME | --discover [--collective NAME] [OPTION]...\n"
     "Finds the algorithms of a collective that no other beats in both steps and rounds for each chunk, and says of "
     "each\n"
     "whether that is proven.\n"
     "\n"
     "  -t, --topology FILE|NAME  a file (docs/synthesis.md), or one of ring:N, line:N, mesh:N, switch:N, torus:AxB,\n"
     "                            nodes:NxG, dgx1, mi250x\n"
+    "      --discover            in its place: the GPUs of this machine, as NVIDIA's driver tells of them\n"
+    "      --only RANK,...       these ranks of the topology only, in this order\n"
     "  -c, --collective NAME     allgather (default), broadcast, gather, scatter, alltoall, reducescatter, reduce or\n"
     "                            allreduce\n"
     "      --root RANK           of the collectives that have one (default 0)\n"
@@ -58,6 +61,8 @@ enum {
     SVG,
     CACHE,
     NO_CACHE,
+    DISCOVER,
+    ONLY,
     VERSION
 };
 
@@ -69,6 +74,8 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {"most-chunks", required_argument, NULL, MOST_CHUNKS},
                                       {"time-limit", required_argument, NULL, TIME_LIMIT},
                                       {"no-search", no_argument, NULL, NO_SEARCH},
+                                      {"discover", no_argument, NULL, DISCOVER},
+                                      {"only", required_argument, NULL, ONLY},
                                       {"cache", required_argument, NULL, CACHE},
                                       {"no-cache", no_argument, NULL, NO_CACHE},
                                       {"bounds", no_argument, NULL, BOUNDS},
@@ -82,10 +89,10 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {NULL, 0, NULL, 0}};
 
 typedef struct {
-    const char *topology;
+    const char *topology, *only;
     synth_collective_t collective;
     synth_options_t options;
-    bool bounds, json, verbose, no_cache, own_cache;
+    bool bounds, json, verbose, no_cache, own_cache, discover;
     const char *folder, *picture;
     int instances;
 } arguments_t;
@@ -174,6 +181,12 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
         case NO_SEARCH:
             options->search = false;
             break;
+        case DISCOVER:
+            arguments->discover = true;
+            break;
+        case ONLY:
+            arguments->only = optarg;
+            break;
         case CACHE:
             options->cache = optarg;
             arguments->own_cache = true;
@@ -215,8 +228,13 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
         fprintf(stderr, "mscclpp_synth: \"%s\" is no option\n", argv[optind]);
         return false;
     }
-    if (fine && arguments->topology == NULL) {
-        fprintf(stderr, "mscclpp_synth: no --topology; it is a file, or one of %s\n", synth_topology_names);
+    if (fine && arguments->topology == NULL && !arguments->discover) {
+        fprintf(stderr, "mscclpp_synth: no --topology; it is a file, or one of %s; or --discover\n",
+                synth_topology_names);
+        return false;
+    }
+    if (fine && arguments->topology != NULL && arguments->discover) {
+        fprintf(stderr, "mscclpp_synth: --topology and --discover exclude each other\n");
         return false;
     }
     return fine;
@@ -237,6 +255,56 @@ static synth_topology_t *load(const char *said)
         fprintf(stderr, "mscclpp_synth: %s\n", why);
     }
     return status == MSCCLPP_OK ? topology : NULL;
+}
+
+static synth_topology_t *discover(void)
+{
+    char why[SYNTH_WHY] = "no memory";
+    synth_topology_t *topology = NULL;
+
+    if (synth_discover(why, sizeof(why), &topology) != MSCCLPP_OK) {
+        fprintf(stderr, "mscclpp_synth: --discover: %s\n", why);
+        return NULL;
+    }
+    return topology;
+}
+
+/* The ranks that --only names; takes the topology over. NULL after a message. */
+static synth_topology_t *part(synth_topology_t *topology, const char *only)
+{
+    int ranks[SYNTH_MAX_RANKS], count = 0;
+    synth_topology_t *left = NULL;
+    char why[SYNTH_WHY] = "no memory";
+    const char *at = only;
+    uint64_t seen = 0;
+
+    for (;; ++at) {
+        char *end = NULL;
+        long rank = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+
+        if (rank < 0 || rank >= topology->ranks || (*end != ',' && *end != '\0') || (seen >> rank & 1) != 0) {
+            break;
+        }
+        seen |= UINT64_C(1) << rank;
+        ranks[count++] = (int)rank;
+        at = end;
+        if (*at == '\0') {
+            left = count > 1 ? synth_topology_part(topology, ranks, count) : NULL;
+            break;
+        }
+    }
+    if (*at != '\0' || count < 2) {
+        snprintf(why, sizeof(why), "it names two or more of the ranks 0 to %d, each once, with commas between",
+                 topology->ranks - 1);
+    } else if (left != NULL && !synth_topology_connected(left, why, sizeof(why))) {
+        synth_topology_free(left);
+        left = NULL;
+    }
+    if (left == NULL) {
+        fprintf(stderr, "mscclpp_synth: --only is \"%.100s\": %s\n", only, why);
+    }
+    synth_topology_free(topology);
+    return left;
 }
 
 /* Said once a line where somebody asked for it, over and over on one line of a terminal otherwise. */
@@ -309,7 +377,10 @@ int main(int argc, char **argv)
     if (!read_arguments(argc, argv, &arguments, &status)) {
         return status;
     }
-    topology = load(arguments.topology);
+    topology = arguments.discover ? discover() : load(arguments.topology);
+    if (topology != NULL && arguments.only != NULL) {
+        topology = part(topology, arguments.only);
+    }
     if (topology == NULL) {
         return SYNTH_TOOL_FAILED;
     }

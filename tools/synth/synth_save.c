@@ -46,6 +46,22 @@ static bool save_plan(const char *folder, const synth_point_t *point, int instan
     return true;
 }
 
+static bool save_topology(const char *folder, const synth_topology_t *topology)
+{
+    char path[4096];
+    FILE *file;
+    bool fine;
+
+    snprintf(path, sizeof(path), "%s/found/topology.json", folder);
+    file = fopen(path, "w");
+    if (file == NULL) {
+        return wrong(path);
+    }
+    synth_topology_write(topology, file);
+    fine = !ferror(file);
+    return (fclose(file) == 0 && fine) || wrong(path);
+}
+
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                      const synth_options_t *options, const synth_front_t *front, double seconds, int instances,
                      FILE *say)
@@ -57,7 +73,14 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return wrong(folder);
     }
-    snprintf(path, sizeof(path), "%s/%s.front.json", folder, synth_collective_names[collective]);
+    snprintf(path, sizeof(path), "%s/found", folder); /* coll_mscclpp_plans takes what lies beside it for plans */
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        return wrong(path);
+    }
+    if (!save_topology(folder, topology)) {
+        return false;
+    }
+    snprintf(path, sizeof(path), "%s/found/%s.json", folder, synth_collective_names[collective]);
     file = fopen(path, "w");
     if (file == NULL) {
         return wrong(path);

@@ -1,4 +1,4 @@
-/* Topologies in files: JSON of our own, JSON of msccl-tools, and what nvidia-smi topo -m prints. */
+/* Topologies in files: JSON of our own and of msccl-tools; other formats are told apart and read elsewhere. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -515,6 +515,7 @@ static mscclpp_status_t parse_any(const char *text, size_t size, char *why, size
     for (size_t i = 0; i < size; ++i) {
         if (strchr(" \t\r\n", text[i]) == NULL || text[i] == '\0') {
             return text[i] == '{' || text[i] == '[' ? synth_topology_parse(text, size, why, why_size, topology_p)
+                   : text[i] == '<'                 ? synth_topology_nccl(text, size, why, why_size, topology_p)
                                                     : synth_topology_matrix(text, size, why, why_size, topology_p);
         }
     }

@@ -62,26 +62,35 @@ static int link_image(const program_t *program, int g, int link)
     return program->topology->at[map[from->from]][map[from->to]];
 }
 
+/* Whether a group is the image of another; renumbering 0 is the identity. */
+static bool is_image(const program_t *program, int g, int group, int other)
+{
+    const synth_group_t *from = &program->topology->groups[group], *to = &program->topology->groups[other];
+    int same = 0;
+
+    if (to->count != from->count || to->capacity != from->capacity) {
+        return false;
+    }
+    for (int a = 0; a < from->count; ++a) {
+        int image = link_image(program, g, from->links[a]);
+
+        for (int b = 0; b < to->count; ++b) {
+            same += to->links[b] == image;
+        }
+    }
+    return same == from->count;
+}
+
+/* Several groups may have the same links; the second of them becomes the second of its images. */
 static int group_image(const program_t *program, int g, int group)
 {
-    const synth_topology_t *topology = program->topology;
-    const synth_group_t *from = &topology->groups[group];
+    int before = 0;
 
-    for (int j = 0; j < topology->group_count; ++j) {
-        const synth_group_t *to = &topology->groups[j];
-        int same = 0;
-
-        if (to->count != from->count || to->capacity != from->capacity) {
-            continue;
-        }
-        for (int a = 0; a < from->count; ++a) {
-            int image = link_image(program, g, from->links[a]);
-
-            for (int b = 0; b < to->count; ++b) {
-                same += to->links[b] == image;
-            }
-        }
-        if (same == from->count) {
+    for (int j = 0; j < group; ++j) {
+        before += is_image(program, 0, group, j);
+    }
+    for (int j = 0; j < program->topology->group_count; ++j) {
+        if (is_image(program, g, group, j) && before-- == 0) {
             return j;
         }
     }

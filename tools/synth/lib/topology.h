@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "mca/common/base/status.h"
 
@@ -59,6 +60,12 @@ bool synth_topology_group(synth_topology_t *topology, const char *name, int capa
 /* Every link and group the other way round, for collectives that combine. NULL without memory. */
 synth_topology_t *synth_topology_transposed(const synth_topology_t *topology);
 
+/*
+ * What some of the ranks have between them; rank i of it is ranks[i]. Others do not relay: their processes take no part
+ * in a call. NULL without memory.
+ */
+synth_topology_t *synth_topology_part(const synth_topology_t *topology, const int *ranks, int count);
+
 /* False, and why, if not every rank can reach every other. */
 bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size);
 
@@ -78,7 +85,7 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
 /* For messages. */
 extern const char synth_topology_names[];
 
-/* A file in the format of docs/synthesis.md, of msccl-tools, or what nvidia-smi topo -m prints. */
+/* A file in the format of docs/synthesis.md, of msccl-tools, of NCCL's dump, or what nvidia-smi topo -m prints. */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 
 /* The same from memory. */
@@ -86,5 +93,10 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
                                       synth_topology_t **topology_p);
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
                                        synth_topology_t **topology_p);
+mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, size_t why_size,
+                                     synth_topology_t **topology_p);
+
+/* In the format of docs/synthesis.md. Errors stay in the file's state (ferror). */
+void synth_topology_write(const synth_topology_t *topology, FILE *out);
 
 #endif

@@ -1,0 +1,199 @@
+/* NVML, opened at run time: machines without it can run the tool, and nothing is linked. */
+#include "tools/synth/lib/discover.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tools/synth/lib/machine.h"
+
+enum { MOST_LINKS = 36, TO_GPU = 0, TO_SWITCH = 2, SINGLE = 10, MULTIPLE = 20, HOST = 30, NODE = 40, LEVELS = 4 };
+
+typedef struct {
+    char legacy[16];
+    unsigned domain, bus, device, id, subsystem;
+    char bus_id[32];
+} pci_info_t; /* as NVML lays it out */
+
+typedef void *device_t;
+
+typedef struct {
+    int (*init)(void);
+    int (*shutdown)(void);
+    const char *(*error)(int code);
+    int (*count)(unsigned *count);
+    int (*handle)(unsigned index, device_t *device);
+    int (*pci)(device_t device, pci_info_t *info);
+    int (*state)(device_t device, unsigned link, unsigned *active);
+    int (*remote)(device_t device, unsigned link, pci_info_t *info);
+    int (*remote_type)(device_t device, unsigned link, unsigned *type); /* NULL with old drivers */
+    int (*generation)(device_t device, unsigned *generation);
+    int (*width)(device_t device, unsigned *width);
+    int (*ancestor)(device_t a, device_t b, unsigned *level);
+    int (*capability)(device_t device, int *major, int *minor);
+} nvml_t;
+
+static bool find_all(void *library, nvml_t *nvml, const char **missing)
+{
+    struct {
+        const char *name;
+        void **place;
+        bool optional;
+    } names[] = {{"nvmlInit_v2", (void **)&nvml->init, false},
+                 {"nvmlShutdown", (void **)&nvml->shutdown, false},
+                 {"nvmlErrorString", (void **)&nvml->error, false},
+                 {"nvmlDeviceGetCount_v2", (void **)&nvml->count, false},
+                 {"nvmlDeviceGetHandleByIndex_v2", (void **)&nvml->handle, false},
+                 {"nvmlDeviceGetPciInfo_v3", (void **)&nvml->pci, false},
+                 {"nvmlDeviceGetNvLinkState", (void **)&nvml->state, false},
+                 {"nvmlDeviceGetNvLinkRemotePciInfo_v2", (void **)&nvml->remote, false},
+                 {"nvmlDeviceGetNvLinkRemoteDeviceType", (void **)&nvml->remote_type, true},
+                 {"nvmlDeviceGetMaxPcieLinkGeneration", (void **)&nvml->generation, false},
+                 {"nvmlDeviceGetMaxPcieLinkWidth", (void **)&nvml->width, false},
+                 {"nvmlDeviceGetTopologyCommonAncestor", (void **)&nvml->ancestor, false},
+                 {"nvmlDeviceGetCudaComputeCapability", (void **)&nvml->capability, false}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        *names[i].place = dlsym(library, names[i].name);
+        if (*names[i].place == NULL && !names[i].optional) {
+            *missing = names[i].name;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What a port of so many lanes carries in one direction. */
+static int pcie_rate(unsigned generation, unsigned width)
+{
+    static const int lane[] = {0, 250, 500, 1000, 2000, 4000, 8000};
+
+    return generation < sizeof(lane) / sizeof(lane[0]) && width <= 32 ? lane[generation] * (int)width : 0;
+}
+
+static void look_at_links(const nvml_t *nvml, device_t device, int gpu, const pci_info_t *pci, synth_machine_t *machine)
+{
+    for (unsigned link = 0; link < MOST_LINKS; ++link) {
+        unsigned active = 0, type = TO_GPU;
+        pci_info_t remote;
+        int peer = -1;
+
+        memset(&remote, 0, sizeof(remote));
+        if (nvml->state(device, link, &active) != 0 || active == 0) {
+            continue;
+        }
+        if (nvml->remote_type != NULL && nvml->remote_type(device, link, &type) == 0 && type == TO_SWITCH) {
+            ++machine->to_switch[gpu];
+            continue;
+        }
+        if (nvml->remote(device, link, &remote) != 0) {
+            continue;
+        }
+        for (int i = 0; i < machine->gpus; ++i) {
+            peer = strcasecmp(pci[i].bus_id, remote.bus_id) == 0 ? i : peer;
+        }
+        if (peer >= 0 && peer != gpu) {
+            ++machine->nvlinks[gpu][peer];
+        }
+    }
+}
+
+/* Those that share an ancestor of each level lie below one hub; its way up is as wide as the widest port below it. */
+static void look_at_tree(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
+{
+    static const struct {
+        unsigned level;
+        const char *name;
+    } levels[LEVELS] = {
+        {SINGLE, "PCIe switch of"}, {MULTIPLE, "PCIe switches of"}, {HOST, "host bridge of"}, {NODE, "socket of"}};
+    uint64_t all = UINT64_MAX >> (64 - machine->gpus);
+
+    for (int k = 0; k < LEVELS; ++k) {
+        for (int a = 0; a < machine->gpus; ++a) {
+            uint64_t below = UINT64_C(1) << a;
+            int mbps = machine->pcie_mbps[a];
+            char name[SYNTH_NAME];
+
+            for (int b = 0; b < machine->gpus; ++b) {
+                unsigned level = 0;
+
+                if (b != a && nvml->ancestor(device[a], device[b], &level) == 0 && level <= levels[k].level) {
+                    below |= UINT64_C(1) << b;
+                    mbps = machine->pcie_mbps[b] > mbps ? machine->pcie_mbps[b] : mbps;
+                }
+            }
+            snprintf(name, sizeof(name), "%s %d", levels[k].name, a);
+            if (below != all && mbps > 0) {
+                synth_machine_hub(machine, name, below, mbps);
+            }
+        }
+    }
+}
+
+static mscclpp_status_t ask(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
+{
+    device_t device[SYNTH_MAX_RANKS];
+    pci_info_t pci[SYNTH_MAX_RANKS];
+    unsigned count = 0;
+    int code = nvml->count(&count), major = 0, minor = 0;
+
+    if (code == 0 && (count < 2 || count > SYNTH_MAX_RANKS)) {
+        snprintf(why, why_size, "this machine has %u GPU%s; a topology has 2 to %d", count, count == 1 ? "" : "s",
+                 SYNTH_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memset(pci, 0, sizeof(pci));
+    for (unsigned i = 0; code == 0 && i < count; ++i) {
+        unsigned generation = 0, width = 0;
+
+        code = nvml->handle(i, &device[i]);
+        code = code == 0 ? nvml->pci(device[i], &pci[i]) : code;
+        if (code == 0 && nvml->generation(device[i], &generation) == 0 && nvml->width(device[i], &width) == 0) {
+            machine->pcie_mbps[i] = pcie_rate(generation, width);
+        }
+    }
+    if (code != 0) {
+        snprintf(why, why_size, "NVML says: %.150s", nvml->error(code));
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    machine->gpus = (int)count;
+    (void)nvml->capability(device[0], &major, &minor);
+    machine->nvlink_mbps = major >= 10 ? 50000 : major > 0 && major < 7 ? 20000 : 25000;
+    snprintf(machine->name, sizeof(machine->name), "this machine");
+    for (int i = 0; i < machine->gpus; ++i) {
+        look_at_links(nvml, device[i], i, pci, machine);
+    }
+    look_at_tree(nvml, device, machine);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    synth_machine_t *machine = calloc(1, sizeof(*machine));
+    mscclpp_status_t status = machine != NULL ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_ERR_NO_MEMORY;
+    const char *missing = "";
+    nvml_t nvml;
+    int code;
+
+    if (library == NULL) {
+        snprintf(why, why_size, "NVIDIA's driver is not here: %.180s", dlerror());
+    } else if (!find_all(library, &nvml, &missing)) {
+        snprintf(why, why_size, "NVML of this driver has no %s", missing);
+    } else if ((code = nvml.init()) != 0) {
+        snprintf(why, why_size, "NVML does not start: %.150s", nvml.error(code));
+    } else {
+        status = machine != NULL ? ask(&nvml, machine, why, why_size) : status;
+        (void)nvml.shutdown();
+    }
+    if (status == MSCCLPP_OK) {
+        status = synth_machine_topology(machine, why, why_size, topology_p);
+    }
+    if (library != NULL) {
+        (void)dlclose(library);
+    }
+    free(machine);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* What a dump or a driver says of the GPUs of one node, before it becomes a topology. */
+#ifndef TOOLS_SYNTH_LIB_MACHINE_H
+#define TOOLS_SYNTH_LIB_MACHINE_H
+
+#include "tools/synth/lib/topology.h"
+
+enum { SYNTH_MAX_HUBS = 256 };
+
+typedef struct {
+    uint64_t below; /* GPUs */
+    int mbps;       /* of the way up from it, each direction */
+    char name[SYNTH_NAME];
+} synth_hub_t; /* a PCIe switch, a host bridge, a socket */
+
+typedef struct {
+    char name[SYNTH_NAME];
+    int gpus;
+    int nvlinks[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
+    int to_switch[SYNTH_MAX_RANKS]; /* NVLinks into NVSwitches, which join all that have some */
+    int nvlink_mbps;                /* of one, each direction */
+    int pcie_mbps[SYNTH_MAX_RANKS]; /* of the GPU's own port, each direction; 0: not known */
+    synth_hub_t hubs[SYNTH_MAX_HUBS];
+    int hub_count;
+} synth_machine_t;
+
+/* Adds a hub, unless one has the same GPUs below it; the slower way up of both counts then. */
+bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps);
+
+/*
+ * NVLinks, if they join all GPUs; otherwise these and, between all others, the tree of PCIe: a port of each GPU, and
+ * the way up from each hub, shared by all that goes over them.
+ */
+mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *why, size_t why_size,
+                                        synth_topology_t **topology_p);
+
+#endif
