@@ -123,6 +123,8 @@ cases_nodes_algorithms() {
         --mca coll_mscclpp_proxy thread "$bindir/test_counts"
     run_saying "nodes:shm" 'inter-node transport shm: .* in pinned host memory' 240 -n 3 "${nodes[@]}" \
         --mca coll_mscclpp_verbose 2 "$bindir/test_counts"
+    run_saying "nodes:cost model" 'over 2 nodes: nodes[a-z_]*; by the cost model nodes [0-9.]+ us, nodes_split' 240 \
+        -n 3 "${nodes[@]}" --mca coll_mscclpp_verbose 2 "$bindir/test_counts" quick
     run_saying "nodes:exchange_stores" 'kernels store packets for other nodes' 120 -n 3 "${nodes[@]}" \
         --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_algorithm nodes_packets "$bindir/test_counts" quick
     run_saying "nodes:exchange_stores 0" 'the proxy puts packets for other nodes' 120 -n 3 "${nodes[@]}" \

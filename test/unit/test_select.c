@@ -13,19 +13,22 @@ static const char *selected(mscclpp_select_input_t *input, uint64_t bytes)
     return mscclpp_select_allreduce(input, &choice) == MSCCLPP_OK ? choice.algo->name : "nothing";
 }
 
-/* From 4 nodes on, where each has 4 MiB of a shard to combine, and for all types but 16-bit floats. */
+/*
+ * The cost model takes a ring from 4 nodes on, where each has some 4 MiB of a shard to combine, and for all types but
+ * 16-bit floats.
+ */
 static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
     static const mscclpp_dtype_t narrow[] = {MSCCLPP_DTYPE_FLOAT16, MSCCLPP_DTYPE_BFLOAT16};
     int i, rings = 0;
 
     for (input->nodes = 2; input->nodes <= MSCCLPP_DEV_MAX_RANKS / 2; ++input->nodes) {
-        const uint64_t least = input->shards * input->nodes * 4096 * KIB;
+        const uint64_t parts = (uint64_t)input->shards * input->nodes;
 
-        CHECK_TEXT(selected(input, least - 1), input->nodes == 2 ? "nodes" : "nodes_split");
-        CHECK_TEXT(selected(input, least), input->nodes == 2   ? "nodes"
-                                           : input->nodes == 3 ? "nodes_split"
-                                                               : "nodes_ring");
+        CHECK_TEXT(selected(input, parts * 3072 * KIB), input->nodes == 2 ? "nodes" : "nodes_split");
+        CHECK_TEXT(selected(input, parts * 6144 * KIB), input->nodes == 2   ? "nodes"
+                                                        : input->nodes == 3 ? "nodes_split"
+                                                                            : "nodes_ring");
     }
     input->nodes = 4;
     for (input->dtype = 0; input->dtype < MSCCLPP_DTYPE_LAST; ++input->dtype) {
@@ -57,6 +60,36 @@ static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protoc
     protocol->nodes_ring_min = protocol->nodes_split_min = 0;
 }
 
+/* The figures are the transport's: where a step costs more, splitting starts later. */
+static void test_model(mscclpp_select_input_t *input)
+{
+    static const char *const transports[] = {"cuda_ipc", "verbs", "ucx", "shm", NULL, "unknown"};
+    mscclpp_choice_t choice;
+    char text[512];
+    size_t i;
+
+    input->nodes = 4;
+    for (i = 0; i < sizeof(transports) / sizeof(transports[0]); ++i) {
+        uint64_t bytes = 17 * KIB;
+
+        input->transport = transports[i];
+        while (bytes < 1024 * KIB * KIB && strcmp(selected(input, bytes), "nodes") == 0) {
+            bytes += KIB;
+        }
+        printf("%s: split from %llu KiB on\n", transports[i] != NULL ? transports[i] : "no transport",
+               (unsigned long long)(bytes / KIB));
+        CHECK_TEXT(selected(input, bytes), "nodes_split");
+        CHECK(bytes >= 32 * KIB && bytes <= 4096 * KIB);
+    }
+    input->transport = "ucx";
+    input->bytes = 1024 * KIB;
+    REQUIRE(mscclpp_select_allreduce(input, &choice) == MSCCLPP_OK);
+    mscclpp_select_explain(input, &choice, text, sizeof(text));
+    CHECK(strstr(text, "all-reduce of 1048576 bytes over 4 nodes: nodes_split; by the cost model nodes ") == text);
+    CHECK(strstr(text, "(ucx: latency 3.00 us") != NULL);
+    input->transport = NULL;
+}
+
 /* What nodes choose by size: packets, all of it, or a part for each where that saves enough. */
 static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
@@ -74,6 +107,7 @@ static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *pro
     CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
     CHECK_TEXT(selected(input, (uint64_t)1 << 24), "nodes_split");
     test_links(input, protocol);
+    test_model(input);
     input->nodes = 4;
     protocol->nodes_packets_max = 1000;
     protocol->nodes_split_min = 5000;

@@ -21,6 +21,7 @@ static const struct {
     {"node_latency", offsetof(mscclpp_cost_figures_t, node_latency), 1e-6, 0},
     {"node_bandwidth", offsetof(mscclpp_cost_figures_t, node_bandwidth), 1e9, 0.001},
     {"combining", offsetof(mscclpp_cost_figures_t, combining), 1e9, 0.001},
+    {"crossing", offsetof(mscclpp_cost_figures_t, crossing), 1, 0},
 };
 
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
@@ -41,7 +42,7 @@ static bool take_line(const char *path, int number, char *line, mscclpp_cost_fig
     if (i == KNOWN) {
         fprintf(stderr,
                 "mscclpp_sim: %s, line %d: \"%.*s\"; allowed are latency, overhead, gap, bandwidth, node_latency, "
-                "node_bandwidth and combining\n",
+                "node_bandwidth, combining and crossing\n",
                 path, number, (int)length, name);
         return false;
     }

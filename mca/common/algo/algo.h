@@ -110,6 +110,7 @@ typedef struct {
     uint32_t all;          /* with several nodes: the ranks on all nodes */
     uint64_t slot_size;    /* with several nodes: bytes that a block exchanges at once */
     uint64_t packet_units; /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
+    const char *transport; /* with several nodes: its name; NULL: none is known */
     bool near;             /* with several nodes: all nodes are on one host and exchange through its memory */
     mscclpp_dtype_t dtype;
     bool on_twin;  /* the kernels run on the host twin */

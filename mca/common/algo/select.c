@@ -1,5 +1,6 @@
 #include "mca/common/algo/select.h"
 
+#include "mca/common/algo/allreduce/between.h"
 #include "mca/common/algo/allreduce/thresholds.h"
 #include "mca/common/algo/rule_match.h"
 
@@ -127,4 +128,10 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     return mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes, choice_p);
+}
+
+void mscclpp_select_explain(const mscclpp_select_input_t *input, const mscclpp_choice_t *choice, char *text,
+                            size_t size)
+{
+    mscclpp_between_explain(input, choice->algo->name, text, size);
 }

@@ -5,6 +5,8 @@
 #ifndef MCA_COMMON_ALGO_SELECT_H
 #define MCA_COMMON_ALGO_SELECT_H
 
+#include <stddef.h>
+
 #include "mca/common/algo/algo.h"
 #include "mca/common/base/status.h"
 
@@ -24,5 +26,12 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
  * have begun it. Never one with packets.
  */
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
+
+/*
+ * What the cost model says of a choice between nodes, as one line without its end: the choice, and how long each
+ * pattern would take.
+ */
+void mscclpp_select_explain(const mscclpp_select_input_t *input, const mscclpp_choice_t *choice, char *text,
+                            size_t size);
 
 #endif

@@ -141,6 +141,7 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
     input->shards = (uint32_t)fabric->nodes.shards;
     input->most = (uint32_t)fabric->nodes.most;
     input->near = fabric->ops != NULL && fabric->ops->within_host;
+    input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;
     input->slot_size = fabric->slot_size;
     input->packet_units = fabric->packets ? fabric->packet_units : 0;
 }

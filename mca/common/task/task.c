@@ -141,10 +141,25 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
     return status;
 }
 
+/* Logs what the cost model says of the choice between nodes: on rank 0, once for sizes up to the next power of two. */
+static void report_reckoning(const task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_team_t *team = task->team;
+    const uint64_t bit = (uint64_t)1 << (63 - __builtin_clzll(input->bytes));
+    char text[512];
+
+    if ((team->reckoned & bit) == 0 && team->group.rank == 0 && team->group.members[0] == 0 && !team->group.probing) {
+        team->reckoned |= bit;
+        mscclpp_select_explain(input, &task->choice, text, sizeof(text));
+        mscclpp_info("%s: %s", team->group.oob.label, text);
+    }
+}
+
 /* MSCCLPP_ERR_NOT_SUPPORTED, equal on all ranks, before anything has happened. */
 static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
 {
     const mscclpp_team_t *team = task->team;
+    mscclpp_status_t status;
 
     if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -172,7 +187,11 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
                                              : team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->runner.layout;
-    return mscclpp_select_allreduce(input, &task->choice);
+    status = mscclpp_select_allreduce(input, &task->choice);
+    if (status == MSCCLPP_OK && input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
+        report_reckoning(task, input);
+    }
+    return status;
 }
 
 /* Chooses as if there were no engines. */

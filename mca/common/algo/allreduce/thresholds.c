@@ -1,5 +1,7 @@
 #include "mca/common/algo/allreduce/thresholds.h"
 
+#include "mca/common/algo/allreduce/between.h"
+
 #define KIB ((uint64_t)1024)
 #define NEVER UINT64_MAX  /* as a smallest message size */
 #define ALWAYS UINT64_MAX /* as a largest message size */
@@ -68,22 +70,11 @@ static const mscclpp_thresholds_t host_thresholds[] = {
 #define NODES_PACKETS_MAX (8 * KIB)
 
 /*
- * Between nodes: whether all nodes combine everything, or each a part. If each of n nodes combines only a part, a shard
- * saves (n - 1) - 2 (n - 1) / n times its size in bytes sent, but needs a second step. The macro is the least saving in
- * bytes that is worth the step: a step takes some microseconds, and links and CPUs move some gigabytes a second.
- */
-#define NODES_SPLIT_GAIN (128 * KIB)
-
-/*
- * Between nodes: when to use a ring. A ring sends as many bytes as the pattern in which each node combines a part, but
- * takes 2 (n - 1) steps, one after another for each tile. In return, each link has one sender at a time instead of n -
- * 1, and a rank has two busy connections instead of n - 1 each way. This matters little with fewer nodes than
- * NODES_RING_NODES. A part must be so large that a link needs longer for it than for a few hundred steps of some
- * microseconds each. Measured with four imitated nodes: 2 to 12 % faster over UCX, a quarter slower over shared memory,
- * which has no links.
+ * Between nodes, the least number of them for a ring. In a ring, each link has one sender at a time instead of n - 1,
+ * and a rank has two busy connections instead of n - 1 each way. This matters little with fewer nodes. Measured with
+ * four imitated nodes: 2 to 12 % faster over UCX, a quarter slower over shared memory, which has no links.
  */
 #define NODES_RING_NODES 4u
-#define NODES_RING_PART (4 * KIB * KIB)
 
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
 {
@@ -121,19 +112,23 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
 
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
 {
-    const uint64_t n = input->nodes, shard = input->bytes / input->shards;
-
     if (input->protocol->nodes_split_min != 0) {
         return input->bytes >= input->protocol->nodes_split_min;
     }
-    return shard / n * (n - 1) * (n - 2) >= NODES_SPLIT_GAIN;
+    return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
 {
+    double ring;
+
     if (input->protocol->nodes_ring_min != 0) {
         return input->bytes >= input->protocol->nodes_ring_min;
     }
-    return !input->near && input->nodes >= NODES_RING_NODES &&
-           input->bytes / input->shards / input->nodes >= NODES_RING_PART;
+    if (input->near || input->nodes < NODES_RING_NODES) {
+        return false;
+    }
+    ring = mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING);
+    return ring < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
+           ring < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }

@@ -6,6 +6,9 @@
 
 #define US 1e-6
 #define GB 1e9
+/* With fewer nodes no more than two send to one at a time. */
+#define CROSSING_NODES 4u
+
 #define TILE (4.0 * 1024 * 1024)
 
 /*
@@ -16,11 +19,11 @@ static const struct {
     const char *transport;
     mscclpp_cost_figures_t figures;
 } builtin[] = {
-    /* latency, overhead, gap, bandwidth, node_latency, node_bandwidth, combining, tile, lanes, rails */
-    {"verbs", {2 * US, 0.2 * US, 0.05 * US, 50 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0}},
-    {"ucx", {3 * US, 0.5 * US, 0.1 * US, 25 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0}},
-    {"shm", {0.5 * US, 0.3 * US, 0.1 * US, 10 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 1}},
-    {"cuda_ipc", {3 * US, 0.5 * US, 0.1 * US, 400 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0}},
+    /* latency, overhead, gap, bandwidth, node_latency, node_bandwidth, combining, tile, lanes, crossing, rails */
+    {"verbs", {2 * US, 0.2 * US, 0.05 * US, 50 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0.02, 0}},
+    {"ucx", {3 * US, 0.5 * US, 0.1 * US, 25 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0.02, 0}},
+    {"shm", {6 * US, 2 * US, 0.5 * US, 16 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0, 0}},
+    {"cuda_ipc", {3 * US, 0.5 * US, 0.1 * US, 400 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0.02, 0}},
 };
 
 const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport)
@@ -147,7 +150,9 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double hops = chain.hops * (figures->latency + figures->overhead);
     /* Overheads of messages that do not wait for one another hide behind what is on the wire. */
     const double ahead = (chain.messages - chain.hops) * posts * tiles;
-    const double carried = later(chain.carried / rate, ahead);
+    const bool crosses = schedule->nodes >= CROSSING_NODES &&
+                         (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT);
+    const double carried = later(chain.carried / rate * (crosses ? 1 + figures->crossing : 1), ahead);
     const double serial = later(chain.serial / rate, ahead) - carried;
     const double handed = ranks > 1 ? load.hand * chain.carried / within_rate : 0;
     const double within = ranks > 1 ? (load.give + load.take) / within_rate : 0;

@@ -18,6 +18,7 @@ typedef struct {
     double combining;      /* rate at which a rank combines two operands */
     double tile;           /* bytes of a block that travel at once; larger ones are pipelined, */
     double lanes;          /* with so many tiles under way */
+    double crossing;       /* share of its rate that a rail loses where several nodes send to one */
     uint32_t rails;        /* of a node; 0: as many as ranks */
 } mscclpp_cost_figures_t;
 
