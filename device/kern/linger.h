@@ -1,16 +1,18 @@
 /*
- * A kernel that stays after its operation and serves further operations that the host rings for.
+ * The lingering kernel: it stays after its operation and serves further operations that the host rings for.
  *
  * The first block polls the bell. It hands operations for more than one block on to all other blocks through a relay,
- * so that either all blocks that take part receive an operation, or none does. The first block alone decides to leave.
- * It writes this to the mailbox after its last look at the bell. A host that sees this word, but not the end of the
- * operation that it rang for, knows that nobody will serve it, and launches anew. So neither side ever has to ask the
- * other twice. contrib/models/linger.pml is a model of this protocol.
+ * so that either all blocks that take part receive an operation, or none does.
+ *
+ * The first block alone decides to leave. It writes this to the mailbox after its last poll of the bell. If a host sees
+ * this word, but not the end of the operation that it rang for, it knows that the kernel will not serve the operation,
+ * and launches anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of this
+ * protocol.
  *
  * All blocks report the end of an operation for more than one block; a block that takes no part reports it at once. The
  * host reads the words of all blocks. These words also say that all blocks have taken the operation from the relay,
- * which the next operation overwrites. All blocks count operations alike. So they read the state only for the operation
- * that came with the launch. The first block advances the state for later kernels.
+ * which the next operation overwrites. Each block counts all operations. So blocks read the state only for the
+ * operation that came with the launch. The first block advances the state for later kernels.
  *
  * The buffers of zero-copy operations are known beforehand: the kernel's arguments hold several sets of them.
  *

@@ -25,12 +25,12 @@
 
 #define DEVICES 64
 
-/* Means that the kernel looks up the type and operation in its arguments. */
+/* In place of a type or operation: the kernel looks them up in its arguments. */
 #define ANY (-1)
 
 /*
- * The launch bound. There is only one block per multiprocessor, so the block may have the registers that its loads
- * need.
+ * The launch bounds of kernels. Only one block runs on each multiprocessor, so it may have all the registers that its
+ * loads need.
  */
 #define THREADS MSCCLPP_DEV_MAX_THREADS, 1
 
@@ -263,7 +263,9 @@ static const void *function_of_variant(mscclpp_dev_kernel_t kernel, int variant)
 /* State of each device, written by preload before the first launch there. */
 static struct {
     bool overlaps; /* kernels can wait for the end of earlier ones by themselves */
-    /* The driver's function, or NULL. It takes less host time than the runtime's, since it looks nothing up. */
+    /*
+     * The driver's function, or NULL. It takes less of the host's time than the runtime's, since it looks nothing up.
+     */
     PFN_cuLaunchKernelEx_v11060 launch;
     cudaFunction_t functions[MSCCLPP_KERNEL_LAST][VARIANTS];
 } devices[DEVICES];
@@ -277,7 +279,7 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
            (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS);
 }
 
-/* The driver's error numbers are the same as the runtime's. */
+/* Launches by the driver's function. Its error numbers are the same as the runtime's. */
 static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t *launch, int variant, bool overlaps)
 {
     void *parameters[] = {(void *)launch->args};

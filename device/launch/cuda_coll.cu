@@ -11,7 +11,7 @@
 
 #include <cuda_runtime.h>
 
-/* Means that the kernel looks up the type and operation in its arguments. */
+/* In place of a type or operation: the kernel looks them up in its arguments. */
 #define ANY (-1)
 
 #define THREADS MSCCLPP_DEV_MAX_THREADS, 1

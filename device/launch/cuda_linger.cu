@@ -41,8 +41,8 @@ static void make_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute *attrib
 }
 
 /*
- * Returns 0 if there are no clusters, and leaves no error in the runtime. A kernel compiled for an older architecture
- * has none.
+ * Finds the cluster sizes that the current device supports; 0 if there are none. Leaves no error in the runtime. A
+ * kernel compiled for an older architecture has none.
  */
 static uint32_t find_cluster_sizes(void)
 {

@@ -1,6 +1,6 @@
 /*
- * The C interface that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). All blocks of a launch run at
- * once, so that kernels may wait for their peers. Launch sizes therefore stay within what the device can hold.
+ * The C interface that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). Kernels may wait for their peers,
+ * so all blocks of a launch must run at the same time, and launch sizes stay within what the device can hold.
  */
 #ifndef MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
 #define MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
@@ -35,9 +35,9 @@ size_t mscclpp_dev_dtype_extent(mscclpp_dtype_t dtype);
 size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
 
 /*
- * A queue of the twin. Its launches and copies run one after another on the queue's own threads, which sleep when it is
- * empty. If the queue is empty, a launch of a single thread runs at once in the caller's thread, unless its kernel
- * waits for what the caller does next.
+ * A queue of the twin, in place of a CUDA stream. Its launches and copies run one after another on the queue's own
+ * threads, which sleep when it is empty. If the queue is empty, a launch of a single thread runs at once in the
+ * caller's thread, unless its kernel waits for what the caller does next.
  */
 typedef struct mscclpp_dev_twin_queue mscclpp_dev_twin_queue_t;
 
@@ -61,7 +61,8 @@ typedef struct {
 int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy);
 
 /*
- * For queues that applications see: launches never run in the caller's thread. Call it before anything is queued.
+ * Makes launches of a queue never run in the caller's thread, for queues that applications see. Call it before anything
+ * is queued.
  */
 void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue);
 
@@ -83,11 +84,14 @@ bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
 /* True if all launches and copies have ended. */
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
 
-/* A mark behind everything that is in the queue now, and whether everything before a mark has ended. */
+/*
+ * `end` gives a mark behind everything that is in the queue now. `passed` tells whether everything before a mark has
+ * ended.
+ */
 uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue);
 bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark);
 
-/* Sets a function that waits call while launches run in this thread. NULL: none. */
+/* Sets a function that launches call while they wait in this thread. NULL: none. */
 void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *context);
 
 #ifdef MSCCLPP_HAVE_CUDA

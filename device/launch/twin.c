@@ -30,7 +30,7 @@
 #include "device/kern/probe/port_ring.h"
 #include "device/launch/launch.h"
 
-/* Number of turns of a wait; a turn takes some 30 ns. */
+/* The number of turns of a wait after which a thread yields its processor; a turn takes some 30 ns. */
 #define SHORT_PATIENCE 32u
 #define LONG_PATIENCE 2048u
 
@@ -200,9 +200,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
 }
 
 /*
- * If every thread of every rank has its own processor, the event that a thread waits for is under way and comes soon.
- * Yielding the processor might then cost a time slice of another program. If threads share processors, the event may
- * depend on a thread that needs this thread's processor.
+ * Chooses how long threads spin. If every thread of every rank has its own processor, the event that a thread waits for
+ * is under way and comes soon, and yielding the processor might cost a time slice of another program. If threads share
+ * processors, the event may depend on a thread that needs this thread's processor.
  */
 static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
 {
@@ -244,7 +244,9 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
     run_body(&ctx, launch->kernel, launch->args, &blocks[ctx.block].linger);
     if (ctx.cluster > 1 && ctx.tid == 0) {
-        /* On a GPU, the memory belongs to another block next. So nothing may rely on its contents. */
+        /*
+         * Overwritten, because on a GPU the memory belongs to another block next. So nothing may rely on its contents.
+         */
         memset(&blocks[ctx.block].linger, 0xa5, sizeof(blocks[ctx.block].linger));
     }
 }
@@ -380,7 +382,9 @@ static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
     return 0;
 }
 
-/* The host rings while a lingering kernel runs, so the calling thread cannot run that kernel. */
+/*
+ * True if the launch may run in the calling thread. A lingering kernel may not: that thread rings for it while it runs.
+ */
 static bool may_run_inline(const mscclpp_dev_launch_t *launch)
 {
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
@@ -407,7 +411,7 @@ static job_t *new_job(const mscclpp_dev_launch_t *launch)
     return job;
 }
 
-/* Takes over the job, which may be NULL: there was no memory for it. */
+/* Queues a job, and takes ownership of it. `job` NULL: there was no memory for it. */
 static int put(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
     int error;

@@ -250,7 +250,7 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return f0 == flag && f1 == flag;
 }
 
-/* A thread polls a flag as fast as it can: the latency of the load is the pause. */
+/* One turn of a waiting loop. A thread polls a flag as fast as it can: the latency of the load is the pause. */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
@@ -264,7 +264,7 @@ MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
 }
 
 /*
- * Prevents the compiler from fusing a product with an addition. It would do so for some elements and GPUs and not for
+ * A product that the compiler does not fuse with an addition. It would do so for some elements and GPUs and not for
  * others.
  */
 MSCCLPP_DEV float mscclpp_dev_mul_f32(float x, float y)

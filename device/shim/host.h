@@ -180,7 +180,9 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && first;
 }
 
-/* Twins of many ranks share few processors, so a thread yields its processor after a spin. */
+/*
+ * One turn of a waiting loop. Twins of many ranks share few processors, so a thread yields its processor after a spin.
+ */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
     if (++ctx->turns % 32 != 0) {

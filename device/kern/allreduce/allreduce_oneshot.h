@@ -11,8 +11,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * One epoch of a call. Small calls take less time than much arithmetic would, so whatever all units share is computed
- * once. Units are counted in 32 bits, since a slot holds fewer.
+ * One epoch of a call. Everything that its units share is computed once, because for small calls arithmetic would take
+ * a large part of the time. Units are counted in 32 bits, since a slot holds fewer.
  */
 typedef struct {
     const mscclpp_dev_args_t *args;
@@ -47,7 +47,10 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                          v, epoch->flag, width, sender);
 }
 
-/* Sends to all peers, starting with the next rank, so that not all send to the same one at once. */
+/*
+ * Sends unit `u` to all peers, beginning with the next rank, so that not all ranks send to the same one at the same
+ * time.
+ */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n,
                                          uint32_t u, int width, mscclpp_dev_vec_t v)
 {
@@ -67,8 +70,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Result of unit `u`; `own` is this rank's operand. `n` is 0, or the number of ranks as a constant, so that all packets
- * are loaded before the first one is checked.
+ * Waits for unit `u` of all peers and combines it. `own` is this rank's operand. `n` is 0, or the number of ranks as a
+ * constant, so that all packets are loaded before the first one is checked.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int n, bool hot, int dtype, int op, int width, uint32_t u,
@@ -123,7 +126,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp
     if (thread >= epoch->chunk) {
         return;
     }
-    /* For most messages, a thread has only this unit, and so reads it once. */
+    /* The thread's first unit is read once for both steps. For most messages it is the only one. */
     first = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
     mscclpp_dev_oneshot_put(ctx, epoch, n, thread, width, first);
     for (u = thread + threads; u < epoch->chunk; u += threads) {
@@ -158,7 +161,7 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, ui
            (args->nranks == 2 || args->nranks == 4 || args->nranks == 8);
 }
 
-/* The fastest code for a small message. `n` is the number of ranks as a constant. */
+/* A small message, by the fastest code. `n` is the number of ranks as a constant. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
                                            int dtype, int op, int width)
 {
@@ -202,6 +205,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
+/* The kernel body. `hot` says that dtype and op are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
 {

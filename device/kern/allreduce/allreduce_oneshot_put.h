@@ -1,14 +1,14 @@
 /*
  * One-shot all-reduce without packets: every rank puts its whole message into memory of every peer, piece by piece, and
- * combines all messages itself. It takes one step of latency, needs no agreement at the beginning, and waits for nobody
- * at the end. The data contain no flags, so each link carries (n - 1) times the message, as fast as it takes stores.
+ * combines all messages itself. It takes one step of latency, with no agreement at the beginning and no wait at the
+ * end. The data contain no flags, so each link carries (n - 1) times the message, as fast as it takes stores.
  *
- * A block deals only with the blocks of the same number on other ranks. They count barriers and pieces with one number,
- * which the word for barriers reports. A piece lies in the slot of its number.
+ * A block deals only with the blocks of the same number on other ranks. They count barriers and pieces together, in the
+ * word that barriers use. The number of a piece selects its slot.
  *
  * Four slots are enough for all calls of any size. A block puts piece k before it combines piece k - 1, so that data
- * are on their way while it waits. So when a block has piece k - 2 of a peer, the peer had combined piece k - 4 before
- * it put k - 2. The block may then overwrite piece k - 4 with piece k.
+ * are under way while it waits. So when a block has piece k - 2 of a peer, the peer had combined piece k - 4 before it
+ * put k - 2. The block may then overwrite piece k - 4 with piece k.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
@@ -24,10 +24,10 @@
 #define MSCCLPP_DEV_PUT_BATCH 8
 #define MSCCLPP_DEV_PUT_OPERANDS 16
 
-/* Number of adjacent units whose length suits the stores of a link best. */
+/* The number of adjacent units whose length suits the stores of a link best. */
 #define MSCCLPP_DEV_PUT_GRAIN 8u
 
-/* Peer number `i`. The order starts with the next rank, so that not all send to the same one at once. */
+/* Peer number `i`. The order begins with the next rank, so that not all ranks send to the same one at the same time. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
 {
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
@@ -44,7 +44,7 @@ MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const msccl
     return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
 }
 
-/* Number of units before `end` in a piece of at most `piece` units that begins at unit `first`. */
+/* The number of units before `end` in a piece of at most `piece` units that begins at unit `first`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
 {
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
@@ -55,7 +55,7 @@ MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* Number of units that can be moved whole: all but the one that the message's end cuts off, or none. */
+/* The number of units that can be moved whole: all but the one that the message's end cuts off, or none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
 {
     return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == 0xffffu ? args->bytes / MSCCLPP_DEV_UNIT
@@ -211,7 +211,10 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     }
 }
 
-/* Each thread checks for itself, so the block needs no barrier. */
+/*
+ * Waits until the pieces number `count` of all peers have arrived. Each thread checks for itself, so the block needs no
+ * barrier.
+ */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                        bool plain, uint64_t count)
 {
@@ -277,7 +280,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* Units of a piece: a block's share of the message, or as much as a slot holds. */
+/* The size of a piece in units: a block's share of the message, or as much as a slot holds. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
@@ -291,7 +294,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
     return share < args->put_capacity ? share : args->put_capacity;
 }
 
-/* `n` is the number of ranks as a constant, or 0 for any; `plain` and `hot` are constants, too. */
+/* The whole operation. `n` is the number of ranks as a constant, or 0 for any; `plain` and `hot` are constants, too. */
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                        bool hot, int dtype, int op)
 {
@@ -319,6 +322,7 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), before, count);
 }
 
+/* The kernel body. `hot` says that dtype and op are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                    int dtype, int op)
 {

@@ -3,7 +3,7 @@
  * copies, tile by tile. Each block has its own part of the bulk area and meets only the blocks of the same number on
  * other ranks, so tiles of different blocks overlap in time.
  *
- * One set of tiles is enough. A rank passes a tile's second barrier only after all ranks have read its operands. It
+ * One set of tiles is enough: a rank passes a tile's second barrier only after all ranks have read its operands, and
  * enters the next tile's first barrier only after it has read its results.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
@@ -14,8 +14,8 @@
 #include "device/lib/row.h"
 
 /*
- * Units of a tile for each shard. A block's part of the bulk area holds a tile of operands and a tile of results for
- * all n shards.
+ * The size of a tile in units, for each shard. A block's part of the bulk area holds a tile of operands and a tile of
+ * results for all n shards.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
@@ -126,6 +126,7 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
 #endif
 }
 
+/* The kernel body. `hot` says that dtype and op are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op)
 {

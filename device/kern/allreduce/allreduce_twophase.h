@@ -71,8 +71,9 @@ MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * The three steps of a unit. `n` is 0 for any number of ranks, or their number as a constant, so that all loads are
- * under way before the first one is used.
+ * The three steps of a unit: send the operands to their owners, combine this rank's own shard and send the result, and
+ * receive the results of the others. `n` is 0 for any number of ranks, or their number as a constant, so that all loads
+ * are under way before the first one is used.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int n, uint64_t u)
 {
@@ -224,6 +225,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
+/* The kernel body. `hot` says that dtype and op are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                 int dtype, int op)
 {

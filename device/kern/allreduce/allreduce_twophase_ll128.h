@@ -1,6 +1,6 @@
 /*
- * Two-phase all-reduce (allreduce_twophase.h) with LL128. Each link carries 2 (n - 1) / n times the message, plus one
- * fifteenth. Warps and bundles take the places of threads and units.
+ * Two-phase all-reduce (allreduce_twophase.h) with packets of the format LL128. Each link carries 2 (n - 1) / n times
+ * the message, plus one fifteenth. Where the other kernel has threads and units, this one has warps and bundles.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
@@ -376,6 +376,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
+/* The kernel body. `hot` says that dtype and op are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                       int dtype, int op)
 {

@@ -18,8 +18,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * Units of all ranks together that a thread loads at once; or units of each rank, if the number of ranks is no
- * constant.
+ * The number of units that a thread loads at once: of all ranks together if their number is a constant (OPERANDS), else
+ * of each rank (ROW).
  */
 #define MSCCLPP_DEV_ZEROCOPY_OPERANDS 8
 #define MSCCLPP_DEV_ZEROCOPY_ROW 4
@@ -163,7 +163,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *
     }
 }
 
-/* Handles any alignment, and the message's tail. */
+/* Combines one unit, of any alignment, also at the message's end. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
                                            uint32_t mask, uint64_t index)
 {
@@ -206,7 +206,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_arg
     return u;
 }
 
-/* `n` is the number of ranks as a constant, or 0 for any. */
+/* The whole operation. `n` is the number of ranks as a constant, or 0 for any. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args, int n,
                                             bool split, bool hot, int dtype, int op)
 {
@@ -248,6 +248,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_finish(ctx, common, launches, epoch, barriers - 2, barriers);
 }
 
+/* The kernel body. `hot` says that dtype and op are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
                                                 bool split, bool hot, int dtype, int op)
 {

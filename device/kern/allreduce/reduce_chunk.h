@@ -1,9 +1,9 @@
 /*
- * The part of the all-reduce by copy engines that needs processors. It combines one chunk of this rank's shard: the
- * operands that the peers' copy engines have put into slots here, and this rank's own operand, in rank order. It writes
- * the result to this rank's output. The kernel waits for nobody: it is launched when all operands have arrived. When
- * the host learns that the kernel has ended, it lets this rank's copy engines carry the result to the peers
- * (mca/common/engine/engine.h).
+ * The reduction in the all-reduce by copy engines (mca/common/engine/engine.h), the only part of it that needs
+ * multiprocessors. It combines one chunk of this rank's shard: the operands that the peers' copy engines have put into
+ * slots here, and this rank's own operand, in rank order. It writes the result to this rank's output. The kernel waits
+ * for nobody, as it is launched when all operands have arrived. Once the host learns that the kernel has ended, it lets
+ * this rank's copy engines carry the result to the peers.
  *
  * This rank's operand and the output may be the same memory: one thread reads and writes each unit, and it reads first.
  */
@@ -65,7 +65,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *
     return u;
 }
 
-/* Handles any number of ranks, any alignment, and the message's tail. */
+/* Combines units one by one: for any number of ranks, any alignment, and the message's end. */
 MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, bool hot, int dtype, int op, uint64_t u,
                                          uint64_t stride)
 {
@@ -85,6 +85,7 @@ MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, 
     }
 }
 
+/* The kernel body. `hot` says that dtype and op are constants. */
 MSCCLPP_DEV void mscclpp_dev_reduce_chunk(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_reduce_args_t *args, bool hot,
                                           int dtype, int op)
 {

@@ -60,7 +60,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t
 }
 
 /*
- * Peer number `i` of this rank, from 1. Each rank begins with the next one, so that not all use the same one at once.
+ * Peer number `i` of this rank; the first is 1. Each rank begins with the next one, so that not all use the same one at
+ * the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
 {

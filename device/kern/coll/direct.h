@@ -19,7 +19,7 @@
 /* Whole units that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_DIRECT_BATCH 8
 
-/* The same if types are looked up at run time, which takes registers. */
+/* The same if types are looked up at run time, which takes up registers. */
 #define MSCCLPP_DEV_DIRECT_FEW 2
 
 /* True if all addresses of the kernel are multiples of 16. */
@@ -72,7 +72,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint
 }
 
 /*
- * Each rank begins with a different pair, so that not all store to one rank at once; the host orders the list this way.
+ * Copies the pairs of the list. The host orders the list so that each rank begins with a different pair, and not all
+ * store to one rank at the same time.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
@@ -178,7 +179,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_finish(ctx, args, launches, epoch, before, before + 2);
 }
 
-/* Modes that move. */
+/* The kernel body for the modes that move blocks. */
 MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;
@@ -198,7 +199,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
     mscclpp_dev_direct_end(ctx, common, launches, epoch, before);
 }
 
-/* Modes that combine. */
+/* The kernel body for the modes that combine blocks. */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args,
                                                  bool hot, int dtype, int op)
 {

@@ -48,7 +48,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint32_t most = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
     const uint32_t grain = MSCCLPP_DEV_WARP; /* so that all threads of a warp do the same */
-    /* In place, a thread reads a unit for all peers before it writes it. So one thread handles a unit for all peers. */
+    /*
+     * One thread handles a unit for all peers in a scan: in place, it reads the unit for all of them before it writes
+     * it.
+     */
     const bool scans = coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN;
     const uint32_t wanted = scans ? threads : most == 0 ? grain : (most + grain - 1) / grain * grain;
 
@@ -94,6 +97,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscc
                          MSCCLPP_DEV_LL16, peer);
 }
 
+/* The kernel body for patterns that move blocks. */
 MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -125,7 +129,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
     mscclpp_dev_finish_packets(ctx, args, launches, p.flag);
 }
 
-/* Operand of `rank` for unit `u` of the result; false if it has not arrived. This rank's own is read in place. */
+/*
+ * The operand of `rank` for unit `u` of the result. False if it has not arrived. This rank's own operand is read in
+ * place.
+ */
 MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *p, uint32_t rank, uint32_t u,
                                                uint64_t bytes, mscclpp_dev_vec_t *v)
 {
@@ -140,7 +147,10 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
     return mscclpp_dev_poll_unit(mscclpp_dev_coll_slot(p, args->rank, rank, u), p->pair, v, p->flag, MSCCLPP_DEV_LL16);
 }
 
-/* Unit `u` of the result, of `bytes` in all: the operands of ranks `begin` to `end` - 1, of which there is one. */
+/*
+ * Waits for the operands of unit `u` and combines them. The result has `bytes` bytes in all. The operands are those of
+ * ranks `begin` to `end` - 1, of which there is at least one.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *p, uint32_t end,
                                                                uint64_t bytes, bool hot, int dtype, int op, uint32_t u)
@@ -170,6 +180,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
+/* The kernel body for patterns that combine blocks. */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                   const mscclpp_dev_blocks_args_t *blocks, bool hot, int dtype, int op)
 {
@@ -195,7 +206,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
             mscclpp_dev_st_unit(args->out, u, bytes, v, mask);
         }
     }
-    /* Those that have no operand for this rank. */
+    /* Receives the empty packets of the ranks that have no operand for this rank. */
     for (i = 1 + thread; i < args->nranks; i += threads) {
         const uint32_t peer = mscclpp_dev_coll_previous(args, i);
 

@@ -38,8 +38,8 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 }
 
 /*
- * Threads share the segments of a block. A segment is handled by as many threads as it has items, rounded down to a
- * power of 2; or by the whole grid if it is long enough.
+ * Copies a block. The threads of the grid divide its segments among themselves: a segment is handled by as many threads
+ * as it has items, rounded down to a power of 2, or by the whole grid if it is long enough.
  */
 MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, uint64_t thread, uint64_t threads)
 {
@@ -62,6 +62,7 @@ MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, u
     }
 }
 
+/* The kernel body. */
 MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_strided_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;

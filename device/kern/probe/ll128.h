@@ -1,11 +1,11 @@
 /*
- * Tests whether lines of LL128 stay whole. Every rank sends bundles to all peers as the all-reduces do, epoch by epoch,
- * and checks each line whose flag has arrived. Every word changes from each use of a line to the next, so any part of a
- * line that is late shows.
+ * Tests whether lines of LL128 arrive whole. Every rank sends bundles to all peers as the all-reduces do, epoch by
+ * epoch, and checks each line whose flag has arrived. Every word changes from each use of a line to the next, so any
+ * part of a line that is late is found.
  *
- * There is only one phase, so epochs alternate between the slots of both phases. A rank sends epoch e + 2 after it has
- * received e + 1 from all peers. Each peer sent e + 1 after it had read all of e. The hosts must meet before the slots
- * are used for anything else.
+ * There is only one phase, so epochs use the slots of both phases in turn. That is safe because a rank sends epoch e +
+ * 2 after it has received e + 1 from all peers, and each peer sent e + 1 after it had read all of e. The hosts must
+ * meet before the slots are used for anything else.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_LL128_H
 #define MSCCLPP_DEVICE_KERN_PROBE_LL128_H

@@ -1,7 +1,8 @@
 /*
  * The transport between ranks of one host, over shared memory. Tokens and regions lie in segments that their owner
- * made, pinned for its GPU or, on the host twin, as its device memory. The sender's CPU copies directly into the peer's
- * memory. Kernels can access the peer's memory that the sender has pinned for its own GPU.
+ * made, and that are pinned for its GPU or, on the host twin, are its device memory. The sender's CPU copies directly
+ * into the peer's memory. Kernels can access those parts of the peer's memory that the sender has pinned for its own
+ * GPU.
  *
  * A put has ended when it returns. A signal is a later addition with release order by the same thread, so whoever reads
  * the token with acquire order sees the bytes. The same holds for `add`. So nothing is ever under way, and a flush has
@@ -61,7 +62,7 @@ struct mscclpp_remote {
     void *pinned; /* for kernels of this rank; NULL: nothing is */
 };
 
-/* MSCCLPP_ERR_NOT_SUPPORTED for memory that is not within one segment of this process. */
+/* Describes memory of this rank. MSCCLPP_ERR_NOT_SUPPORTED if it does not lie within one segment of this process. */
 static mscclpp_status_t describe(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                  uint64_t length, shm_card_t *card)
 {
@@ -190,7 +191,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Memory that is not shared can still be a source; it only has no key. */
+/* Any memory can be a source of puts; memory that is not shared only has no key. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -268,7 +269,7 @@ static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *wha
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Memory is pinned by pages. */
+/* Pins whole pages, as memory cannot be pinned in smaller parts. */
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t at, uint64_t length, void **device_p)
 {
     const mscclpp_transport_params_t *params = &remote->conn->transport->params;
@@ -343,7 +344,7 @@ static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
     return status;
 }
 
-/* Nobody reads the bytes before the signal, so they need not arrive as whole words. */
+/* Copies without regard for whole words, because nobody reads the bytes before the signal. */
 static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)
 {

@@ -1,7 +1,7 @@
 /*
  * Transports: ways to move bytes from this rank's memory into a peer's without a kernel on either side. The proxy uses
- * them to carry out the requests of kernels. Code above this file names no transport, and no transport knows of
- * another.
+ * them to carry out the requests of kernels. Code above this file does not depend on a particular transport, and no
+ * transport knows another.
  *
  * One instance serves one team and is used by one thread at a time. No function waits for a peer, except that the
  * destroying functions may give a peer a second or two. The operations on one connection take effect in the order of
@@ -41,9 +41,9 @@ enum {
      */
     MSCCLPP_LENT_REGIONS = 32,
     /*
-     * Aligned words of 8 bytes appear whole in the peer's memory wherever both ends of a put are aligned to 8 bytes,
-     * and nothing is written twice. So packets, which carry their flag in the same word as their data, need no signal.
-     * The words arrive in any order. The flag does not cover device memory that the transport bounces.
+     * Aligned words of 8 bytes appear whole in the peer's memory if both ends of a put are aligned to 8 bytes, and
+     * nothing is written twice. So packets, which carry their flag in the same word as their data, need no signal. The
+     * words arrive in any order. The flag does not hold for device memory that the transport bounces.
      */
     MSCCLPP_WHOLE_WORDS = 64
 };
@@ -75,7 +75,7 @@ typedef struct {
 typedef struct {
     const char *name; /* "shm", "cuda_ipc", "verbs", "ucx" */
 
-    /* Where tokens must lie, and regions that peers put into. */
+    /* The kind of memory in which tokens must lie, and regions that peers put into. */
     mscclpp_transport_place_t place;
 
     /* Reaches peers on other nodes, where it can be used at all. */
@@ -106,11 +106,12 @@ typedef struct {
     mscclpp_status_t (*conn_connect)(mscclpp_conn_t *conn, const void *address, size_t length);
 
     /*
-     * Gives up the operations under way, though they may still be carried out until their regions go. NULL is allowed.
+     * Ends this half of a connection. Gives up the operations under way; they may still be carried out until their
+     * regions are destroyed. NULL is allowed.
      */
     void (*conn_destroy)(mscclpp_conn_t *conn);
 
-    /* MSCCLPP_OK, or why the connection no longer works. */
+    /* The state of the connection: MSCCLPP_OK, or why it no longer works. */
     mscclpp_status_t (*conn_status)(const mscclpp_conn_t *conn);
 
     /*
@@ -134,7 +135,7 @@ typedef struct {
     mscclpp_status_t (*region_key)(const mscclpp_region_t *region, void *key, size_t *length_p);
     void (*region_destroy)(mscclpp_region_t *region);
 
-    /* A peer's region as this connection reaches it. It is destroyed before the connection. */
+    /* Makes a peer's region known to this connection. It must be destroyed before the connection. */
     mscclpp_status_t (*remote_create)(mscclpp_conn_t *conn, const void *key, size_t length,
                                       mscclpp_remote_t **remote_p);
     void (*remote_destroy)(mscclpp_remote_t *remote);
@@ -149,7 +150,7 @@ typedef struct {
 
     /*
      * The operations. Each starts a transfer that ends later; a failure then breaks the connection. MSCCLPP_IN_PROGRESS
-     * means that there was no room and nothing was done: make progress and call again.
+     * means that too much is under way and nothing was done: make progress and call again.
      */
 
     /* Copies `length` bytes (0 is allowed). The source must stay unchanged until a later flush has ended. */
@@ -164,7 +165,7 @@ typedef struct {
     mscclpp_status_t (*signal)(mscclpp_conn_t *conn, uint32_t token);
 
     /*
-     * A put followed by a signal, at the price of one message. MSCCLPP_ERR_NOT_SUPPORTED means that nothing was done
+     * Does a put and then a signal, at the price of one message. MSCCLPP_ERR_NOT_SUPPORTED means that nothing was done,
      * and the caller must ask for the two one by one. NULL: always so.
      */
     mscclpp_status_t (*put_signal)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
@@ -178,9 +179,9 @@ typedef struct {
     mscclpp_status_t (*add)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value);
 
     /*
-     * Asks for a ticket that completes when everything begun on the connection has left its sources and reached the
-     * peer's memory. Flushes of other connections do not wait for it. `test` answers MSCCLPP_OK, MSCCLPP_IN_PROGRESS,
-     * or the connection's error; it may be called again after MSCCLPP_OK.
+     * Gives a ticket that completes once everything begun on the connection has left its sources and reached the peer's
+     * memory. Flushes of other connections do not wait for it. `test` tells whether the ticket has completed:
+     * MSCCLPP_OK, MSCCLPP_IN_PROGRESS, or the connection's error. It may be called again after MSCCLPP_OK.
      */
     mscclpp_status_t (*flush)(mscclpp_conn_t *conn, uint64_t *ticket_p);
     mscclpp_status_t (*test)(mscclpp_conn_t *conn, uint64_t ticket);

@@ -1,23 +1,23 @@
 /*
- * The transport between GPUs of one node: it maps peers' memory, and copy engines move the bytes. It uses only the GPU
+ * The transport between GPUs of one node. It maps peers' memory, and copy engines move the bytes. It uses only the GPU
  * runtime's table.
  *
  * Each connection has its own stream, so that copies and flushes of one connection never wait for another's. Everything
- * a connection does is a copy in its stream. A copy begins when the one before it has ended and its bytes are in place.
- * So a token is written after the bytes that it announces, for whoever reads the token with acquire at system scope. A
- * kernel could add to the token, too, but it would need a multiprocessor, and the kernels that wait for the token may
- * hold all of them. Copies need none.
+ * that a connection does is a copy in its stream, and a copy begins when the one before it has ended and its bytes are
+ * in place. So a token is written after the bytes that it announces, for whoever reads the token with acquire at system
+ * scope. (A kernel could add to the token, too, but it would need a multiprocessor, and the kernels that wait for the
+ * token may hold all of them.)
  *
- * Puts are collected into batches, to be started by one call and to run in parallel. A batch starts when a signal or a
- * flush follows, when BATCH puts have been collected, or when progress is made; until then nothing requires an order.
+ * Puts are collected into batches, which one call starts and which run in parallel. A batch starts when a signal or a
+ * flush follows, when BATCH puts have been collected, or when progress is made; until then no order is required.
  *
- * A copy writes and cannot add. So a token holds the number of signals that its one sender has counted: only one
- * connection signals a token at any time, and another one of the same instance continues the count. Tokens are 0 at
- * first.
+ * A copy writes and cannot add. So the sender counts a token's signals and copies their number into the token. This
+ * works because only one connection signals a token at any time, and a later connection of the same instance continues
+ * the count. Tokens are 0 at first.
  *
  * A mapping of another process's memory stays valid, though useless, after that process frees it. Within one process,
- * CUDA gives no mapping but the owner's own address. Hence MSCCLPP_LENT_REGIONS, and a check of such addresses before
- * use.
+ * CUDA gives no mapping but the owner's own address. Hence the flag MSCCLPP_LENT_REGIONS, and a check of such addresses
+ * before use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +28,13 @@
 static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d73636363696361), "cuda_ipc", "an address"};
 static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cuda_ipc", "a key"};
 
-/* The most signals and marks of a connection that may be under way. A power of two. */
+/* The most signals and markers of a connection that may be under way. A power of two. */
 #define SLOTS 1024u
 
-/* A mark follows after this many signals, so that their slots become free without a flush. */
+/* A marker follows after this many signals, so that their slots become free without a flush. */
 #define SIGNALS_A_MARK (SLOTS / 4)
 
-/* Puts that wait to be begun together. */
+/* The most puts of a batch. */
 #define BATCH 32
 
 /* How often each token of a peer was signalled. Kept until the instance ends, for later connections. */
@@ -48,19 +48,20 @@ typedef struct ipc_counts {
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_window_card_t card; /* of the tokens */
-    uint64_t *numbers;          /* device memory: SLOTS words, each its own index; what marks copy */
+    uint64_t
+        *numbers; /* device memory: SLOTS words, each with its own index as its value; markers are copies of them */
     mscclpp_conn_t *conns;
     ipc_counts_t *counts;
 };
 
 /* Pinned memory that the copies in a connection's stream read and write. */
 typedef struct {
-    uint64_t marked; /* the last mark that was passed, modulo SLOTS */
+    uint64_t marked; /* the number of the last marker that has been passed, modulo SLOTS */
     uint64_t pad[15];
-    uint64_t values[SLOTS]; /* of signals under way */
+    uint64_t values[SLOTS]; /* the values that signals under way copy to tokens */
 } ipc_board_t;
 
-/* Signals and marks are counted from 0 and never go back; those below `passed...` have ended. */
+/* One half of a connection. Signals and markers are counted from 0; those below `passed...` have ended. */
 struct mscclpp_conn {
     mscclpp_conn_t *next;
     mscclpp_transport_t *transport;
@@ -69,13 +70,13 @@ struct mscclpp_conn {
     ipc_counts_t *counts;
     mscclpp_gpu_stream_t *stream;
     ipc_board_t *board;        /* where the CPU sees it */
-    ipc_board_t *device_board; /* where copies do */
+    ipc_board_t *device_board; /* where copies see it */
     uint64_t signals;
     uint64_t passed_signals;
     uint64_t marks;
     uint64_t passed_marks;
-    uint64_t signals_at[SLOTS]; /* that were begun before each mark under way */
-    bool dirty;                 /* something has begun after the last mark, or waits */
+    uint64_t signals_at[SLOTS]; /* the number of signals that were begun before each marker under way */
+    bool dirty;                 /* something has begun after the last marker, or waits */
     mscclpp_gpu_copy_t batch[BATCH];
     unsigned waiting; /* of these */
     mscclpp_status_t status;
@@ -99,7 +100,7 @@ static mscclpp_status_t no_memory(const mscclpp_transport_params_t *params, cons
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Waits only for a copy of its own. */
+/* Makes the numbers that markers copy. Waits only for that copy itself. */
 static mscclpp_status_t make_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -182,7 +183,7 @@ static void ipc_destroy(mscclpp_transport_t *transport)
     free(transport);
 }
 
-/* The connection keeps its first error. */
+/* Breaks the connection. It keeps its first error. */
 static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
 {
     if (conn->status == MSCCLPP_OK) {
@@ -193,8 +194,8 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* What has ended since the last look. */
-static void look(mscclpp_conn_t *conn)
+/* Notes what has ended since the last call, by the last marker that was passed. */
+static void note_ended(mscclpp_conn_t *conn)
 {
     const uint64_t marked = __atomic_load_n(&conn->board->marked, __ATOMIC_ACQUIRE);
 
@@ -227,7 +228,7 @@ static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
     return status == MSCCLPP_OK ? status : fail(conn, status);
 }
 
-/* After all before it. */
+/* Appends a copy to the connection's stream, after the puts that wait. */
 static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from, uint64_t length)
 {
     mscclpp_status_t status = begin_batch(conn);
@@ -238,14 +239,14 @@ static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from
     return status == MSCCLPP_OK ? status : fail(conn, status);
 }
 
-/* A copy that shows when everything before it has ended. */
-static mscclpp_status_t mark(mscclpp_conn_t *conn)
+/* Appends a marker: a copy that shows when everything before it has ended. */
+static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
 {
     const uint64_t number = conn->marks + 1;
     mscclpp_status_t status;
 
     if (number - conn->passed_marks == SLOTS) {
-        look(conn);
+        note_ended(conn);
         if (number - conn->passed_marks == SLOTS) {
             return MSCCLPP_IN_PROGRESS;
         }
@@ -270,7 +271,7 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
             (void)begin_batch(conn);
         }
         if (conn->status == MSCCLPP_OK && conn->passed_marks != conn->marks) {
-            look(conn);
+            note_ended(conn);
             if (conn->passed_marks != conn->marks) {
                 status = transport->params.gpu->stream_query(conn->stream);
                 if (status < 0) {
@@ -371,7 +372,10 @@ static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *addre
     return MSCCLPP_OK;
 }
 
-/* Copies cannot be cancelled, but they wait only for their engine. So wait for them before their memory goes away. */
+/*
+ * Waits for the copies under way before their memory goes away. Copies cannot be cancelled, but they wait only for
+ * their engine.
+ */
 static void ipc_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_conn_t **link;
@@ -396,7 +400,7 @@ static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Memory that cannot be exported can still be a source; it only has no key. */
+/* Any memory can be a source of puts; memory that cannot be exported only has no key. */
 static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -455,7 +459,7 @@ static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Copies into it may be under way, or wait. */
+/* Waits, as copies into the memory may be under way or in the batch. */
 static void ipc_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote != NULL) {
@@ -511,9 +515,9 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
         return MSCCLPP_ERR_INVALID;
     }
     if (conn->signals - conn->passed_signals == SLOTS) {
-        look(conn);
+        note_ended(conn);
         if (conn->signals - conn->passed_signals == SLOTS) {
-            status = conn->dirty ? mark(conn) : MSCCLPP_OK;
+            status = conn->dirty ? append_marker(conn) : MSCCLPP_OK;
             return status < 0 ? status : MSCCLPP_IN_PROGRESS;
         }
     }
@@ -532,7 +536,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     ++conn->signals;
     conn->dirty = true;
     if (conn->signals % SIGNALS_A_MARK == 0) {
-        status = mark(conn); /* without room, the mark follows when slots run out */
+        status = append_marker(conn); /* if there is no slot, the marker follows when slots run out */
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
@@ -551,7 +555,7 @@ static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     mscclpp_status_t status = conn->status;
 
     if (status == MSCCLPP_OK && conn->dirty) {
-        status = mark(conn);
+        status = append_marker(conn);
     }
     if (status == MSCCLPP_OK) {
         *ticket_p = conn->marks;
@@ -562,7 +566,7 @@ static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 static mscclpp_status_t ipc_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     if (conn->passed_marks < ticket && conn->status == MSCCLPP_OK) {
-        look(conn);
+        note_ended(conn);
     }
     return conn->status != MSCCLPP_OK ? conn->status : conn->passed_marks >= ticket ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }

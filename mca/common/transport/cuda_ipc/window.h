@@ -1,4 +1,7 @@
-/* Memory of peers that the GPU runtime maps for a transport: the description that is sent, and the mapping. */
+/*
+ * Windows: peers' memory, mapped by the GPU runtime for a transport. A card is the description that is sent; a window
+ * is the mapping.
+ */
 #ifndef MCA_COMMON_TRANSPORT_CUDA_IPC_WINDOW_H
 #define MCA_COMMON_TRANSPORT_CUDA_IPC_WINDOW_H
 
@@ -8,7 +11,7 @@
 #include "mca/common/gpu/mapping.h"
 #include "mca/common/transport/transport.h"
 
-/* The purpose of a card. A card of another kind is refused. */
+/* The purpose of a card, so that a card of another kind is refused. */
 typedef struct {
     uint64_t magic;
     const char *transport; /* for messages */
@@ -34,7 +37,7 @@ typedef struct {
     uint64_t lent_id; /* for memory of this process, used at its own address: the buffer's id; else 0 */
 } mscclpp_window_t;
 
-/* Describes own memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported. */
+/* Describes this rank's memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported. */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p);
 

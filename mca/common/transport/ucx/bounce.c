@@ -1,7 +1,7 @@
 /*
- * The sending half of messages that the peer's CPU carries out. The bytes of a put lie in the sender's bounce memory
- * and land at the same offset of the receiver's, from where they are copied to their target. Both sides free the room
- * once the receiver has acknowledged the message. So one count at the sender bounds the memory on both sides.
+ * The sending half of messages, whose bytes the peer's CPU puts in place. The bytes of a put lie in the sender's bounce
+ * memory and arrive at the same offset of the receiver's, from where they are copied to their target. Both sides free
+ * the bytes once the receiver has acknowledged the message. So one count at the sender bounds the memory on both sides.
  */
 #include <string.h>
 
@@ -106,7 +106,7 @@ void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport)
     }
 }
 
-/* The next message, if there is room for one. */
+/* The next message to fill in. NULL if too many are under way. */
 static ucx_message_t *new_message(mscclpp_conn_t *conn)
 {
     ucx_message_t *message = message_at(conn, conn->packed);
@@ -138,7 +138,7 @@ static void add_message(mscclpp_conn_t *conn, bool copying)
     ++conn->packed;
 }
 
-/* The bytes of the put that fit into the bounce memory in one piece now. */
+/* The number of bytes of the put that fit into the bounce memory in one piece now. */
 static size_t find_room(const mscclpp_conn_t *conn, const ucx_op_t *op, bool device)
 {
     size_t size = conn->chunk;
@@ -236,7 +236,7 @@ static void on_note_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* False if it ended at once, well or not. */
+/* Gives a message to UCX. False if sending has ended at once, well or not. */
 static bool post(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
                  ucp_send_nbx_callback_t callback, void *user_data)
 {

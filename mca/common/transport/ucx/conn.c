@@ -88,7 +88,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
     return MSCCLPP_OK;
 }
 
-/* The peer's description must be consistent, and match what this rank would send. */
+/* True if the peer's description is consistent and matches what this rank would send. */
 static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -138,8 +138,11 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Losing a peer is an error if something was under way or if it said no good-bye; otherwise the peer has just left. */
-static void judge(mscclpp_conn_t *conn)
+/*
+ * Decides what a lost peer means: an error if something was under way or if it said no good-bye; otherwise the peer has
+ * just left.
+ */
+static void judge_loss(mscclpp_conn_t *conn)
 {
     char what[160];
 
@@ -167,7 +170,7 @@ void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport)
             continue;
         }
         if (!conn->destroyed && conn->lost_at != 0 && conn->status == MSCCLPP_OK) {
-            judge(conn);
+            judge_loss(conn);
         }
         if (!conn->destroyed && conn->left && conn->acked < conn->packed) {
             mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it with puts or signals under way");
@@ -205,7 +208,7 @@ static bool is_used(const mscclpp_region_t *region)
     return conn != NULL;
 }
 
-/* Drives the worker for a while; false if the region is still used. */
+/* Makes progress for a while until UCX no longer uses the region. False if it still does. */
 static bool await_end(const mscclpp_region_t *region)
 {
     const double deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
@@ -219,8 +222,8 @@ static bool await_end(const mscclpp_region_t *region)
     return true;
 }
 
-/* Breaks it, and has UCX give up what is under way. */
-static void shut(mscclpp_conn_t *conn)
+/* Breaks a connection, and makes UCX give up what is under way. */
+static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
     if (conn->tell && mscclpp_transport_ucx_note(conn, UCX_TROUBLE)) {
@@ -246,7 +249,7 @@ bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL && !unused; conn = conn->next) {
         if (!conn->destroyed && conn->endpoint != NULL && uses(conn, region)) {
-            shut(conn);
+            break_by_force(conn);
             shuts = true;
         }
     }

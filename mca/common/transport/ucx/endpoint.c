@@ -12,7 +12,7 @@
 #include "mca/common/transport/ucx/internal.h"
 
 #define UCX_DRAIN_SECONDS 0.1 /* for good-byes to leave */
-#define UCX_WATCH_SECONDS 0.1 /* between two looks at the processes of peers */
+#define UCX_WATCH_SECONDS 0.1 /* between two checks of the peers' processes */
 
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
@@ -37,7 +37,7 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
-/* True if the end of the peer's process can be seen. */
+/* Begins to watch the peer's process. True if its end can be noticed. */
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
@@ -148,7 +148,7 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
     conn->ep = NULL;
 }
 
-static void look_at_processes(mscclpp_transport_t *transport)
+static void check_processes(mscclpp_transport_t *transport)
 {
     double now = mscclpp_now();
 
@@ -170,7 +170,7 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
     ucx_endpoint_t **link = &transport->endpoints;
 
     if (transport->unwatched) {
-        look_at_processes(transport);
+        check_processes(transport);
     }
     while (*link != NULL) {
         ucx_endpoint_t *endpoint = *link;
@@ -196,7 +196,7 @@ static bool progress_until(mscclpp_transport_t *transport, double deadline)
     return mscclpp_now() < deadline;
 }
 
-/* Lets good-byes leave. Peers need not answer: they may be gone already. */
+/* Makes progress so that good-byes can leave. Peers need not answer: they may be gone already. */
 static void drain(mscclpp_transport_t *transport)
 {
     const ucp_request_param_t param = {0};

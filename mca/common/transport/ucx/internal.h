@@ -1,7 +1,10 @@
 /*
- * Private to the transport ucx, shared by its files: transport_ucx (instance, regions), _conn (connections), _endpoint
- * (UCX endpoints, and watching their peers), _ops (operations, and puts that UCX makes directly into the peer's
- * memory), _bounce and _receive (the sending and receiving halves of messages that the peer's CPU carries out).
+ * Private to the transport ucx, shared by its files:
+ * - transport.c: the instance; state.c: its progress, as all files see it.
+ * - conn.c: connections; endpoint.c: UCX's endpoints, and watching the processes behind them.
+ * - region.c and remote.c: memory of this process and of peers; ids.c: the numbers by which peers name them.
+ * - ops.c: operations, and puts that UCX makes directly into the peer's memory.
+ * - bounce.c and receive.c: the sending and the receiving half of messages that the peer's CPU carries out.
  */
 #ifndef MCA_COMMON_TRANSPORT_UCX_INTERNAL_H
 #define MCA_COMMON_TRANSPORT_UCX_INTERNAL_H
@@ -133,7 +136,7 @@ typedef struct {
     bool copying;             /* a put with a signal that waits for the copy from the bounce memory */
 } ucx_arrival_t;
 
-/* A message without a sequence number. It is sent again only when the last one of its kind has left. */
+/* A note: a message without a sequence number. It is sent again only when the last one of its kind has left. */
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
@@ -236,15 +239,15 @@ struct mscclpp_transport {
     mscclpp_copier_t out, in; /* shared by all connections */
 };
 
-/* ids.c: 0 if there is no memory. */
+/* ids.c: gives an object a number, and finds the object of a number. 0 if there is no memory. */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 
-/* state.c: progresses the worker; nothing else may do so. 0: it did nothing. */
+/* state.c: makes progress on the worker; nothing else may do so. Returns 0 if there was nothing to do. */
 unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport);
 
-/* True if the call went well; else it is logged. */
+/* Logs a failed call of UCX. True if it succeeded. */
 bool mscclpp_transport_ucx_succeeded(const mscclpp_transport_t *transport, const char *call, ucs_status_t status);
 
 /* remote.c: see transport.h. */
@@ -264,7 +267,7 @@ void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
 /* True if peers use shared memory, and their processes are watched, where that is possible. */
 bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
 
-/* _conn: see transport.h. */
+/* conn.c: see transport.h. */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p);
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p);
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length);
@@ -280,7 +283,7 @@ void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what);
 
 /*
- * Ensures that UCX no longer reads or writes the region. It waits for UCX, breaks the connections whose operations use
+ * Makes sure that UCX no longer reads or writes the region. Waits for UCX, breaks the connections whose operations use
  * the region, and as a last resort strands the instance. False: UCX would use the region if it went on, so nothing of
  * the region may be released but its memory.
  */
@@ -292,7 +295,7 @@ void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport);
 /* Frees the remaining connections, after the worker is gone. */
 void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport);
 
-/* _endpoint: gives the connection an endpoint to a worker. Fails as transport.h says. */
+/* endpoint.c: gives the connection an endpoint to a worker. Fails as transport.h says. */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const void *address, size_t length);
 
 /*
@@ -311,7 +314,7 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport);
 void mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport);
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport);
 
-/* _ops: the operations of transport.h, and their progress. */
+/* ops.c: the operations of transport.h, and their progress. */
 mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                            mscclpp_region_t *region, uint64_t from, uint64_t length);
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token);
@@ -327,7 +330,7 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn);
 /* Gives up the remaining operations. */
 void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn);
 
-/* _bounce: turns an operation, or part of it, into messages; true if all of it was turned. */
+/* bounce.c: turns an operation, or part of it, into messages. True if nothing of it is left. */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 
 /* Sends the messages that are ready. */
@@ -336,7 +339,7 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 /* Copies from devices: ends the current batch if it is complete, and starts the next. */
 void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport);
 
-/* False if the last note of this kind has not left yet, or there is no endpoint. */
+/* Sends a note. False if the last one of this kind has not left yet, or there is no endpoint. */
 bool mscclpp_transport_ucx_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 
 /* Starts a copy in the copier's batch. On failure breaks the connection and returns false. */
@@ -344,9 +347,9 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
                                 size_t size);
 
 /*
- * Makes the bounce memory and streams of a connection whose peer is known. Later a kernel may be waiting, and the
- * runtime may make an allocation wait for that kernel. Only what regions created later need is left to the first put
- * from or to them. If it does not return MSCCLPP_OK, the connection is broken.
+ * Makes the bounce memory and streams of a connection whose peer is known. This is done early because later a kernel
+ * may be waiting, and the runtime may make an allocation wait for that kernel. Only what later regions need is left to
+ * the first put from or to them. If it does not return MSCCLPP_OK, the connection is broken.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn);
 
@@ -359,7 +362,7 @@ void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
 /* True if the copier has no batch (any more). A failure breaks the connections with copies in it. */
 bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, mscclpp_copier_t *copier);
 
-/* _receive: the handler of the worker's messages, and what carries them out. */
+/* receive.c: the handler of the worker's messages, and what carries them out. */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param);
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport);

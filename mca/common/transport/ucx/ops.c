@@ -40,7 +40,8 @@ static void on_flushed(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Call after a call that takes a callback. The request was counted before that call, as the callback may run within it.
+ * Handles the result of a call of UCX that takes a callback. The request was counted before that call, as the callback
+ * may run within it.
  */
 static void check_request(mscclpp_conn_t *conn, ucs_status_ptr_t request)
 {
@@ -94,8 +95,8 @@ static void begin_flush(mscclpp_conn_t *conn)
 }
 
 /*
- * True if a direct put writes bytes that a message not yet carried out also writes: the message would overwrite them
- * later. There was a signal between the two, or else the order does not matter.
+ * True if a direct put would overtake a message: if it writes bytes that a message not yet carried out also writes, and
+ * that message would then overwrite them. (There was a signal between the two, or else the order does not matter.)
  */
 static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
 {
@@ -142,7 +143,7 @@ static bool begin(mscclpp_conn_t *conn, bool *blocked_p)
     return true;
 }
 
-/* The first operation is over, or given up. */
+/* Removes the first operation, which is over or given up. */
 static void drop(mscclpp_conn_t *conn)
 {
     const ucx_op_t *op = op_at(conn, conn->op_begin);
@@ -193,7 +194,7 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
     }
 }
 
-/* Room for one more operation, or why there is none. */
+/* MSCCLPP_OK if one more operation can be taken, or why not. */
 static mscclpp_status_t check_room(mscclpp_conn_t *conn)
 {
     if (conn->status != MSCCLPP_OK) {
@@ -348,8 +349,8 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
 }
 
 /*
- * UCX releasing a message does not prove that it has left: UCX may keep its end if the socket takes no more. A flush
- * proves it, except for messages whose bytes the peer fetches.
+ * True if everything has left this side. That UCX releases a message does not prove that it has left: UCX may keep its
+ * end if the socket takes no more. A flush proves it, except for messages whose bytes the peer fetches.
  */
 bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {

@@ -16,7 +16,7 @@ static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->arrivals[number % UCX_MESSAGES_MAX];
 }
 
-/* The peer's message makes no sense here: one side has a fault, or their parameters differ. */
+/* Breaks the connection, as the peer's message makes no sense: one side has a fault, or their parameters differ. */
 static void reject(mscclpp_conn_t *conn, const char *what)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, what);
@@ -41,8 +41,8 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /*
- * The target of a put or an add. If there is none, breaks the connection and returns NULL. *on_device_p: see
- * mscclpp_region.
+ * The address that a put or an add writes to. If there is none, breaks the connection and returns NULL. *on_device_p is
+ * as in mscclpp_region.
  */
 static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length, bool *on_device_p)
 {
@@ -70,8 +70,9 @@ static bool overlap(const ucx_header_t *a, const ucx_header_t *b)
 }
 
 /*
- * Where the bytes of a put can go before its turn; NULL if they must land first. Writing early is invisible, as no
- * signal after the put is given before its turn. But no earlier message may write there later.
+ * The address where the bytes of a put can be written before its turn; NULL if they must go to the landing memory
+ * first. Writing early is invisible, as no signal after the put is given before its turn. But no earlier message may
+ * write there later.
  */
 static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -93,7 +94,7 @@ static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
     return on_device ? NULL : target;
 }
 
-/* The bytes are announced and have to be fetched. */
+/* Fetches the bytes of a message that has only announced them. */
 static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -139,7 +140,7 @@ static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data,
         reject(conn, "a message does not fit the bounce memory");
         return;
     }
-    /* What is fetched UCX writes as it likes. */
+    /* UCX writes fetched bytes in any units, so they go directly only if their words need not appear whole. */
     if (length > 0 && (!announced || header->loose != 0)) {
         place = find_place(conn, header);
     }
@@ -263,8 +264,8 @@ static void become_signal(ucx_header_t *header)
 }
 
 /*
- * Adds to device memory by copies, as the CPU cannot. No other operation of this transport changes the word in the
- * meantime.
+ * Adds to device memory by copies, as the CPU cannot do it. No other operation of this transport changes the word in
+ * the meantime.
  */
 static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
 {

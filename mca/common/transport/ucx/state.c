@@ -1,4 +1,4 @@
-/* The instance and its connections as all files see them: what moves on, what has failed. */
+/* The state of the instance and its connections as all files see it: making progress, and noting failures. */
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"

@@ -1,17 +1,17 @@
 /*
- * Transport over UCX, on all that UCX supports: RDMA devices, shared memory, TCP.
+ * The transport over UCX, on all that UCX supports: RDMA devices, shared memory, TCP.
  *
- * Why data is visible before its signal: host memory goes directly into the peer's memory (ucp_put_nbx) if an RDMA
- * device does that. Everything else goes as numbered active messages, which the receiver's CPU carries out in the order
- * of the numbers (bounce.c, receive.c). It copies the bytes of a put to their target, unless they could go there
- * directly. It waits for the copies before a signal to end, and then adds to the token. A put's message may carry the
- * signal that follows it.
+ * How bytes travel. Host memory goes directly into the peer's memory (ucp_put_nbx) if an RDMA device does that.
+ * Everything else goes as numbered active messages, which the receiver's CPU carries out in the order of the numbers
+ * (bounce.c, receive.c): it copies the bytes of a put to their target, unless they could go there directly; before a
+ * signal it waits for these copies to end; then it adds to the token. A put's message may carry the signal that follows
+ * it.
  *
- * UCX keeps no order between its puts and messages, which may use different lanes and devices. ucp_worker_fence does
- * not help: it orders one interface, but not one lane against another, and some versions of UCX wait in it. So a signal
- * or an add is sent only after a ucp_ep_flush_nbx that began after the earlier puts has ended; those puts are then in
- * the peer's memory. Later operations wait, so that an old put cannot overtake a new one across a signal. Puts between
- * two signals are not ordered, so they must not overlap.
+ * Why data is visible before its signal. UCX keeps no order between its puts and messages, which may use different
+ * lanes and devices. ucp_worker_fence does not help: it orders one interface, but not one lane against another, and
+ * some versions of UCX wait in it. So after puts, a signal or an add is sent only once a ucp_ep_flush_nbx has ended
+ * that began after them; the puts are then in the peer's memory. Later operations wait, so that an old put cannot
+ * overtake a new one across a signal. Puts between two signals are not ordered, so they must not overlap.
  *
  * Signals and adds are not atomic operations of UCX. Newer versions (seen with 1.16 and 1.18) refuse those on endpoints
  * that report lost peers, and without these reports a killed peer would become a hang.
@@ -19,7 +19,7 @@
  * Device memory does not go through UCX, which may have been built without support for it. Even with support, nothing
  * orders a device's write to GPU memory before a CPU's write to a token in host memory.
  *
- * The receiver must call progress for its tokens to move, and the sender for its operations to end.
+ * The receiver must call progress for its tokens to change, and the sender for its operations to end.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@
 #define UCX_PROGRESS_MAX 16   /* calls of the worker's progress in one of ours */
 #define UCX_CLOSE_SECONDS 1.0 /* for endpoints to close */
 
-/* What the user has set for UCX goes before. */
+/* Sets a variable of UCX, unless the user has set it. */
 static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
                         const char *name, const char *value)
 {
@@ -62,7 +62,10 @@ static bool init_context(mscclpp_transport_t *transport)
     if (!mscclpp_transport_ucx_succeeded(transport, "ucp_config_read", ucx->ucp_config_read(NULL, NULL, &config))) {
         return false;
     }
-    /* A process that dies behind shared memory is noticed only by asking, and 20 s is a long wait. */
+    /*
+     * UCX notices that a process behind shared memory has died only by asking for it, by default every 20 s, which is a
+     * long wait.
+     */
     set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
     /*
      * If nobody asks UCX to report lost peers, it aborts this process when it cannot read the memory of a dead one.
@@ -164,8 +167,9 @@ static void ucx_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * "auto": only with RDMA devices. Without one, UCX would carry out puts in the peer's worker. That saves no CPU work on
- * either side, costs a round trip before each signal, and, unlike a device, writes to memory where a region used to be.
+ * True if host memory goes directly by UCX's puts. With "auto" this needs RDMA devices. Without one, UCX would carry
+ * out puts in the peer's worker. That saves no CPU work on either side, costs a round trip before each signal, and,
+ * unlike a device, writes to memory where a region used to be.
  */
 static bool wants_direct(const mscclpp_transport_params_t *params)
 {

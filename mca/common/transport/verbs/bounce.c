@@ -7,7 +7,7 @@
 
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
-/* Tells the peer, which would otherwise wait for an acknowledgement. */
+/* Breaks the connection, and tells the peer, which would otherwise wait for an acknowledgement. */
 static void fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
 {
     if (MSCCLPP_OK != conn->status || conn->left) {
@@ -104,7 +104,7 @@ bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
     return conn->bounce == NULL || (0 == conn->bounce->rest.length && conn->bounce->freed == conn->bounce->begun);
 }
 
-/* Gives slots to the part of a put that has none. */
+/* Takes free slots for that part of a put that has none yet. */
 static void begin_slots(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -179,8 +179,8 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
     }
 }
 
-/* Moves what is sent on, as far as it goes now. */
-static void send_on(mscclpp_conn_t *conn)
+/* Carries on with what is being sent, as far as possible now. */
+static void continue_sending(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
     mscclpp_verbs_qp_t *qp = conn->qps[0];
@@ -200,7 +200,7 @@ static void send_on(mscclpp_conn_t *conn)
     mscclpp_verbs_ring_doorbell(qp);
 }
 
-/* Whether a bounced put or add may begin. */
+/* True if a bounced put or add may begin. */
 static bool may_begin(mscclpp_conn_t *conn)
 {
     /* Earlier data that was not bounced is ahead on rail 0, unless it is a stripe. */
@@ -222,7 +222,7 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
     bounce->rest.rkey = remote->rkeys[0];
     bounce->rest.copied = region->bounced;
     bounce->rest.lands = remote->bounced;
-    send_on(conn);
+    continue_sending(conn);
     return conn->status;
 }
 
@@ -242,7 +242,7 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
     slot->header.is_add = 1;
     bounce->sent[bounce->begun % SLOTS] = (mscclpp_verbs_sent_t){.lands = true};
     bounce->copied = ++bounce->begun;
-    send_on(conn);
+    continue_sending(conn);
     return conn->status;
 }
 
@@ -259,7 +259,7 @@ void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message)
     } else if (MSCCLPP_VERBS_BOUNCED == kind && bounce->in.slots != NULL && bounce->arrived - bounce->told < SLOTS) {
         ++bounce->arrived;
     } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
-        /* The low bits of a count that is never far behind. */
+        /* The message carries only the low bits of the count, which is never far behind. */
         count = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
         if (count > bounce->messages - bounce->acknowledged) {
             fail(conn, MSCCLPP_ERR_PEER, "the peer acknowledged what has not been sent");
@@ -271,7 +271,7 @@ void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message)
     }
 }
 
-/* Peers are not trusted with addresses. */
+/* True if the bytes lie in a region of this rank. Peers are not trusted with addresses. */
 static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin, uint64_t length)
 {
     for (const mscclpp_region_t *region = transport->bounced; region != NULL; region = region->next) {
@@ -296,10 +296,10 @@ static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t siz
 }
 
 /*
- * The CPU cannot add to device memory, so the word is copied out to the slot and back in. Nothing else of this instance
- * is carried out meanwhile. True when the add is done.
+ * Carries on with an add to device memory. The CPU cannot do it, so the word is copied out to the slot and back in.
+ * Nothing else of this instance is carried out meanwhile. True once the add is done.
  */
-static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
+static bool continue_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
     mscclpp_transport_t *transport = conn->transport;
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -333,8 +333,8 @@ static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
     return true;
 }
 
-/* Carries out what has come. */
-static void execute(mscclpp_conn_t *conn)
+/* Carries out the messages that have arrived. */
+static void execute_arrived(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
@@ -346,7 +346,7 @@ static void execute(mscclpp_conn_t *conn)
             break;
         }
         if (0 != slot->header.is_add) {
-            if (!add_on(conn, slot)) {
+            if (!continue_add(conn, slot)) {
                 break;
             }
             ++bounce->executed;
@@ -373,7 +373,7 @@ static void acknowledge(mscclpp_conn_t *conn)
     }
 }
 
-/* The end of a batch of copies, for all connections that had some in it. */
+/* Handles the end of a batch of copies, for all connections that had some in it. */
 static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool out)
 {
     mscclpp_status_t status = copier->busy ? mscclpp_copier_test(copier, transport->params.gpu) : MSCCLPP_IN_PROGRESS;
@@ -402,8 +402,8 @@ void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
     end_copies(transport, &transport->in, false);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         if (conn->bounce != NULL && conn->connected && MSCCLPP_OK == conn->status && !conn->left) {
-            send_on(conn);
-            execute(conn);
+            continue_sending(conn);
+            execute_arrived(conn);
             acknowledge(conn);
         }
     }

@@ -9,7 +9,7 @@
 #define ADDRESS_MAGIC 0x6d737662u /* changes with conn_address_t */
 #define GOOD_BYE_SECONDS 0.01     /* minimum for each connection: an HCA that answers takes microseconds */
 
-/* What travels to the peer. */
+/* The address of a connection, as it is sent to the peer. */
 typedef struct {
     uint32_t magic;
     int32_t rank;
@@ -59,9 +59,9 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 }
 
 /*
- * Ends when the peer's HCA has taken the good-bye. The queue pair may go then, as everything that the peer might
- * request again has arrived. A peer that does not answer is dead, and must not cost a wait for each connection to it.
- * Live peers are always told, however much of the patience dead ones have used up.
+ * Sends a good-bye and waits until the peer's HCA has taken it. The queue pair may then be destroyed, as everything
+ * that the peer might request again has arrived. A peer that does not answer is dead, and must not cost a wait for each
+ * connection to it. Live peers are always told, however much of the patience dead ones have used up.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {

@@ -50,7 +50,7 @@ static int rate_of(const struct ibv_port_attr *attr)
     return width * 2;
 }
 
-/* "auto" or bytes; the parameter's choices hold no other. */
+/* The MTU for the parameter's value: "auto", or bytes. */
 static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 {
     int wanted = IBV_MTU_256;
@@ -64,7 +64,7 @@ static uint8_t mtu_of(const char *text, enum ibv_mtu active)
     return (uint8_t)(wanted < (int)active ? wanted : (int)active);
 }
 
-/* The library's entry point uses an older, shorter structure than today's header. */
+/* Queries a port, by an entry point of the library that uses an older, shorter structure than today's header. */
 static int query_port(mscclpp_transport_t *transport, struct ibv_context *context, int port, struct ibv_port_attr *attr)
 {
     memset(attr, 0, sizeof(*attr));
@@ -185,8 +185,8 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
 }
 
 /*
- * The nearest first, then the fastest, with each kind of link by itself. Ties keep the library's order, so that the
- * choice is the same each time.
+ * Orders candidates: the nearest first, then the fastest, with each kind of link by itself. Ties keep the library's
+ * order, so that the choice is the same each time.
  */
 static int compare(const void *a, const void *b)
 {

@@ -52,7 +52,10 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
     return 0 == strncmp(text, "RoCE v2", 7);
 }
 
-/* 0: useless. Prefers RoCE v2, then IPv4, which every network has, then other routable addresses to link-local ones. */
+/*
+ * How good a GID is; 0: useless. Prefers RoCE v2, then IPv4, which every network has, then other routable addresses to
+ * link-local ones.
+ */
 static int rank_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
                     const union ibv_gid *gid)
 {

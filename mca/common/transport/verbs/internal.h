@@ -117,7 +117,7 @@ struct mscclpp_transport {
     mscclpp_status_t failed;   /* failure of a connection that progress has not returned yet */
 };
 
-/* The part of a put that is not posted yet, for lack of room. */
+/* The part of a put that is not posted yet because the queue is full. */
 typedef struct {
     uint64_t from; /* addresses */
     uint64_t to;
@@ -236,7 +236,7 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
 void mscclpp_verbs_remote_destroy(mscclpp_remote_t *remote);
 
 /*
- * The kind of memory, as far as a registration needs it. The twin regards all memory as a device's. Here only memory
+ * The kind of memory, as far as a registration needs it. The twin treats all memory as a device's. Here only memory
  * that it allocated as device memory counts as such, so that its pinned memory differs when the parameter
  * verbs_registration is tried on it.
  */
@@ -333,12 +333,13 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp);
 /* True if all that was put on other rails than rail 0 is in the peer's memory. */
 bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn);
 
-/* verbs/queue.c: the send queue. Work requests that can be listed now. */
+/* verbs/queue.c: the send queue. The number of work requests that can be listed now. */
 uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp);
 
 /*
- * The next work request of the list, zeroed but for its number and its element (sg_list, with num_sge 0), for the
- * caller to fill in. Wants room. Never NULL; if the queue pair fails, that is the connection's status.
+ * The next work request of the list, for the caller to fill in. It is zeroed except for its number and its element
+ * (sg_list, with num_sge 0). The queue must have room. Never NULL; if the queue pair fails, that becomes the
+ * connection's status.
  */
 struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp);
 
@@ -351,7 +352,7 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
     wr->num_sge = 1;
 }
 
-/* Rings the doorbell for what is listed. */
+/* Posts the work requests that are listed, with one doorbell. */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp);
 
 static inline uint32_t mscclpp_verbs_imm(uint32_t message)
@@ -359,27 +360,27 @@ static inline uint32_t mscclpp_verbs_imm(uint32_t message)
     return htonl(message);
 }
 
-/* A token's signal in mode no_atomic, or a control message. Wants room. */
+/* Lists a token's signal in mode no_atomic, or a control message. The queue must have room. */
 void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message);
 
-/* A write of no bytes, carried out after everything before it. Wants room. */
+/* Lists a write of no bytes, which is carried out after everything before it. The queue must have room. */
 void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
 
-/* Sees to it that the last work request asks for a completion; false: there is no room for one that does. */
+/* Makes sure that the last work request asks for a completion. False: the queue has no room for one that does. */
 bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp);
 
-/* Fills the receive queue of a queue pair up. */
+/* Posts as many receive requests as a queue pair should have. */
 void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp);
 
 /* verbs/progress.c */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
 
-/* Takes what the HCA has done on one queue pair. */
+/* Handles what the HCA has completed on one queue pair. */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp);
 
 /*
  * Breaks a connection for good, with one line that says why. Does nothing if it is broken already, or if the peer has
- * left; of one that this side is leaving neither the log nor the instance's progress tells.
+ * left. If this side is leaving the connection, the failure is neither logged nor returned by the instance's progress.
  */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,7 +1,7 @@
-/* What is sent: puts, signals, adds and flushes, as work requests. */
+/* The operations: puts, signals, adds and flushes, as work requests. */
 #include "mca/common/transport/verbs/internal.h"
 
-/* Whether anything can be asked of a connection. */
+/* MSCCLPP_OK if the connection takes operations. */
 static mscclpp_status_t check(const mscclpp_conn_t *conn)
 {
     if (MSCCLPP_OK == conn->status && !conn->connected) {
@@ -43,7 +43,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
 }
 
-/* Whether an operation that must follow all puts may be posted. */
+/* True if an operation that must follow all puts may be posted. */
 static bool is_clear(mscclpp_conn_t *conn)
 {
     return 0 == conn->qps[0]->rest.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&

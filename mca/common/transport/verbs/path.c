@@ -20,7 +20,7 @@ static int count_steps(const char *path)
     return steps;
 }
 
-/* -1 if not known. */
+/* The socket (NUMA node) of a device; -1 if not known. */
 static int socket_of(const char *path)
 {
     char name[PATH_MAX];

@@ -6,7 +6,7 @@
 
 #define POLL_BATCH 16
 #define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others get their turn */
-#define EVENT_INTERVAL 1024u /* rounds of progress between two looks for events and at the clock */
+#define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
 static mscclpp_status_t status_of(enum ibv_wc_status status)
@@ -24,9 +24,9 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
     }
 }
 
-static void look_for_events(mscclpp_transport_t *transport);
+static void poll_events(mscclpp_transport_t *transport);
 
-/* Stops waiting for everything that was sent; everything that was to be read has arrived. */
+/* Handles a good-bye: stops waiting for everything that was sent. Everything that was to be received has arrived. */
 static void peer_left(mscclpp_conn_t *conn)
 {
     mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
@@ -40,7 +40,7 @@ static void peer_left(mscclpp_conn_t *conn)
     }
 }
 
-/* The first failed completion tells the cause; those of later work requests only follow from it. */
+/* Handles a failed completion. The first one tells the cause; those of later work requests only follow from it. */
 static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
@@ -51,7 +51,7 @@ static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     }
     if (IBV_WC_WR_FLUSH_ERR == wc->status) {
         /* This failure follows from another one, for which there may be an event. */
-        look_for_events(conn->transport);
+        poll_events(conn->transport);
     }
     mscclpp_verbs_fail(conn, status_of(wc->status),
                        "the connection to rank %d over %s port %d failed: %s (status %d, vendor code 0x%x)", conn->peer,
@@ -59,7 +59,10 @@ static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
                        wc->vendor_err);
 }
 
-/* The data of puts before a signal is in memory: the HCA reports the receipt after it. */
+/*
+ * Handles a received message. The data of puts before a signal is in memory by then: the HCA reports the receipt after
+ * it.
+ */
 static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
@@ -146,7 +149,10 @@ static bool is_about(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rai
     return false;
 }
 
-/* A connection on which this side sends nothing has no completion that could report its end. */
+/*
+ * Handles an event of the HCA. It may be the only sign that a connection has ended, if this side sends nothing on it
+ * and so has no completions.
+ */
 static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
                        const struct ibv_async_event *event)
 {
@@ -165,8 +171,8 @@ static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_
     }
 }
 
-/* Acknowledges each event at once, as destroying a queue pair waits for that. */
-static void look_for_events(mscclpp_transport_t *transport)
+/* Handles the events of all rails. Acknowledges each at once, as destroying a queue pair waits for that. */
+static void poll_events(mscclpp_transport_t *transport)
 {
     for (int i = 0; i < transport->rail_count; ++i) {
         mscclpp_verbs_rail_t *rail = &transport->rails[i];
@@ -179,8 +185,8 @@ static void look_for_events(mscclpp_transport_t *transport)
 }
 
 /*
- * A rank that only waits has no requests under way, so no completion tells it that the peer's process is dead. The
- * probe is a write of no bytes, which the peer's HCA answers as long as the queue pair exists.
+ * Probes the peers by a write of no bytes, which the peer's HCA answers as long as the queue pair exists. It is needed
+ * because a rank that only waits has no requests under way, so no completion tells it that the peer's process is dead.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
@@ -202,8 +208,8 @@ static void probe_peers(mscclpp_transport_t *transport)
 }
 
 /*
- * Whether the HCA may have something to report. It reports a failure even of requests that asked for no completion. A
- * good-bye arrives on rail 0, and explains why the other rails fail.
+ * True if the HCA may have something to report on a rail. It reports a failure even of requests that asked for no
+ * completion. A good-bye arrives on rail 0, and explains why the other rails fail.
  */
 static bool is_expected(const mscclpp_conn_t *conn, int rail)
 {
@@ -232,7 +238,7 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
         mscclpp_verbs_bounce_progress(transport);
     }
     if (++transport->rounds % EVENT_INTERVAL == 0) {
-        look_for_events(transport);
+        poll_events(transport);
         probe_peers(transport);
     }
     failed = transport->failed;
