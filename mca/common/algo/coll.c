@@ -135,6 +135,7 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
     return true;
 }
 
+/* Kernels on mapped buffers, which need neither slots nor epochs. */
 static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
 {
@@ -150,6 +151,7 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
     return true;
 }
 
+/* Tiles through the scratch. False if the bulk area is too small for a tile. */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
     mscclpp_choice_t grid;
@@ -231,6 +233,7 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     return true;
 }
 
+/* Fills in kernel and grid for one of the algorithms within a node. False if it cannot serve the call. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
 {

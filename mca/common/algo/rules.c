@@ -150,6 +150,7 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
     return "?";
 }
 
+/* Parses the algorithm of an all-reduce rule. */
 static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule_t *rule)
 {
     char allowed[256] = "";
@@ -170,6 +171,10 @@ static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule
     return refuse(place, "algorithm", text, allowed);
 }
 
+/*
+ * Parses the algorithm of another collective's rule. Copy engines cannot reduce, so only collectives that move data
+ * have them.
+ */
 static bool parse_coll_algorithm(const place_t *place, const char *text, mscclpp_coll_t coll, mscclpp_rule_t *rule)
 {
     const bool moves = !MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(coll));
@@ -183,6 +188,7 @@ static bool parse_coll_algorithm(const place_t *place, const char *text, mscclpp
                         : "one of packets|zerocopy|scratch|plan:NAME");
 }
 
+/* Parses the name of a collective; *coll_p is MSCCLPP_COLL_LAST for all-reduce. */
 static bool parse_collective(const place_t *place, const char *text, mscclpp_coll_t *coll_p)
 {
     char allowed[256] = "one of allreduce";
@@ -196,6 +202,7 @@ static bool parse_collective(const place_t *place, const char *text, mscclpp_col
     return coll < MSCCLPP_COLL_LAST || 0 == strcmp(text, "allreduce") || refuse(place, "collective", text, allowed);
 }
 
+/* Parses the value of one key. The algorithm's text is only kept, as its choices depend on the collective. */
 static bool parse_value(const place_t *place, rule_key_t key, const char *text, line_t *line)
 {
     char allowed[64];
@@ -231,6 +238,7 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
     }
 }
 
+/* Parses one word of a line: a key and its value. */
 static bool parse_word(const place_t *place, const char *word, line_t *line)
 {
     char fault[32];
@@ -326,6 +334,7 @@ static bool is_rooted(mscclpp_coll_t coll)
     return i < sizeof(rooted) / sizeof(rooted[0]);
 }
 
+/* Parses one line and adds its rule, if it has one. */
 static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
 {
     line_t line;
@@ -366,6 +375,7 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     return parse_algorithm(place, line.algorithm, &line.rule) && add_allreduce(place, &line, rules);
 }
 
+/* Parses all lines of a file, up to the first fault. */
 static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
 {
     static const char allowed[] = "lines of text of at most 500 characters";

@@ -255,6 +255,7 @@ typedef union {
     const char *string;
 } config_value_t;
 
+/* Parses a truth value, by the words that Open MPI accepts. */
 static bool parse_bool(const char *text, bool *value_p)
 {
     static const char *const yes[] = {"1", "true", "yes", "on", "enabled"};
@@ -366,6 +367,7 @@ static bool parse_double(const char *text, double *value_p)
     return true;
 }
 
+/* True if the text is one of the words in "a|b|c". */
 static bool is_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
@@ -380,6 +382,7 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
+/* Parses a value by the parameter's type. False if it is not allowed. */
 static bool parse(const mscclpp_param_t *param, const char *text, config_value_t *value_p)
 {
     switch (param->type) {
@@ -400,6 +403,7 @@ static bool parse(const mscclpp_param_t *param, const char *text, config_value_t
     return false;
 }
 
+/* Writes a parsed value to the parameter's field. */
 static void store(mscclpp_config_t *config, const mscclpp_param_t *param, const config_value_t *value)
 {
     void *field = (char *)config + param->offset;
@@ -423,6 +427,7 @@ static void store(mscclpp_config_t *config, const mscclpp_param_t *param, const 
     }
 }
 
+/* Logs that a value is not allowed, and what is. */
 static void report(const mscclpp_param_t *param, const char *text)
 {
     switch (param->type) {

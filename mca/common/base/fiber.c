@@ -167,6 +167,7 @@ static void run_functions(unsigned high, unsigned low)
     }
 }
 
+/* Switches to a new fiber for the first time. */
 static void begin(mscclpp_fiber_t *fiber)
 {
     const uintptr_t address = (uintptr_t)fiber;
@@ -190,6 +191,7 @@ static void destroy(mscclpp_fiber_t *fiber)
     free(fiber);
 }
 
+/* Makes a fiber with a stack. NULL: no memory. */
 static mscclpp_fiber_t *make(void)
 {
     mscclpp_fiber_t *fiber = calloc(1, sizeof(*fiber));

@@ -33,6 +33,7 @@ static size_t words_begin[MSCCLPP_SETTINGS_MAX];
 static bool is_common[MSCCLPP_SETTINGS_MAX];
 static uint64_t names_digest;
 
+/* Copies the choices of all parameters into `words`, each word as its own string. */
 static void make_words(void)
 {
     size_t used = 0;
@@ -97,6 +98,7 @@ bool mscclpp_param_is_common(const mscclpp_param_t *param)
     return true;
 }
 
+/* A parameter's value as a number; for a string with choices, the number of its word. */
 static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t *param)
 {
     const void *field = (const char *)config + param->offset;

@@ -54,6 +54,7 @@ static void file_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
              (unsigned long long)descriptor->id);
 }
 
+/* Maps a segment's file. The level of the message depends on whether the caller can do without. */
 static mscclpp_status_t map(int fd, size_t size, void **base_p)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -153,6 +154,7 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
     return segment != NULL;
 }
 
+/* True if the open file is the one that was described: by device, inode, length and name. */
 static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
 {
     char path[64];
@@ -238,6 +240,7 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
     return found;
 }
 
+/* Opens and maps the file of a segment that another process made, through that process's entry in /proc. */
 static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descriptor, void **base_p)
 {
     mscclpp_status_t status;

@@ -20,6 +20,7 @@ static const struct {
     {"NV_NSIGHT_INJECTION_", true},        {"NV_SANITIZER_INJECTION_", false}, {"NVPROF_ID=", true},
 };
 
+/* True if another process traces this one, as debuggers do. */
 static bool is_traced(void)
 {
     FILE *status = fopen("/proc/self/status", "re");
@@ -40,6 +41,7 @@ static bool is_traced(void)
     return traced;
 }
 
+/* True if the environment has a variable that a tool sets; `blocks`: a tool that makes launches wait for kernels. */
 static bool find_trace(bool blocks)
 {
     for (char **entry = environ; entry != NULL && *entry != NULL; ++entry) {

@@ -24,6 +24,7 @@ struct mscclpp_ctrl_carrier {
     uint64_t team_id;
 };
 
+/* Needs an exchange that can send messages. */
 static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;

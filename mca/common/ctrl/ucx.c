@@ -347,6 +347,7 @@ static bool close_idle_endpoints(void)
     return closing;
 }
 
+/* Drops a reference. The last one makes the peer's endpoint close. Call with the lock held. */
 static void release_peer(ucx_peer_t *peer)
 {
     ucx_peer_t **link = &ucx_peers;
@@ -378,6 +379,7 @@ static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
     }
 }
 
+/* Takes the peers' addresses and this team's orphans. Opens no endpoints yet. */
 static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses,
                                     size_t stride, const size_t *lengths)
 {
@@ -535,6 +537,7 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
+/* Removes a team. Its messages get a moment to leave. In a forked child, UCX is not touched. */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;

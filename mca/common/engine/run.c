@@ -293,6 +293,7 @@ void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t 
     await_stream_end(engine, stream, mscclpp_now() + SETTLE_TIME);
 }
 
+/* Waits for the work in all streams of the call, with one deadline. */
 static void await_all_streams(const mscclpp_engine_t *engine)
 {
     const double until = mscclpp_now() + SETTLE_TIME;
@@ -306,6 +307,7 @@ static void await_all_streams(const mscclpp_engine_t *engine)
     }
 }
 
+/* Takes one stream for each peer from the pool, up to a limit. */
 static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
     int limit = engine->group->on_twin ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;

@@ -105,6 +105,7 @@ static void insert(mscclpp_mapping_t *mapping)
     open_bytes += mapping->handle.length;
 }
 
+/* Removes a mapping from the table and frees its description. */
 static void erase(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **link = bucket_of(&mapping->handle);

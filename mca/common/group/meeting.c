@@ -13,6 +13,7 @@
  */
 #define ATTEMPT_BONUS (UINT64_C(1) << 26)
 
+/* True if the lowest bit of the word is set on the lines of all ranks. */
 static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 {
     const size_t offset = (size_t)((const char *)word - (const char *)&group->board[group->rank]);

@@ -119,6 +119,7 @@ static void describe(const mscclpp_group_wait_t *wait, bool what, char *text, si
              (unsigned long long)wait->bytes, what ? " (" : "", what ? wait->what : "", what ? ")" : "");
 }
 
+/* Checks whether a rank passed host buffers in this call: by the board on this node, by notices on others. */
 static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host)
 {
     mscclpp_group_t *group = wait->group;
@@ -226,6 +227,7 @@ static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, 
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
+/* Checks whether a peer has failed, in this call or an earlier one; after a while also in a later one. */
 static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed,
                                        double now)
 {
@@ -244,6 +246,7 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
                                                    : report_peer(wait, failed->rank, failed->call, failed->status);
 }
 
+/* Checks how long the wait has lasted: warns once, and fails at the deadline. */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;

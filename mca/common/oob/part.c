@@ -24,6 +24,7 @@ struct mscclpp_oob_part {
     block_t blocks[]; /* one for each rank of the whole exchange */
 };
 
+/* One round: an all-gather of all ranks, in which each contributes its block. */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
     mscclpp_status_t status;
@@ -42,6 +43,7 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     return status;
 }
 
+/* The all-gather of the node's ranks, in as many rounds as its length takes. */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     mscclpp_oob_part_t *part = context;

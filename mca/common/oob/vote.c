@@ -8,6 +8,7 @@
 /* Up to so many ranks, ballots are on the stack, so that a rank that has run out of memory can vote, too. */
 #define STACK_BALLOTS 64
 
+/* Finds the culprit among the ballots. */
 static void count(const int32_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
     int rank, culprit = -1;

@@ -82,6 +82,7 @@ static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t done)
     }
 }
 
+/* Begins a flush for the trigger at `position`. */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
     mscclpp_proxy_flush_t flush = {0, position};
@@ -95,6 +96,7 @@ static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t p
     return status;
 }
 
+/* Reports the flushes that have ended to the kernels. */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
     while (channel->flush_count > 0) {
@@ -124,6 +126,7 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
     return status == MSCCLPP_OK && channel->flush_count > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
+/* Carries out a trigger by the channel's handler. */
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
 {

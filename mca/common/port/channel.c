@@ -110,6 +110,7 @@ static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint6
     return MSCCLPP_OK;
 }
 
+/* Adds a reference to a transport, so that rounds make progress on it. */
 static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     mscclpp_proxy_transport_t *transports;

@@ -89,6 +89,7 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
     }
 }
 
+/* The proxy's thread: runs rounds while there is work, and sleeps otherwise. */
 static void *thread_main(void *argument)
 {
     mscclpp_proxy_t *proxy = argument;

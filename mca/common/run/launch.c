@@ -58,6 +58,7 @@ typedef struct {
     mscclpp_status_t status;
 } inline_wait_t;
 
+/* One turn of that wait, called by the kernel. */
 static void inline_turn(void *context)
 {
     inline_wait_t *turn = context;
@@ -137,6 +138,7 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
     return start_operation(runner, launch, what);
 }
 
+/* Waits until the operation has ended. If anything fails meanwhile, tells the kernel to leave and waits for that. */
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */

@@ -316,6 +316,7 @@ static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
 }
 
+/* Writes the operation to the bell, which the lingering kernel polls. */
 static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
 {
     const mscclpp_dev_args_t *args = launch->args;
@@ -389,6 +390,10 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
            (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
 }
 
+/*
+ * Launches a kernel that will linger, with the operation as its first. Launches an ordinary kernel if the last
+ * lingering one does not leave soon.
+ */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *tellers_p)
 {

@@ -37,6 +37,7 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
     }
 }
 
+/* Reports a parameter that ranks have set differently: one line for each value, once in this process. */
 static void report(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
 {
     static bool told[MSCCLPP_SETTINGS_MAX];
@@ -59,6 +60,7 @@ static void report(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const
     }
 }
 
+/* Exchanges one parameter and puts rank 0's value in force. */
 static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *mine,
                                  setting_t *settings, mscclpp_config_t *config)
 {

@@ -37,6 +37,7 @@ typedef struct {
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
 } node_facts_t;
 
+/* True if all ranks can work together. Otherwise every rank logs the first rank that differs. */
 static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
     int rank;

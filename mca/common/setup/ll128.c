@@ -37,6 +37,7 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
     return true;
 }
 
+/* Sends lines between all ranks by a kernel. MSCCLPP_ERR_NOT_SUPPORTED if some line did not arrive whole. */
 static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 {
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size);

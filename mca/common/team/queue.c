@@ -133,6 +133,7 @@ static bool has_failed(const mscclpp_runner_t *runner)
            __atomic_load_n(&runner->mailbox->overlapped, __ATOMIC_RELAXED) != 0;
 }
 
+/* Waits up to `seconds` until the last queued operation has ended. True if it has. */
 static bool await_end(const mscclpp_team_t *team, double seconds)
 {
     const double until = mscclpp_now() + seconds;
@@ -181,6 +182,7 @@ static uint64_t rank_named(const mscclpp_team_t *team, uint64_t failed)
                                               : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
 }
 
+/* Checks what this rank's kernels have reported, and writes a failure into `text`. */
 static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, size_t size)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;

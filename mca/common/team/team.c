@@ -20,6 +20,7 @@
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *remains_first;
 
+/* True if all ranks have closed their mappings of this team's memory. */
 static bool is_closed_by_all(const mscclpp_team_t *team)
 {
     const mscclpp_board_line_t *board = team->group.board;

@@ -8,6 +8,7 @@
  */
 #define MAX_BLOCKS 24u
 
+/* False if copy engines cannot serve the call, or if a chunk does not fit into the slots. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     mscclpp_engine_plan_t plan;

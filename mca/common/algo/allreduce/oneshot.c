@@ -3,6 +3,7 @@
 
 #define MAX_BLOCKS 64u
 
+/* Small messages get many small blocks; a large message takes several epochs. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

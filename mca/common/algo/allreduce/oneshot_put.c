@@ -19,6 +19,7 @@ static uint32_t wanted_blocks(const mscclpp_select_input_t *input)
     return lingering < FEW_BLOCKS ? lingering : FEW_BLOCKS;
 }
 
+/* False if the put area is too small. Each block has slots of its own, so their number is limited. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

@@ -7,6 +7,7 @@
 /* Lanes of a warp that handle a bundle of LL128 together. */
 #define WARP 32u
 
+/* The grid with LL128: warps take the place of threads, and bundles the place of units. */
 static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard, mscclpp_choice_t *choice)
 {
     const uint64_t lanes = input->on_twin ? 1 : WARP;
@@ -21,6 +22,7 @@ static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard, msc
     return true;
 }
 
+/* LL128 if it is chosen and fits, else LL16. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

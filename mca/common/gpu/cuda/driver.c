@@ -49,6 +49,7 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error)
     (void)mscclpp_cuda_check(release_level(error), call, error);
 }
 
+/* Finds a function of the driver, in the version that the headers of that CUDA version describe. */
 static cudaError_t driver_entry(const char *name, unsigned version, void **function_p)
 {
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;

@@ -307,6 +307,7 @@ static bool is_unreachable(cudaError_t error)
     }
 }
 
+/* Logs why an import failed, at the level that the cause deserves, and converts the error. */
 static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
                                      int device)
 {

@@ -90,6 +90,7 @@ mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_
     return MSCCLPP_OK == status ? stream_new(native, false, stream_p) : status;
 }
 
+/* Frees the memory that waited for the stream's kernels, which have ended. */
 static void free_pending(mscclpp_gpu_stream_t *stream)
 {
     host_pending_t *pending;

@@ -136,6 +136,7 @@ static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_
     return MSCCLPP_OK;
 }
 
+/* Removes memory from the list and detaches its segment. `base` must be its first byte. */
 static void remove_memory(void *base, bool imported)
 {
     host_memory_t **link;
@@ -280,6 +281,7 @@ static void host_host_unregister(void *host_address)
     (void)host_address;
 }
 
+/* Makes a handle for memory in a segment: one of this library, or, in tests, of another copy of it in this process. */
 static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
     const bool shared = atomic_load_explicit(&host_bounds, memory_order_acquire) != NULL;
