@@ -34,7 +34,7 @@ struct mpix_mscclpp_channels {
 };
 
 /* The component's table. NULL if there is none, after an error on the communicator. */
-static const api_t *find(MPI_Comm comm, int *code_p)
+static const api_t *find_component(MPI_Comm comm, int *code_p)
 {
     const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
 
@@ -64,10 +64,10 @@ static int no_object(const char *function)
 }
 
 /*
- * Errors of objects go to the communicator's error handler, unless the communicator is gone. A communicator that the
- * component knows no longer has been freed.
+ * Ends a function on an object. Errors go to the communicator's error handler, unless the communicator is gone: one
+ * that the component knows no longer has been freed.
  */
-static int end(MPI_Comm comm, int code)
+static int end_call(MPI_Comm comm, int code)
 {
     return code == MPI_SUCCESS || code == MPI_ERR_COMM ? code : mpix_report(comm, code);
 }
@@ -80,12 +80,12 @@ static int check_handle(MPI_Comm comm, unsigned abi, const void *handle, size_t 
                       "libmpix_mscclpp: handles of abi %u are asked for; this library knows 1 to %u: the program was "
                       "compiled with a newer mpix_mscclpp_device.h\n",
                       abi, mpix_newest_abi());
-        return end(comm, MPI_ERR_UNSUPPORTED_OPERATION);
+        return end_call(comm, MPI_ERR_UNSUPPORTED_OPERATION);
     }
     if (handle == NULL || size != right) {
         (void)fprintf(stderr, "libmpix_mscclpp: %zu bytes at %p for a handle of abi %u, which has %zu\n", size, handle,
                       abi, right);
-        return end(comm, MPI_ERR_ARG);
+        return end_call(comm, MPI_ERR_ARG);
     }
     return MPI_SUCCESS;
 }
@@ -93,7 +93,7 @@ static int check_handle(MPI_Comm comm, unsigned abi, const void *handle, size_t 
 static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
 {
     int code;
-    const api_t *api = find(comm, &code);
+    const api_t *api = find_component(comm, &code);
     MPIX_Mscclpp_memory made;
 
     if (api == NULL) {
@@ -145,7 +145,7 @@ int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
     if (memory == NULL || *memory == NULL) {
         return no_object("MPIX_Mscclpp_memory_free");
     }
-    code = end((*memory)->comm, table(&code)->memory_free((*memory)->object));
+    code = end_call((*memory)->comm, table(&code)->memory_free((*memory)->object));
     if (code != MPI_ERR_ARG) {
         free(*memory);
         *memory = NULL;
@@ -163,7 +163,7 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
     }
     code = check_handle(memory->comm, abi, handle, size, mpix_memory_handle_size(abi));
     if (code == MPI_SUCCESS) {
-        code = end(memory->comm, table(&code)->memory_view(memory->object, &view));
+        code = end_call(memory->comm, table(&code)->memory_view(memory->object, &view));
     }
     if (code == MPI_SUCCESS) {
         mpix_write_memory(abi, &view, handle);
@@ -186,11 +186,11 @@ int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, co
                       "libmpix_mscclpp: MPIX_Mscclpp_channels_create: kind %d; MPIX_MSCCLPP_CHANNEL_AUTO (%d), _MEMORY "
                       "(%d) and _PORT (%d) are allowed, and a place for the result\n",
                       kind, MPIX_MSCCLPP_CHANNEL_AUTO, MPIX_MSCCLPP_CHANNEL_MEMORY, MPIX_MSCCLPP_CHANNEL_PORT);
-        return end(memory->comm, MPI_ERR_ARG);
+        return end_call(memory->comm, MPI_ERR_ARG);
     }
     made = calloc(1, sizeof(*made));
     if (made == NULL) {
-        return end(memory->comm, MPI_ERR_NO_MEM);
+        return end_call(memory->comm, MPI_ERR_NO_MEM);
     }
     made->comm = memory->comm;
     made->is_port = kind == MPIX_MSCCLPP_CHANNEL_PORT;
@@ -198,7 +198,7 @@ int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, co
                                          &made->object);
     if (code != MPI_SUCCESS) {
         free(made);
-        return end(memory->comm, code);
+        return end_call(memory->comm, code);
     }
     made->count = table(&code)->channels_count(made->object);
     *channels = made;
@@ -212,7 +212,7 @@ int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
     if (channels == NULL || *channels == NULL) {
         return no_object("MPIX_Mscclpp_channels_free");
     }
-    code = end((*channels)->comm, table(&code)->channels_free((*channels)->object));
+    code = end_call((*channels)->comm, table(&code)->channels_free((*channels)->object));
     if (code != MPI_ERR_ARG) {
         free((*channels)->handlers);
         free(*channels);
@@ -232,7 +232,7 @@ int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned ab
     code = check_handle(channels->comm, abi, channels->count > 0 ? array : channels, element,
                         mpix_channel_handle_size(abi, channels->is_port));
     for (index = 0; index < channels->count && code == MPI_SUCCESS; ++index) {
-        code = end(channels->comm, table(&code)->channels_view(channels->object, index, &view));
+        code = end_call(channels->comm, table(&code)->channels_view(channels->object, index, &view));
         if (code == MPI_SUCCESS) {
             mpix_write_channel(abi, &view, (char *)array + (size_t)index * element);
         }
@@ -245,7 +245,7 @@ int MPIX_Mscclpp_channels_open(MPIX_Mscclpp_channels channels)
     int code;
 
     return channels == NULL ? no_object("MPIX_Mscclpp_channels_open")
-                            : end(channels->comm, table(&code)->channels_open(channels->object));
+                            : end_call(channels->comm, table(&code)->channels_open(channels->object));
 }
 
 int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
@@ -253,9 +253,10 @@ int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
     int code;
 
     return channels == NULL ? no_object("MPIX_Mscclpp_channels_close")
-                            : end(channels->comm, table(&code)->channels_close(channels->object));
+                            : end_call(channels->comm, table(&code)->channels_close(channels->object));
 }
 
+/* Passes a request of a kernel to the application's handler. */
 static int handle(void *context, const mscclpp_dev_request_t *request)
 {
     const handler_t *handler = context;
@@ -284,19 +285,19 @@ int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index,
     if (channels->handlers == NULL) {
         channels->handlers = calloc((size_t)channels->count + 1, sizeof(*channels->handlers));
         if (channels->handlers == NULL) {
-            return end(channels->comm, MPI_ERR_NO_MEM);
+            return end_call(channels->comm, MPI_ERR_NO_MEM);
         }
     }
     /* A wrong index is the component's to tell. */
     if (index < 0 || index >= channels->count) {
-        return end(channels->comm, table(&code)->channels_set_handler(channels->object, index, NULL, NULL));
+        return end_call(channels->comm, table(&code)->channels_set_handler(channels->object, index, NULL, NULL));
     }
     code = table(&code)->channels_set_handler(channels->object, index, handler != NULL ? handle : NULL,
                                               &channels->handlers[index]);
     if (code == MPI_SUCCESS) {
         channels->handlers[index] = (handler_t){handler, context, (uint32_t)index};
     }
-    return end(channels->comm, code);
+    return end_call(channels->comm, code);
 }
 
 int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, int count,
@@ -309,11 +310,11 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
         return no_object("MPIX_Mscclpp_channels_set_list");
     }
     if (items == NULL && count > 0) {
-        return end(channels->comm, MPI_ERR_ARG);
+        return end_call(channels->comm, MPI_ERR_ARG);
     }
     requests = calloc(count > 0 ? (size_t)count : 1, sizeof(*requests));
     if (requests == NULL) {
-        return end(channels->comm, MPI_ERR_NO_MEM);
+        return end_call(channels->comm, MPI_ERR_NO_MEM);
     }
     for (i = 0; i < count; ++i) {
         requests[i].to = items[i].to;
@@ -323,7 +324,7 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
         requests[i].type = items[i].type;
         requests[i].channel = items[i].channel;
     }
-    code = end(channels->comm, table(&code)->channels_set_list(channels->object, index, count, requests));
+    code = end_call(channels->comm, table(&code)->channels_set_list(channels->object, index, count, requests));
     free(requests);
     return code;
 }
@@ -331,7 +332,7 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
 int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Mscclpp_room *room)
 {
     int code;
-    const api_t *api = find(comm, &code);
+    const api_t *api = find_component(comm, &code);
     MPIX_Mscclpp_room made;
 
     if (api == NULL) {
@@ -359,7 +360,7 @@ int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
     if (room == NULL || *room == NULL) {
         return no_object("MPIX_Mscclpp_room_free");
     }
-    code = end((*room)->comm, table(&code)->room_free((*room)->object));
+    code = end_call((*room)->comm, table(&code)->room_free((*room)->object));
     free(*room);
     *room = NULL;
     return code;
@@ -375,7 +376,7 @@ int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *han
     }
     code = check_handle(room->comm, abi, handle, size, mpix_room_handle_size(abi));
     if (code == MPI_SUCCESS) {
-        code = end(room->comm, table(&code)->room_view(room->object, &view));
+        code = end_call(room->comm, table(&code)->room_view(room->object, &view));
     }
     if (code == MPI_SUCCESS) {
         mpix_write_room(abi, &view, handle);

@@ -18,7 +18,7 @@ static int classes[LAST + 1]; /* 0: not made yet */
 static int codes[LAST + 1];
 
 /* Makes a class and its only code. With the lock held. */
-static void make(int which)
+static void make_class(int which)
 {
     if (MPI_Add_error_class(&classes[which]) != MPI_SUCCESS ||
         MPI_Add_error_code(classes[which], &codes[which]) != MPI_SUCCESS) {
@@ -35,7 +35,7 @@ int mpix_error_code(int which)
 
     pthread_mutex_lock(&lock);
     if (classes[which] == 0) {
-        make(which);
+        make_class(which);
     }
     code = codes[which];
     pthread_mutex_unlock(&lock);

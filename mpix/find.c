@@ -14,6 +14,7 @@ static int searched;
 static int result = MPI_SUCCESS;
 static const mca_coll_mscclpp_api_t *found;
 
+/* Opens the component once more if this loaded file is it. */
 static int note_file(struct dl_phdr_info *info, size_t size, void *context)
 {
     const char *slash = info->dlpi_name != NULL ? strrchr(info->dlpi_name, '/') : NULL;
@@ -26,6 +27,7 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *context)
     return 1;
 }
 
+/* Looks for the component's table in this process. */
 static void search(void)
 {
     void *component = NULL;

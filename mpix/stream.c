@@ -15,8 +15,8 @@ typedef union {
     status_fn_t status;
 } symbol_t;
 
-/* An application that has a stream of CUDA's has loaded the driver. */
-static symbol_t find(const char *name)
+/* Finds a function of the CUDA driver. An application that has a stream of CUDA's has loaded the driver. */
+static symbol_t find_symbol(const char *name)
 {
     symbol_t symbol = {.address = dlsym(RTLD_DEFAULT, name)};
     void *driver;
@@ -37,7 +37,7 @@ int mpix_stream_wait(void *stream)
     if (component != NULL) {
         return component->wait(stream);
     }
-    symbol = find("cuStreamSynchronize");
+    symbol = find_symbol("cuStreamSynchronize");
     if (symbol.address == NULL) {
         return stream == NULL ? MPI_SUCCESS : MPI_ERR_ARG; /* the default stream of a process without CUDA is empty */
     }
@@ -53,6 +53,6 @@ int mpix_stream_is_capturing(void *stream)
     if (component != NULL) {
         return component->is_capturing(stream);
     }
-    symbol = find("cuStreamIsCapturing");
+    symbol = find_symbol("cuStreamIsCapturing");
     return symbol.address != NULL && symbol.status(stream, &status) == 0 && status != 0;
 }

@@ -412,7 +412,7 @@ static job_t *new_job(const mscclpp_dev_launch_t *launch)
 }
 
 /* Queues a job, and takes ownership of it. `job` NULL: there was no memory for it. */
-static int put(mscclpp_dev_twin_queue_t *queue, job_t *job)
+static int queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
     int error;
 
@@ -445,7 +445,7 @@ int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_l
         return 0;
     }
     pthread_mutex_unlock(&queue->lock);
-    return put(queue, new_job(launch));
+    return queue_job(queue, new_job(launch));
 }
 
 /* A job of one thread, without a kernel. */
@@ -458,7 +458,7 @@ int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twi
     if (job != NULL) {
         job->copy = *copy;
     }
-    return put(queue, job);
+    return queue_job(queue, job);
 }
 
 int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void *argument), void *argument)
@@ -469,7 +469,7 @@ int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void
         job->function = function;
         job->argument = argument;
     }
-    return put(queue, job);
+    return queue_job(queue, job);
 }
 
 void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue)
@@ -521,7 +521,7 @@ int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_t
             job->function = recorded->function;
             job->argument = recorded->argument;
         }
-        error = put(queue, job);
+        error = queue_job(queue, job);
     }
     return error;
 }

@@ -489,7 +489,7 @@ plant queue-sent-too-early queue $barrier $launcher \
 plant queue-gate-open queue $barrier $launcher \
     's|^    mscclpp_dev_gate\(ctx, args\);||'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
-    '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
+    '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 
 # Channels in kernels of the application.
 user=mpix/include/mpix_mscclpp

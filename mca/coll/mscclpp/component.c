@@ -47,6 +47,7 @@ mca_coll_base_component_t mca_coll_mscclpp_component = {
 MCA_BASE_COMPONENT_INIT(ompi, coll, mscclpp)
 #endif
 
+/* Writes a line of the log to the component's output stream. */
 static void log_to_opal_output(void *context, mscclpp_log_level_t level, const char *line)
 {
     static const char *const names[] = {"error: ", "warning: ", "", ""};
@@ -103,6 +104,7 @@ static bool abi_matches(void)
     return true;
 }
 
+/* Sets the defaults and registers parameters and counters. Open MPI calls it before it opens the component. */
 static int component_register(void)
 {
     int rc;
@@ -132,6 +134,7 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
+/* Frees what the component holds, in the order in which one part needs another. */
 static int component_close(void)
 {
     if (mca_coll_mscclpp_state.gpu != NULL) {

@@ -32,6 +32,7 @@ static void module_construct(mca_coll_mscclpp_module_t *module)
 static mca_coll_mscclpp_module_t spares[SPARES]; /* which of them are in use is guarded by the component's lock */
 static int spares_made;
 
+/* Tells whether a module is one of the static ones. */
 static bool is_spare(const mca_coll_mscclpp_module_t *module)
 {
     return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
@@ -65,6 +66,7 @@ static mca_coll_mscclpp_module_t *spare_take(void)
     return module;
 }
 
+/* Releases the modules of the components before this one. */
 static void release_previous(mca_coll_mscclpp_module_t *module)
 {
 #define RELEASE(slot_)                                                                                                 \

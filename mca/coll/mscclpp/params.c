@@ -21,6 +21,7 @@ static const char *params_decimal[PARAMS_MAX];
 static int params_choice[PARAMS_MAX];
 static char params_word[PARAMS_MAX][CHOICE_LENGTH_MAX];
 
+/* Tells whether a parameter is one of a list of words. */
 static bool is_choice(const mscclpp_param_t *param)
 {
     return MSCCLPP_PARAM_STRING == param->type && param->choices != NULL;
@@ -87,6 +88,7 @@ static int choice_number(const char *choices, const char *word)
     return -1;
 }
 
+/* Copies word `number` of a list like "a|b|c". */
 static void choice_word(const char *choices, int number, char *word, size_t size)
 {
     const char *end = strchrnul(choices, '|');
@@ -98,6 +100,7 @@ static void choice_word(const char *choices, int number, char *word, size_t size
     (void)snprintf(word, size, "%.*s", (int)(end - choices), choices);
 }
 
+/* Registers one parameter with Open MPI. */
 static int register_variable(const mscclpp_param_t *param)
 {
     static const mca_base_var_type_t types[] = {

@@ -39,7 +39,8 @@ static bool decides(const mscclpp_param_t *param)
            0 == strcmp(param->name, "device");
 }
 
-static void report(const mscclpp_param_t *param, uint64_t mine, uint64_t theirs)
+/* Warns that this rank was started with another value than rank 0. */
+static void report_difference(const mscclpp_param_t *param, uint64_t mine, uint64_t theirs)
 {
     char set[64], value[64];
 
@@ -80,7 +81,7 @@ void mca_coll_mscclpp_adopt_settings(void)
             }
             mscclpp_settings_apply(&state->config, param, theirs.values[i]);
             if (decides(param)) {
-                report(param, mine.values[i], theirs.values[i]);
+                report_difference(param, mine.values[i], theirs.values[i]);
                 mscclpp_settings_apply(&state->own, param,
                                        theirs.values[i]); /* so that the set-up does not report it once more */
             }

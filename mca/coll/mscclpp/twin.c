@@ -33,6 +33,7 @@ static bool shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *hig
     return found;
 }
 
+/* Tells whether an address counts as host memory, by the settings for tests. */
 static bool is_host(const void *address)
 {
     uintptr_t low, high;
@@ -40,6 +41,7 @@ static bool is_host(const void *address)
     return mca_coll_mscclpp_served_calls() >= calls_before || (shared_only && !shared_mapping(address, &low, &high));
 }
 
+/* The allocation that an address of shared memory lies in. */
 static void bounds(const void *address, void **base_p, size_t *length_p)
 {
     uintptr_t low, high;

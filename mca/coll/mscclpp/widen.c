@@ -67,7 +67,7 @@ static bool exists(const char *name)
 }
 
 /* Registers the parameters of a component and opens it, as Open MPI does. False if it wants to be left out. */
-static bool start(const mca_base_component_t *component)
+static bool start_component(const mca_base_component_t *component)
 {
     if (component->mca_register_component_params != NULL &&
         OPAL_SUCCESS != component->mca_register_component_params()) {
@@ -102,7 +102,7 @@ static bool load(char *name)
     while (opal_list_get_last(components) != last) {
         mca_base_component_list_item_t *item = (mca_base_component_list_item_t *)opal_list_remove_last(components);
 
-        if (start(item->cli_component)) {
+        if (start_component(item->cli_component)) {
             /*
              * Inserted before this component, which Open MPI is opening now; it would open components behind this one
              * itself.

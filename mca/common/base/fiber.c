@@ -168,7 +168,7 @@ static void run_functions(unsigned high, unsigned low)
 }
 
 /* Switches to a new fiber for the first time. */
-static void begin(mscclpp_fiber_t *fiber)
+static void begin_fiber(mscclpp_fiber_t *fiber)
 {
     const uintptr_t address = (uintptr_t)fiber;
     ucontext_t first;
@@ -192,7 +192,7 @@ static void destroy(mscclpp_fiber_t *fiber)
 }
 
 /* Makes a fiber with a stack. NULL: no memory. */
-static mscclpp_fiber_t *make(void)
+static mscclpp_fiber_t *make_fiber(void)
 {
     mscclpp_fiber_t *fiber = calloc(1, sizeof(*fiber));
 
@@ -223,7 +223,7 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
         --kept_count;
     }
     pthread_mutex_unlock(&lock);
-    fiber = fiber != NULL ? fiber : make();
+    fiber = fiber != NULL ? fiber : make_fiber();
     if (fiber == NULL) {
         mscclpp_error("no memory for the stack of a call that nobody waits for");
         return NULL;
@@ -242,7 +242,7 @@ bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
     if (fiber->begun) {
         switch_to_fiber(fiber, NULL);
     } else {
-        begin(fiber);
+        begin_fiber(fiber);
     }
     set_current(NULL);
     if (!fiber->ended) {

@@ -82,7 +82,7 @@ static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
-static void find(void)
+static void find_host_memory(void)
 {
     find_heap();
     (void)dl_iterate_phdr(find_segments, NULL);
@@ -181,6 +181,6 @@ bool mscclpp_host_memory_is_certain(const void *address)
 {
     uintptr_t at = (uintptr_t)address;
 
-    (void)pthread_once(&found_once, find);
+    (void)pthread_once(&found_once, find_host_memory);
     return is_on_stack(at) || is_in_program(at) || is_in_heap(at);
 }

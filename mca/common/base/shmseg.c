@@ -55,7 +55,7 @@ static void file_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
 }
 
 /* Maps a segment's file. The level of the message depends on whether the caller can do without. */
-static mscclpp_status_t map(int fd, size_t size, void **base_p)
+static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -111,7 +111,7 @@ mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p
     segment->descriptor.fd = segment->fd;
     segment->descriptor.dev = (uint64_t)file.st_dev;
     segment->descriptor.ino = (uint64_t)file.st_ino;
-    status = map(segment->fd, size, &segment->base);
+    status = map_file(segment->fd, size, &segment->base);
     if (MSCCLPP_OK != status) {
         goto err_close;
     }
@@ -255,7 +255,7 @@ static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descri
         return MSCCLPP_ERR_NO_DESCRIPTORS == status ? status : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (is_described(fd, descriptor)) {
-        status = map(fd, (size_t)descriptor->length, base_p);
+        status = map_file(fd, (size_t)descriptor->length, base_p);
     } else {
         mscclpp_debug("%s is not the shared memory that was described", path);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -264,8 +264,8 @@ static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descri
     return status;
 }
 
-/* With shmseg_lock held. */
-static mscclpp_shmseg_t *find(const mscclpp_shmseg_descriptor_t *descriptor)
+/* Finds a segment that this process has mapped already. Call with shmseg_lock held. */
+static mscclpp_shmseg_t *find_segment(const mscclpp_shmseg_descriptor_t *descriptor)
 {
     mscclpp_shmseg_t *segment = shmseg_list;
 
@@ -284,7 +284,7 @@ mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descri
 
     /* Holds the lock while mapping, so that two threads cannot map one segment at two addresses. */
     pthread_mutex_lock(&shmseg_lock);
-    segment = find(descriptor);
+    segment = find_segment(descriptor);
     if (segment != NULL) {
         ++segment->references;
         goto out;

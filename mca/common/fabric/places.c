@@ -30,7 +30,7 @@ static uint32_t *begin_in(void *memory, size_t ranks)
 }
 
 /* Fills in what stays the same in all calls. */
-static void fill(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
+static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
 {
     mscclpp_dev_place_t *places = places_in(memory, ranks);
     uint32_t *members = members_in(memory, ranks), *begin = begin_in(memory, ranks);
@@ -64,7 +64,7 @@ mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
         mscclpp_error("%s: no memory for %zu bytes", fabric->label, size);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    fill(&fabric->nodes, ranks, fabric->lists);
+    fill_fixed_part(&fabric->nodes, ranks, fabric->lists);
     status = fabric->gpu->device_alloc(fabric->device, size, &memory);
     if (status == MSCCLPP_OK) {
         fabric->places = memory;

@@ -88,8 +88,8 @@ static uint32_t count_sockets(const char *all, const char *near, uint32_t *stran
     return count;
 }
 
-/* With the lock held. */
-static membership_t *find(const unsigned char *uuid)
+/* Finds this process's membership in the users of a GPU. NULL if there is none. Call with the lock held. */
+static membership_t *find_membership(const unsigned char *uuid)
 {
     int i = 0;
 
@@ -99,10 +99,10 @@ static membership_t *find(const unsigned char *uuid)
     return i < membership_count ? &memberships[i] : NULL;
 }
 
-/* With the lock held. */
-static void join(const unsigned char *uuid, const char *name)
+/* Makes this process one of the users of a GPU, if it is not yet. Call with the lock held. */
+static void join_users(const unsigned char *uuid, const char *name)
 {
-    membership_t *membership = find(uuid);
+    membership_t *membership = find_membership(uuid);
 
     if (membership != NULL && membership->process == mscclpp_process_token()) {
         return;
@@ -130,7 +130,7 @@ uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE],
     name_gpu(uuid, NULL, all);
     name_gpu(uuid, &server, own);
     pthread_mutex_lock(&lock);
-    join(uuid, own);
+    join_users(uuid, own);
     pthread_mutex_unlock(&lock);
     count = count_sockets(all, own, strangers_p);
     return count == 0 ? 1 : count;

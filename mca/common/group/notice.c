@@ -78,7 +78,7 @@ static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
     }
 }
 
-static void keep(mscclpp_group_notice_t *kept, const notice_t *notice)
+static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 {
     kept->call = notice->call;
     kept->rank = notice->rank;
@@ -99,10 +99,10 @@ static void read_all(mscclpp_group_t *group)
         if (length == sizeof(notice)) {
             memcpy(&notice, message, sizeof(notice));
             if (notice.kind == NOTICE_FAILED && notices->failed.rank < 0) {
-                keep(&notices->failed, &notice);
+                keep_notice(&notices->failed, &notice);
             }
             if (notice.kind == NOTICE_WAITS && notice.call >= notices->waits.call) {
-                keep(&notices->waits, &notice);
+                keep_notice(&notices->waits, &notice);
             }
             if (notice.host_rank >= 0) {
                 keep_host(notices, notice.call, notice.host_rank);

@@ -111,7 +111,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 }
 
 /* Describes the call for a message, with what it waits for if `what` is set. */
-static void describe(const mscclpp_group_wait_t *wait, bool what, char *text, size_t size)
+static void describe_call(const mscclpp_group_wait_t *wait, bool what, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
 
@@ -132,7 +132,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     if (rank < 0) {
         return MSCCLPP_OK;
     }
-    describe(wait, false, call, sizeof(call));
+    describe_call(wait, false, call, sizeof(call));
     mscclpp_report_mixed(group->oob.label, call, rank, group->members[group->rank]);
     mscclpp_group_note_host(group, rank);
     return MSCCLPP_ERR_MIXED;
@@ -260,7 +260,7 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
             return MSCCLPP_ERR_TIMEOUT;
         }
         list_late(wait, late, sizeof(late));
-        describe(wait, true, call, sizeof(call));
+        describe_call(wait, true, call, sizeof(call));
         mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
                                 group->checks_calls);
         return MSCCLPP_ERR_TIMEOUT;
@@ -268,7 +268,7 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
     if (!wait->warned && group->warn_after > 0 && waited >= group->warn_after) {
         wait->warned = true;
         list_late(wait, late, sizeof(late));
-        describe(wait, true, call, sizeof(call));
+        describe_call(wait, true, call, sizeof(call));
         mscclpp_report_late(group->oob.label, call, group->members[group->rank], waited, late);
     }
     return MSCCLPP_OK;

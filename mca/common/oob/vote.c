@@ -9,7 +9,7 @@
 #define STACK_BALLOTS 64
 
 /* Finds the culprit among the ballots. */
-static void count(const int32_t *ballots, int size, mscclpp_vote_t *vote_p)
+static void find_culprit(const int32_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
     int rank, culprit = -1;
 
@@ -34,7 +34,7 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, m
     }
     status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
     if (status == MSCCLPP_OK && ballots != NULL) {
-        count(ballots, oob->size, vote_p);
+        find_culprit(ballots, oob->size, vote_p);
     }
     free(more);
     return status;

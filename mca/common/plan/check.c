@@ -16,6 +16,7 @@ static mscclpp_plan_place_t rank_place(uint32_t rank)
     return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};
 }
 
+/* Checks what holds for the plan as a whole. */
 static void check_head(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -145,6 +146,7 @@ static bool pair_channels(const frame_t *frame, int type)
     return ok;
 }
 
+/* Checks that every peer and remote rank that the plan names exists. */
 static bool check_peers(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -180,6 +182,7 @@ static bool check_peers(const frame_t *frame)
     return frame->report->faults == faults;
 }
 
+/* Tells whether two switch channels have the same ranks and buffer type. */
 static bool same_group(const mscclpp_plan_group_t *a, const mscclpp_plan_group_t *b)
 {
     if (a->count != b->count || a->type != b->type) {
@@ -193,6 +196,7 @@ static bool same_group(const mscclpp_plan_group_t *a, const mscclpp_plan_group_t
     return true;
 }
 
+/* Checks the ranks of a switch channel. */
 static void check_group(const frame_t *frame, uint32_t r, uint32_t position)
 {
     const mscclpp_plan_t *plan = frame->plan;

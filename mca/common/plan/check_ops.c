@@ -16,6 +16,7 @@ typedef struct {
 } state_t;
 
 static bool bad(const state_t *state, const char *rule, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Reports a fault of the operation in hand. Always false. */
 static bool bad(const state_t *state, const char *rule, const char *format, ...)
 {
     char text[300];
@@ -69,6 +70,7 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
     return true;
 }
 
+/* Looks up a remote buffer, and fills in its rank and type. */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = own_rank(state);
@@ -97,6 +99,7 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
     return true;
 }
 
+/* Looks up a switch channel, and fills in its group and type. */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = own_rank(state);
@@ -112,8 +115,8 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
     return true;
 }
 
-/* Whether the chunks exist on every rank where they are read or written. */
-static bool fits(const state_t *state, const mscclpp_plan_item_t *item, bool packets)
+/* Tells whether the chunks exist on every rank where they are read or written. */
+static bool chunks_exist(const state_t *state, const mscclpp_plan_item_t *item, bool packets)
 {
     const mscclpp_plan_t *plan = state->plan;
     const mscclpp_plan_group_t *group =
@@ -138,6 +141,7 @@ static bool fits(const state_t *state, const mscclpp_plan_item_t *item, bool pac
     return true;
 }
 
+/* Checks entry `i` of a list of data, whose kind has to be what the operation takes there. */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
 {
@@ -167,9 +171,10 @@ static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const 
     if (item->size == 0) {
         return bad(state, "size", "\"%s\"[%u] has size 0", list, i);
     }
-    return fits(state, item, mscclpp_plan_takes_packets(takes));
+    return chunks_exist(state, item, mscclpp_plan_takes_packets(takes));
 }
 
+/* Checks the length of a list: at least `least`, and `most` if that is not 0. */
 static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t least, uint32_t most)
 {
     if (count >= least && (most == 0 || count <= most)) {
@@ -179,6 +184,7 @@ static bool check_count(const state_t *state, const char *list, uint32_t count, 
                most == least ? "" : (most == 0 ? " or more" : " and one more"));
 }
 
+/* Checks that sources and targets fit each other. */
 static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     if (shape->paired) {
@@ -247,6 +253,7 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
     }
 }
 
+/* Checks an operation that moves data. */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
@@ -304,6 +311,7 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
     return true;
 }
 
+/* Checks an operation that signals, waits or flushes. */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {
     bool waits = op->kind == MSCCLPP_PLAN_OP_WAIT || op->kind == MSCCLPP_PLAN_OP_RLXWAIT;
@@ -333,6 +341,7 @@ static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
+/* Checks an operation on semaphores. */
 static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->semaphore_count == 0) {
@@ -351,6 +360,7 @@ static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
+/* Checks a pipeline itself. Its operations are visited separately. */
 static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->unit == 0 || op->unit % state->plan->alignment != 0 || op->unit % 16 != 0) {
@@ -365,6 +375,7 @@ static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
+/* Checks one operation. */
 static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)
 {

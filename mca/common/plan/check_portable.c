@@ -11,13 +11,16 @@ typedef struct {
     uint32_t ops;
 } count_t;
 
-static void note(const count_t *count, mscclpp_plan_place_t place, const char *what, uint32_t has, uint32_t most)
+/* Notes a limit of MSCCL++'s executor that the plan exceeds. */
+static void note_limit(const count_t *count, mscclpp_plan_place_t place, const char *what, uint32_t has, uint32_t most)
 {
     mscclpp_plan_found(count->report, MSCCLPP_PLAN_NOTE, "portable", place,
                        "MSCCL++'s executor has room for %u %s, this has %u", most, what, has);
 }
 
-static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+/* Compares one operation with the executor's limits, and counts it. */
+static void compare_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                       const mscclpp_plan_op_t *pipeline)
 {
     count_t *count = context;
     const mscclpp_plan_block_t *block = &count->plan->ranks[place.rank].blocks[place.block];
@@ -28,26 +31,27 @@ static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *o
         count->ops = 0;
         for (int type = 0; type < MSCCLPP_PLAN_CHANNEL_TYPES; ++type) {
             if (block->channels[type].count > CHANNELS) {
-                note(count, whole, "channels of a type in a block", block->channels[type].count, CHANNELS);
+                note_limit(count, whole, "channels of a type in a block", block->channels[type].count, CHANNELS);
             }
         }
         for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
             if (block->remotes[type].count > REMOTES) {
-                note(count, whole, "remote buffers of a type in a block", block->remotes[type].count, REMOTES);
+                note_limit(count, whole, "remote buffers of a type in a block", block->remotes[type].count, REMOTES);
             }
         }
     }
     if (++count->ops == OPS + 1) {
-        note(count, whole, "operations in a block", block->op_count, OPS);
+        note_limit(count, whole, "operations in a block", block->op_count, OPS);
     }
     if (op->channel_count > IDS) {
-        note(count, place, "channel_ids", op->channel_count, IDS);
+        note_limit(count, place, "channel_ids", op->channel_count, IDS);
     }
     if (op->src_count > ITEMS || op->dst_count > ITEMS) {
-        note(count, place, "buffers on a side", op->src_count > op->dst_count ? op->src_count : op->dst_count, ITEMS);
+        note_limit(count, place, "buffers on a side", op->src_count > op->dst_count ? op->src_count : op->dst_count,
+                   ITEMS);
     }
     if (op->semaphore_count > SEMAPHORES) {
-        note(count, place, "semaphore_ids", op->semaphore_count, SEMAPHORES);
+        note_limit(count, place, "semaphore_ids", op->semaphore_count, SEMAPHORES);
     }
     if (op->kind == MSCCLPP_PLAN_OP_BARRIER && op->barrier >= BARRIERS) {
         mscclpp_plan_found(count->report, MSCCLPP_PLAN_NOTE, "portable", whole,
@@ -59,5 +63,5 @@ void mscclpp_plan_check_portable(const mscclpp_plan_t *plan, mscclpp_plan_report
 {
     count_t count = {plan, report, 0};
 
-    mscclpp_plan_visit(plan, look, &count);
+    mscclpp_plan_visit(plan, compare_op, &count);
 }

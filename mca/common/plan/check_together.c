@@ -50,6 +50,7 @@ static void add(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_
     list->events[list->count++] = (event_t){{what, a, b, c}, x, y, count, place, op};
 }
 
+/* Mixes a value into a hash. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -75,6 +76,7 @@ static uint64_t group_key(const mscclpp_plan_op_t *op)
     return mix_items(mix_items(hash, op->src, op->src_count), op->dst, op->dst_count);
 }
 
+/* Lists what an operation signals, waits for, releases, acquires or meets others at. */
 static void collect(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     list_t *list = context;

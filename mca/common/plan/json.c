@@ -100,7 +100,8 @@ typedef struct {
     char why[160]; /* why the text is refused */
 } builder_t;
 
-static const char *keep(builder_t *builder, const void *text, size_t length)
+/* Keeps a zero-terminated copy of a string. NULL, with a reason, if there is no memory or it has a zero within. */
+static const char *keep_string(builder_t *builder, const void *text, size_t length)
 {
     char *kept;
 
@@ -117,7 +118,8 @@ static const char *keep(builder_t *builder, const void *text, size_t length)
     return kept;
 }
 
-static mscclpp_json_t *add(builder_t *builder, mscclpp_json_type_t type)
+/* Adds a value to the innermost open array or object. NULL, with a reason, if that is not possible. */
+static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
 {
     mscclpp_json_t *value, *parent = builder->depth > 0 ? builder->open[builder->depth - 1] : NULL;
 
@@ -149,12 +151,12 @@ static mscclpp_json_t *add(builder_t *builder, mscclpp_json_type_t type)
 
 static int on_null(void *context)
 {
-    return add(context, MSCCLPP_JSON_NULL) != NULL;
+    return add_value(context, MSCCLPP_JSON_NULL) != NULL;
 }
 
 static int on_bool(void *context, int yes)
 {
-    mscclpp_json_t *value = add(context, MSCCLPP_JSON_BOOL);
+    mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_BOOL);
 
     if (value == NULL) {
         return 0;
@@ -163,6 +165,7 @@ static int on_bool(void *context, int yes)
     return 1;
 }
 
+/* Tells whether a number is a whole one that fits 64 bits. */
 static bool is_unsigned(const char *text, size_t length, uint64_t *number_p)
 {
     uint64_t number = 0;
@@ -181,30 +184,31 @@ static int on_number(void *context, const char *text, size_t length)
 {
     uint64_t number = 0;
     bool whole = is_unsigned(text, length, &number);
-    mscclpp_json_t *value = add(context, whole ? MSCCLPP_JSON_UNSIGNED : MSCCLPP_JSON_NUMBER);
+    mscclpp_json_t *value = add_value(context, whole ? MSCCLPP_JSON_UNSIGNED : MSCCLPP_JSON_NUMBER);
 
     if (value == NULL) {
         return 0;
     }
     value->number = number;
-    value->text = whole ? "" : keep(context, text, length);
+    value->text = whole ? "" : keep_string(context, text, length);
     return value->text != NULL;
 }
 
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
-    mscclpp_json_t *value = add(context, MSCCLPP_JSON_STRING);
+    mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_STRING);
 
     if (value == NULL) {
         return 0;
     }
-    value->text = keep(context, text, length);
+    value->text = keep_string(context, text, length);
     return value->text != NULL;
 }
 
-static int push(builder_t *builder, mscclpp_json_type_t type)
+/* Adds an array or object, and opens it for the values that follow. */
+static int open_value(builder_t *builder, mscclpp_json_type_t type)
 {
-    mscclpp_json_t *value = add(builder, type);
+    mscclpp_json_t *value = add_value(builder, type);
 
     if (value == NULL) {
         return 0;
@@ -219,12 +223,12 @@ static int push(builder_t *builder, mscclpp_json_type_t type)
 
 static int on_map(void *context)
 {
-    return push(context, MSCCLPP_JSON_OBJECT);
+    return open_value(context, MSCCLPP_JSON_OBJECT);
 }
 
 static int on_array(void *context)
 {
-    return push(context, MSCCLPP_JSON_ARRAY);
+    return open_value(context, MSCCLPP_JSON_ARRAY);
 }
 
 static int on_end(void *context)
@@ -239,7 +243,7 @@ static int on_key(void *context, const unsigned char *text, size_t length)
     builder_t *builder = context;
     const mscclpp_json_t *object = builder->open[builder->depth - 1];
 
-    builder->key = keep(builder, text, length);
+    builder->key = keep_string(builder, text, length);
     if (builder->key == NULL) {
         return 0;
     }
@@ -264,9 +268,9 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_start_array = on_array,
                                          .yajl_end_array = on_end};
 
-/* What the parser says, on one line. */
-static void describe(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
-                     size_t at, char *why, size_t why_size)
+/* Writes on one line what is wrong with the text. */
+static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
+                           size_t at, char *why, size_t why_size)
 {
     size_t line = 1, column = 1;
     unsigned char *said = NULL;
@@ -312,7 +316,7 @@ mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *tex
     if (builder->no_memory) {
         status = MSCCLPP_ERR_NO_MEMORY;
     } else if (said != yajl_status_ok || builder->root == NULL) {
-        describe(yajl, parser, builder, text, at < size ? at : size, why, why_size);
+        describe_error(yajl, parser, builder, text, at < size ? at : size, why, why_size);
         status = MSCCLPP_ERR_INVALID;
     } else {
         *root_p = builder->root;

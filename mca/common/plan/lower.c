@@ -52,6 +52,7 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t code)
     return step;
 }
 
+/* Adds a link to the program's table. */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -83,6 +84,7 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
     }
 }
 
+/* Adds a part of a buffer to the program's table. */
 static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool packets)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -110,11 +112,13 @@ static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bo
     return group->count;
 }
 
+/* Tells whether a rank is on another node. */
 static bool is_far(const lowering_t *state, uint32_t rank)
 {
     return state->far != NULL && state->far[rank];
 }
 
+/* Adds a step that moves data. NULL if there is no memory. */
 static mscclpp_dev_plan_step_t *add_data(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, MSCCLPP_DEV_PLAN_DATA);
@@ -127,6 +131,7 @@ static mscclpp_dev_plan_step_t *add_data(lowering_t *state, const mscclpp_plan_o
     return step;
 }
 
+/* Tells whether two entries are the same part of the same buffer. */
 static bool same_item(const mscclpp_plan_item_t *a, const mscclpp_plan_item_t *b)
 {
     return a->where == b->where && a->type == b->type && a->rank == b->rank && a->index == b->index &&
@@ -184,6 +189,7 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
     }
 }
 
+/* Lowers an operation that combines its sources and writes the result to its targets. */
 static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     mscclpp_dev_plan_step_t *step = add_data(state, op, op->src[0].size);
@@ -233,6 +239,7 @@ static void lower_far(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t c
     }
 }
 
+/* Lowers signals or waits on channels. */
 static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
 {
     const mscclpp_plan_rank_t *rank = &state->plan->ranks[state->rank];
@@ -262,6 +269,7 @@ static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32
     }
 }
 
+/* Lowers operations on semaphores. */
 static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, code);
@@ -286,6 +294,7 @@ static void add_nop(lowering_t *state)
     }
 }
 
+/* Lowers an operation that moves data. */
 static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
@@ -314,6 +323,7 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
+/* Lowers any operation but a pipeline. */
 static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -360,6 +370,7 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
+/* Lowers a block: its operations, and loops for its pipelines. */
 static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 {
     mscclpp_dev_plan_step_t *step;
@@ -481,7 +492,9 @@ typedef struct {
     bool crosses;
 } crossing_t;
 
-static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+/* Notes whether an operation's data reach over the end of a block of chunks. */
+static void look_for_crossing(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                              const mscclpp_plan_op_t *pipeline)
 {
     crossing_t *crossing = context;
 
@@ -506,7 +519,7 @@ bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, 
     chunk = (block_bytes + crossing.chunks - 1) / crossing.chunks;
     chunk = (chunk + unit - 1) / unit * unit;
     if (chunk * crossing.chunks != block_bytes) {
-        mscclpp_plan_visit(plan, look, &crossing);
+        mscclpp_plan_visit(plan, look_for_crossing, &crossing);
     }
     *chunk_p = chunk;
     return !crossing.crosses;

@@ -3,6 +3,7 @@
 #include "mca/common/plan/reader.h"
 #include "mca/common/plan/words.h"
 
+/* Checks that an entry of a list is an object that has no unknown keys. */
 static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value)
 {
     return (value->type == MSCCLPP_JSON_OBJECT ||
@@ -307,6 +308,7 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
+/* Reads what holds for the plan as a whole. */
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     static const char *const protocols[] = {"Simple", "LL", NULL};
@@ -348,6 +350,7 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
+/* Reads the whole plan. */
 static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     const mscclpp_json_t *gpus, *rank;

@@ -10,6 +10,7 @@ typedef struct {
     uint64_t from, count;
 } slice_t;
 
+/* The part of the data that a block moves: a turn of a pipeline, its share in a group of blocks, or all. */
 static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         uint32_t size)
 {
@@ -30,6 +31,7 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
     return (slice_t){0, total};
 }
 
+/* The cell at which an entry begins, in one rank's memory. */
 static size_t address(const mscclpp_sim_t *sim, uint32_t launch, uint32_t r, const mscclpp_plan_item_t *item,
                       uint64_t from, bool packets)
 {
@@ -57,6 +59,7 @@ static mscclpp_sim_map_t map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_
                : MSCCLPP_SIM_PLAIN;
 }
 
+/* Tells whether a proxy moves the data in place of the block. */
 static bool through_proxy(const mscclpp_plan_op_t *op)
 {
     return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
@@ -145,7 +148,8 @@ typedef struct {
     bool aligned; /* each thread has read what the thread of its place wrote */
 } heard_t;
 
-static void hear(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const heard_t *heard)
+/* The block that takes a packet learns what its writer knew. */
+static void learn_from_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const heard_t *heard)
 {
     const mscclpp_sim_packet_t *packet = heard->packet;
     uint32_t count = heard->first == 0 ? (uint32_t)heard->count : 0; /* threads from the first on */
@@ -185,6 +189,7 @@ static void hear(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const heard_t *
     actor->has_thread = actor->has_thread || count > 0;
 }
 
+/* The block that sent a packet, be it through a proxy. */
 static uint32_t sender(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
 {
     if (packet->agent < sim->block_count) {
@@ -203,7 +208,7 @@ static void hear_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t a
 
         if (cell->packet != heard.packet) {
             if (heard.packet != NULL) {
-                hear(sim, actor, &heard);
+                learn_from_packet(sim, actor, &heard);
             }
             heard = (heard_t){cell->packet, sender(sim, cell->packet), e, 0, true};
         }
@@ -211,10 +216,11 @@ static void hear_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t a
         heard.aligned = heard.aligned && cell->write.position == e;
     }
     if (heard.packet != NULL) {
-        hear(sim, actor, &heard);
+        learn_from_packet(sim, actor, &heard);
     }
 }
 
+/* Reads element `e` of an entry. A switch channel combines what its ranks hold. */
 static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
                                      uint64_t from, uint64_t e, bool packets, mscclpp_sim_map_t map)
 {
@@ -236,6 +242,7 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
                    : mscclpp_sim_read(sim, &block->actor, block->launch, at + e, (uint32_t)e, map);
 }
 
+/* Writes an element in one rank's memory, as a packet or plainly. */
 static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t at, uint64_t e, mscclpp_sim_map_t map,
                       mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
@@ -246,6 +253,7 @@ static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t at,
     }
 }
 
+/* Writes element `e` of an entry. A switch channel writes it on all of its ranks. */
 static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item, uint64_t from,
                        uint64_t e, mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
@@ -323,8 +331,8 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     mscclpp_sim_packet_release(packet);
 }
 
-/* Tells the proxy what to move; it moves packets as they are. */
-static void push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+/* Tells the proxy what to move. The proxy moves packets as they are. */
+static void tell_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     bool raw = op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
     bool signal = op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
@@ -357,7 +365,7 @@ void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
     mscclpp_sim_map_t map = map_of(op, shape);
 
     if (through_proxy(op)) {
-        push(sim, block, op);
+        tell_proxy(sim, block, op);
     } else if (shape->paired) {
         move_pairs(sim, block, op, shape, map);
     } else {

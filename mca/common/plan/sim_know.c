@@ -16,7 +16,8 @@ mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_
     return copy;
 }
 
-static void join(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
+/* Adds what another agent knows. */
+static void add_knowledge(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
 {
     to->full = from->full > to->full ? from->full : to->full;
     if (from->part > to->part || (from->part == to->part && from->part_length > to->part_length)) {
@@ -29,7 +30,7 @@ void mscclpp_sim_join(const mscclpp_sim_t *sim, mscclpp_sim_know_t *to, const ms
 {
     for (uint32_t i = 0; from != NULL && i < sim->agents; ++i) {
         to[i].strong = from[i].strong > to[i].strong ? from[i].strong : to[i].strong;
-        join(&to[i], &from[i]);
+        add_knowledge(&to[i], &from[i]);
     }
 }
 
@@ -80,6 +81,7 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
     actor->has_later = true;
 }
 
+/* Adds a fact, or renews it. */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
     enum { MOST = 256 }; /* leaving some out makes the simulation stricter, not wrong */

@@ -5,6 +5,7 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
+/* Tells whether a cell belongs to the rank's input. */
 static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 {
     return cell >= rank->base[MSCCLPP_PLAN_INPUT] &&
@@ -12,7 +13,7 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 }
 
 /* Sets new inputs. The output belongs to the application, too, and holds nothing that the plan may use. */
-static void prepare(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
+static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
     mscclpp_sim_event_t event = {0, 0, -1, launch};
@@ -39,7 +40,7 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
     mscclpp_sim_block_t *block;
 
     ++rank->launch;
-    prepare(sim, r, rank->launch);
+    set_inputs(sim, r, rank->launch);
     if (rank->launch > sim->launches) {
         rank->ended = true;
         return;
@@ -58,6 +59,7 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
     }
 }
 
+/* Reads a rank's output, and compares it with what the collective has to give. */
 static void check_results(mscclpp_sim_t *sim, uint32_t r)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];

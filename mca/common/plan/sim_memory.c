@@ -84,6 +84,7 @@ void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim)
     free(sim->cells);
 }
 
+/* Tells whether an agent stands for the application of a rank, which fills inputs and reads outputs. */
 static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 {
     return agent >= sim->block_count && agent < sim->block_count + sim->plan->rank_count;
@@ -140,6 +141,7 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
     (void)actor;
 }
 
+/* Reports if an access is not ordered after the last write of the cell. */
 static void after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t at, uint32_t position,
                         mscclpp_sim_map_t map, bool writes, bool packet)
 {
@@ -157,6 +159,7 @@ static void after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, si
     }
 }
 
+/* Notes a read, and drops earlier ones that it makes needless. */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
                      mscclpp_sim_map_t map)
 {
@@ -185,6 +188,7 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
     cell->reads[cell->read_count++] = access;
 }
 
+/* Reports a read of a cell that has no value in this launch. */
 static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t at)
 {
     const mscclpp_sim_cell_t *cell = &sim->cells[at];
@@ -227,6 +231,7 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
     return sim->cells[at].value;
 }
 
+/* Writes a cell, after a look at what the write is not ordered after. */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at, uint32_t position,
                   mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {

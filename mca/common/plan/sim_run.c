@@ -30,6 +30,7 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t r, mscclpp_sim_proxy_t *p
     return true;
 }
 
+/* Allocates all that a run needs. False if there is no memory. */
 static bool init(mscclpp_sim_t *sim)
 {
     const mscclpp_plan_t *plan = sim->plan;

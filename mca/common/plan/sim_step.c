@@ -40,6 +40,7 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
 }
 
+/* Takes one signal from each channel. All have come. */
 static void wait_for(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -57,6 +58,7 @@ static void wait_for(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
     }
 }
 
+/* Sends a signal over each channel, through the proxy if it is a port channel. */
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     double end = mscclpp_sim_end(sim, &block->actor);
@@ -73,6 +75,7 @@ static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     }
 }
 
+/* Tells whether the channels' proxies have done all that was asked of them. */
 static bool flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -85,6 +88,7 @@ static bool flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, 
     return true;
 }
 
+/* The block learns what the channels' proxies have done. */
 static void flush(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -95,6 +99,7 @@ static void flush(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_
     }
 }
 
+/* Tells whether all semaphores can be acquired at once. */
 static bool acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -110,6 +115,7 @@ static bool acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *b
     return true;
 }
 
+/* Acquires all semaphores. */
 static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -127,6 +133,7 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     }
 }
 
+/* Releases all semaphores. */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -208,6 +215,7 @@ static bool come_to_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
     return true;
 }
 
+/* Goes on to the next operation, or the next turn of a pipeline. */
 static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
     if (block->turns > 0) {

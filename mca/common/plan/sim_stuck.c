@@ -6,6 +6,7 @@
 
 enum { MOST_LINES = 24 };
 
+/* The place at which a block stands. */
 static mscclpp_plan_place_t place_at(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
@@ -19,7 +20,7 @@ static mscclpp_plan_place_t place_at(const mscclpp_sim_t *sim, const mscclpp_sim
     return place;
 }
 
-static const char *stand(const mscclpp_sim_block_t *block, char *text, size_t size)
+static const char *describe_position(const mscclpp_sim_block_t *block, char *text, size_t size)
 {
     if (block->turns > 0) {
         snprintf(text, size, "that block stands at operation %u.%u in turn %u of launch %u", block->op, block->inner,
@@ -34,6 +35,7 @@ static const char *stand(const mscclpp_sim_block_t *block, char *text, size_t si
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t which);
 
+/* Tells whether an operation gives one of the signals that a block waits for. */
 static bool signals(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
                     const mscclpp_sim_block_t *waiter, uint32_t which)
 {
@@ -51,6 +53,7 @@ static bool signals(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_
     return false;
 }
 
+/* Tells whether an operation releases one of the semaphores that a block waits for. */
 static bool releases(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
                      const mscclpp_sim_block_t *waiter, uint32_t which)
 {
@@ -107,7 +110,8 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
                 at.inner = (int)i - 1;
                 at.name = mscclpp_plan_op_name(candidate->kind);
                 snprintf(text, size, "the next would come from %s, but %s",
-                         mscclpp_plan_place_text(at, place, sizeof(place)), stand(block, where, sizeof(where)));
+                         mscclpp_plan_place_text(at, place, sizeof(place)),
+                         describe_position(block, where, sizeof(where)));
                 return true;
             }
         }

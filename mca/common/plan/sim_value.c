@@ -69,6 +69,7 @@ void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p
     }
 }
 
+/* The combination of all ranks' inputs at a position. */
 static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
 {
     mscclpp_sim_value_t value = mscclpp_sim_input(sim, 0, position, launch);
@@ -109,7 +110,7 @@ bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t positi
     }
 }
 
-static bool same(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
+static bool same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
     return x.a == y.a && x.b == y.b;
 }
@@ -123,7 +124,7 @@ static bool is_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, ui
 
             mscclpp_sim_shape(sim->plan, r, &in, &out);
             for (uint64_t p = 0; p < in * sim->chunk; ++p) {
-                if (same(value, mscclpp_sim_input(sim, r, p, l))) {
+                if (same_value(value, mscclpp_sim_input(sim, r, p, l))) {
                     snprintf(text, size, "it is chunk %llu of the input of rank %u%s",
                              (unsigned long long)(p / sim->chunk), r,
                              l == launch  ? ""
@@ -146,11 +147,11 @@ static bool is_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, u
     for (uint32_t r = 0; !sim->extremes && r < sim->plan->rank_count; ++r) {
         mscclpp_sim_value_t one = mscclpp_sim_input(sim, r, position, launch);
 
-        if (same(all, mscclpp_sim_combine(sim, value, one))) {
+        if (same_value(all, mscclpp_sim_combine(sim, value, one))) {
             snprintf(text, size, "the part of rank %u is missing", r);
             return true;
         }
-        if (same(value, mscclpp_sim_combine(sim, all, one))) {
+        if (same_value(value, mscclpp_sim_combine(sim, all, one))) {
             snprintf(text, size, "the part of rank %u is in it twice", r);
             return true;
         }
@@ -176,7 +177,7 @@ void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, u
                 sum = mscclpp_sim_combine(sim, sum, mscclpp_sim_input(sim, r, position, launch));
             }
         }
-        if (!same(sum, value)) {
+        if (!same_value(sum, value)) {
             continue;
         }
         used = snprintf(text, size, "it has the parts of ranks");

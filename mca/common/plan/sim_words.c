@@ -12,6 +12,7 @@ const mscclpp_plan_op_t *mscclpp_sim_op(const mscclpp_sim_t *sim, const mscclpp_
     return op->kind == MSCCLPP_PLAN_OP_PIPELINE && block->turns > 0 ? &op->body[block->inner] : op;
 }
 
+/* The place in the plan at which an event happened. */
 static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
 {
     const mscclpp_sim_block_t *block = &sim->blocks[event->block];

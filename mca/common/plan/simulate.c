@@ -23,6 +23,7 @@ typedef struct {
     uint64_t cell_size;
 } size_case_t;
 
+/* The greatest common divisor. */
 static uint64_t divisor(uint64_t a, uint64_t b)
 {
     uint64_t rest;
@@ -33,7 +34,9 @@ static uint64_t divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+/* Notes what one operation means for the sizes to be simulated. */
+static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                      const mscclpp_plan_op_t *pipeline)
 {
     survey_t *survey = context;
     const mscclpp_plan_item_t *item;
@@ -89,6 +92,9 @@ static uint64_t wrap_bytes(const survey_t *survey)
     return room / survey->multiple * survey->multiple;
 }
 
+/*
+ * Chooses the sizes to simulate: less than a turn of a pipeline, one, more, and one for which the scratch wraps around.
+ */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
     uint64_t most = largest_chunk(survey->plan), wrap = wrap_bytes(survey), cell, longest;
@@ -127,6 +133,7 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
     return count;
 }
 
+/* Simulates one size in one order of steps. */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
@@ -180,7 +187,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
     int faults = report->faults, count, orders;
     uint64_t touches, work, agents = plan->rank_count;
 
-    mscclpp_plan_visit(plan, look, &survey);
+    mscclpp_plan_visit(plan, survey_op, &survey);
     *stats = (mscclpp_plan_sim_stats_t){0, 0, mscclpp_sim_has_result(plan), 0};
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         agents += plan->ranks[r].block_count + plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];

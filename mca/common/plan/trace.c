@@ -15,7 +15,9 @@ typedef struct {
     uint64_t unit;
 } cut_t;
 
-static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+/* Notes what one operation means for the size to be simulated. */
+static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                     const mscclpp_plan_op_t *pipeline)
 {
     cut_t *cut = context;
     uint64_t a = op->unit, b = cut->unit, rest;
@@ -40,7 +42,7 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
     int faults = report->faults;
 
     memset(trace, 0, sizeof(*trace));
-    mscclpp_plan_visit(plan, look, &cut);
+    mscclpp_plan_visit(plan, note_cut, &cut);
     mscclpp_sim_shape(plan, 0, &in, &out);
     in = plan->collective == MSCCLPP_PLAN_ALLGATHER || in == 0 ? out : in;
     chunk = bytes / (in > 0 ? in : 1);

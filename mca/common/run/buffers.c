@@ -19,8 +19,8 @@ static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *
 }
 
 /* Maps one buffer of a peer and keeps the mapping in `mappings`. */
-static mscclpp_status_t map(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
-                            int *count, char **address_p)
+static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
+                                   mscclpp_mapping_t **mappings, int *count, char **address_p)
 {
     mscclpp_mapping_t *mapping;
     mscclpp_status_t status = mscclpp_mapping_get(runner->gpu, runner->device, handle, runner->mapping_limit, &mapping);
@@ -61,11 +61,11 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
             peer_out[rank] = out;
             continue;
         }
-        mapping = map(runner, &theirs->out, mappings, &count, &peer_out[rank]);
+        mapping = map_buffer(runner, &theirs->out, mappings, &count, &peer_out[rank]);
         if (mapping == MSCCLPP_OK && theirs->in_place != 0) {
             peer_in[rank] = peer_out[rank];
         } else if (mapping == MSCCLPP_OK) {
-            mapping = map(runner, &theirs->in, mappings, &count, &address);
+            mapping = map_buffer(runner, &theirs->in, mappings, &count, &address);
             peer_in[rank] = address;
         }
     }

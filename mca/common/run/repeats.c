@@ -26,8 +26,8 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 /*
  * Finds the entry of a launch. If there is none, makes one in place of the least recently used entry. NULL: no memory.
  */
-static mscclpp_repeat_t *find(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
-                              const mscclpp_dev_launch_t *launch)
+static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
+                                      const mscclpp_dev_launch_t *launch)
 {
     mscclpp_repeat_t *oldest = &repeats->entries[0];
     const size_t size = mscclpp_dev_args_size(launch->kernel);
@@ -59,7 +59,7 @@ mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclp
     mscclpp_repeat_t *entry = NULL;
 
     if (gpu->launch_prepare != NULL && !repeats->refused) {
-        entry = find(repeats, gpu, launch);
+        entry = find_or_make(repeats, gpu, launch);
     }
     if (entry == NULL) {
         return gpu->launch(stream, launch);

@@ -38,7 +38,7 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
 }
 
 /* Reports a parameter that ranks have set differently: one line for each value, once in this process. */
-static void report(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
+static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
 {
     static bool told[MSCCLPP_SETTINGS_MAX];
     char theirs[64], mine[64], ranks[128];
@@ -75,7 +75,7 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
         differs = differs || settings[rank].set != settings[0].value;
     }
     if (differs && oob->rank == 0) {
-        report(oob, param, settings);
+        report_difference(oob, param, settings);
     }
     if (mine->value != settings[0].value) {
         mscclpp_settings_apply(config, param, settings[0].value);

@@ -114,7 +114,8 @@ static bool has(const list_t *list, uint64_t digest, bool refused)
     return false;
 }
 
-static mscclpp_plan_file_t *find(mscclpp_plan_file_t *files, int count, uint64_t digest)
+/* Finds the file that has this digest and can be used. */
+static mscclpp_plan_file_t *find_by_digest(mscclpp_plan_file_t *files, int count, uint64_t digest)
 {
     for (int i = 0; i < count; ++i) {
         if (files[i].digest == digest && files[i].plan != NULL && files[i].refusal == NULL) {
@@ -142,7 +143,7 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
 
     for (uint64_t i = 0; i < mine->count; ++i) {
         const uint64_t digest = mine->entries[i].digest;
-        mscclpp_plan_file_t *file = find(files, count, digest);
+        mscclpp_plan_file_t *file = find_by_digest(files, count, digest);
         const int without = who_lacks(lists, team->group.oob.size, digest);
         int first = 0;
 
@@ -158,8 +159,8 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
     }
 }
 
-/* Rank 0's order counts. */
-static mscclpp_status_t take(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
+/* Makes the team's list of plans, in rank 0's order. */
+static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
 {
     const list_t *first = &lists[0];
 
@@ -168,7 +169,7 @@ static mscclpp_status_t take(mscclpp_team_t *team, const list_t *lists, mscclpp_
         return MSCCLPP_ERR_NO_MEMORY;
     }
     for (uint64_t i = 0; i < first->count; ++i) {
-        mscclpp_plan_file_t *file = find(files, count, first->entries[i].digest);
+        mscclpp_plan_file_t *file = find_by_digest(files, count, first->entries[i].digest);
         mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
 
         if (who_lacks(lists, team->group.oob.size, first->entries[i].digest) >= 0) {
@@ -238,7 +239,7 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
     }
     if (any && status == MSCCLPP_OK) {
         report_missing(team, lists, files, count);
-        *own_p = take(team, lists, files, count);
+        *own_p = take_list(team, lists, files, count);
         status = mscclpp_agree(oob, NULL, *own_p, "memory for execution plans");
     }
     if (status == MSCCLPP_OK) {

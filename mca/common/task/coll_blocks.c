@@ -14,6 +14,7 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
     return part;
 }
 
+/* Tells whether one rank sends anything to another in this call. */
 static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);

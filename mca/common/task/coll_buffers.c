@@ -27,6 +27,7 @@ static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
     return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);
 }
 
+/* Allocates memory that takes a buffer's place, in stream order. */
 static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes, void **stand_in_p)
 {
     mscclpp_status_t status = mscclpp_coll_need_stream(task);

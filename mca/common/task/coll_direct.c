@@ -4,7 +4,8 @@
  */
 #include "mca/common/task/coll_task.h"
 
-static void add(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
+/* Adds a copy, unless it is empty. */
+static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
 {
     if (bytes > 0) {
         direct->from[direct->count] = from;
@@ -28,9 +29,10 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
             continue;
         }
         if (peer == team->group.rank) {
-            add(direct, task->in + block.offset, task->out + mscclpp_coll_recv_block(task, peer).offset, block.bytes);
+            add_copy(direct, task->in + block.offset, task->out + mscclpp_coll_recv_block(task, peer).offset,
+                     block.bytes);
         } else {
-            add(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer].offset, block.bytes);
+            add_copy(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer].offset, block.bytes);
         }
     }
 }
@@ -50,7 +52,7 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     if (team->group.size == 2) {
         direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
         if (team->group.rank == task->root) {
-            add(direct, task->in, task->peer_out[1 - task->root], task->bytes);
+            add_copy(direct, task->in, task->peer_out[1 - task->root], task->bytes);
         }
         return;
     }

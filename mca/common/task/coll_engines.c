@@ -31,6 +31,7 @@ typedef struct {
     int count;
 } engines_t;
 
+/* Takes streams for the copies: at most `wanted`, and at least one. */
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -56,6 +57,7 @@ static void give_streams(engines_t *engines)
     }
 }
 
+/* Starts the copies, in turn on all streams. */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -97,6 +99,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     return status;
 }
 
+/* Waits until all streams are done. */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
@@ -117,7 +120,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 }
 
 /* After a failure, waits until this rank's engines use no buffer any more. If they do not end, the team is stuck. */
-static void settle(const engines_t *engines)
+static void settle_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
     const double until = mscclpp_now() + SETTLE_TIME;
@@ -152,7 +155,7 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
         status = mscclpp_coll_meet(task, "end of copies");
     }
     if (status != MSCCLPP_OK) {
-        settle(&engines);
+        settle_copies(&engines);
     }
     mscclpp_runner_keep_mappings(&team->runner, team->runner.stuck);
     give_streams(&engines);

@@ -71,6 +71,7 @@ static const void *shared_in(const mscclpp_coll_task_t *task)
     return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
 }
 
+/* The output that peers access, or NULL if they do not. */
 static void *shared_out(const mscclpp_coll_task_t *task)
 {
     switch (task->pattern) {
@@ -84,7 +85,8 @@ static void *shared_out(const mscclpp_coll_task_t *task)
     }
 }
 
-static mscclpp_status_t tell(mscclpp_coll_task_t *task)
+/* Writes to the board what peers need to map this rank's buffers, and waits for what they write. */
+static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
@@ -116,8 +118,9 @@ static mscclpp_status_t tell(mscclpp_coll_task_t *task)
     return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->most);
 }
 
-static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
-                            int *count, char **address_p)
+/* Maps one buffer of a peer and keeps the mapping in the list. */
+static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle,
+                                   mscclpp_mapping_t **mappings, int *count, char **address_p)
 {
     mscclpp_status_t status = mscclpp_mapping_get(team->runner.gpu, team->runner.device, handle,
                                                   team->runner.mapping_limit, &mappings[*count]);
@@ -128,6 +131,7 @@ static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *ha
     return status;
 }
 
+/* Sets the addresses of a rank's buffers; maps them if the rank is a peer. */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
     mscclpp_team_t *team = task->team;
@@ -140,10 +144,10 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
         return MSCCLPP_OK;
     }
     if (theirs->has_in != 0) {
-        status = map(team, &theirs->in, mappings, count, &task->peer_in[rank]);
+        status = map_buffer(team, &theirs->in, mappings, count, &task->peer_in[rank]);
     }
     if (status == MSCCLPP_OK && theirs->has_out != 0) {
-        status = map(team, &theirs->out, mappings, count, &task->peer_out[rank]);
+        status = map_buffer(team, &theirs->out, mappings, count, &task->peer_out[rank]);
     }
     return status;
 }
@@ -169,7 +173,7 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 {
     mscclpp_team_t *team = task->team;
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t mapping = MSCCLPP_OK, status = tell(task);
+    mscclpp_status_t mapping = MSCCLPP_OK, status = exchange_handles(task);
     bool exportable = true, mapped = false;
     int rank, count = 0;
 

@@ -21,7 +21,9 @@ static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_pie
     return width;
 }
 
-static mscclpp_status_t launch(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args, uint64_t bytes)
+/* Launches the pack kernel with a grid for this many bytes. */
+static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args,
+                                    uint64_t bytes)
 {
     const mscclpp_team_t *team = task->team;
     const uint64_t wanted = bytes / ((uint64_t)MSCCLPP_DEV_MAX_THREADS * MSCCLPP_DEV_UNIT) + 1;
@@ -63,6 +65,7 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
     return status;
 }
 
+/* Packs or unpacks one buffer. A layout of many pieces takes several launches. */
 static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *pack, char *packed,
                                  bool unpack)
 {
@@ -91,7 +94,7 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
         next->width = width_of(pack, piece, packed, at);
         at += piece->length * piece->count;
         if (args.pieces == MSCCLPP_DEV_PACK_PIECES || i + 1 == pack->pieces) {
-            status = launch(task, &args, pack->elements * pack->size);
+            status = launch_pack(task, &args, pack->elements * pack->size);
             args.pieces = 0;
         }
     }

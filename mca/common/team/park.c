@@ -31,8 +31,8 @@ static mscclpp_status_t no_trouble(void *context)
 static const mscclpp_oob_t nobody = {
     .label = "an ended communicator", .size = 1, .progress = no_progress, .check = no_trouble};
 
-/* FNV-1a. */
-static uint64_t add(uint64_t digest, const void *bytes, size_t length)
+/* Adds bytes to a digest (FNV-1a). */
+static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
 {
     size_t i;
 
@@ -47,15 +47,15 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
 
     /* Strings are compared by their addresses. Equal strings at different addresses only cost a set-up. */
-    digest = add(digest, params->config, sizeof(*params->config));
-    digest = add(digest, &params->rules, sizeof(params->rules));
-    digest = add(digest, &params->plans, sizeof(params->plans));
-    digest = add(digest, &params->gpu, sizeof(params->gpu));
-    digest = add(digest, &params->device, sizeof(params->device));
-    digest = add(digest, &params->concurrent, sizeof(params->concurrent));
-    digest = add(digest, &params->admission, sizeof(params->admission));
-    digest = add(digest, &params->oob.rank, sizeof(params->oob.rank));
-    digest = add(digest, &params->oob.size, sizeof(params->oob.size));
+    digest = digest_add(digest, params->config, sizeof(*params->config));
+    digest = digest_add(digest, &params->rules, sizeof(params->rules));
+    digest = digest_add(digest, &params->plans, sizeof(params->plans));
+    digest = digest_add(digest, &params->gpu, sizeof(params->gpu));
+    digest = digest_add(digest, &params->device, sizeof(params->device));
+    digest = digest_add(digest, &params->concurrent, sizeof(params->concurrent));
+    digest = digest_add(digest, &params->admission, sizeof(params->admission));
+    digest = digest_add(digest, &params->oob.rank, sizeof(params->oob.rank));
+    digest = digest_add(digest, &params->oob.size, sizeof(params->oob.size));
     return digest != 0 ? digest : 1;
 }
 

@@ -127,7 +127,7 @@ static bool is_near(const mscclpp_team_t *team, int rank)
 }
 
 /* Fills in an image, and the arguments that point into it at `base`. */
-static void fill(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
+static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
     const mscclpp_plan_program_t *program = &plan->program;
     const mscclpp_plan_rank_t *rank = &plan->file->plan->ranks[team->group.oob.rank];
@@ -169,13 +169,13 @@ static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, 
     image_t image = {NULL, 0};
     mscclpp_status_t status;
 
-    fill(plan, team, &image, base + local);
+    fill_image(plan, team, &image, base + local);
     image.bytes = calloc(1, image.size + 1);
     if (image.bytes == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     image.size = 0;
-    fill(plan, team, &image, base + local);
+    fill_image(plan, team, &image, base + local);
     status = mscclpp_runner_take_stream(&team->runner);
     if (status == MSCCLPP_OK) {
         status = team->runner.gpu->copy(team->runner.stream, base + local, image.bytes, image.size);
@@ -205,7 +205,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     if (status != MSCCLPP_OK) {
         return status;
     }
-    fill(plan, team, &image, NULL); /* the size alone */
+    fill_image(plan, team, &image, NULL); /* the size alone */
     lay_out(plan, team->group.oob.size, room, local_p);
     room->bytes = *local_p + image.size;
     status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
@@ -308,7 +308,7 @@ static void leave(mscclpp_plan_room_t *room)
 }
 
 /* Waits until all ranks have come to this point. */
-static mscclpp_status_t meet(mscclpp_team_t *team, const char *what, uint64_t bytes)
+static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
     mscclpp_vote_t vote;
@@ -321,8 +321,8 @@ static mscclpp_status_t meet(mscclpp_team_t *team, const char *what, uint64_t by
 }
 
 /* Takes the new room in place of the old one, which becomes the one given up. */
-static void take(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t local,
-                 mscclpp_status_t *status)
+static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t local,
+                         mscclpp_status_t *status)
 {
     mscclpp_plan_room_t old = plan->room;
 
@@ -399,7 +399,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
 
     *there_p = true;
     if (has_room(plan, chunk, areas) && !renewed) {
-        status = chunk == plan->chunk ? MSCCLPP_OK : meet(team, "chunks of a plan of another size", chunk);
+        status = chunk == plan->chunk ? MSCCLPP_OK : meet_ranks(team, "chunks of a plan of another size", chunk);
         plan->chunk = chunk;
         return status;
     }
@@ -442,7 +442,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (own == MSCCLPP_OK) {
         step = "filling";
         whose = -1;
-        take(team, plan, &room, local, &own);
+        replace_room(team, plan, &room, local, &own);
         plan->given_up = room.base; /* the one of the two that the plan does not keep */
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, own == MSCCLPP_OK, &all);
@@ -462,7 +462,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     leave(&room);
     close_peers(team, &room);
     plan->given_up = room.base;
-    status = meet(team, "memory of a plan, given up by all", chunk);
+    status = meet_ranks(team, "memory of a plan, given up by all", chunk);
     if (status != MSCCLPP_OK) {
         return status;
     }

@@ -6,7 +6,7 @@
 #include "mca/common/team/parts.h"
 
 /* Waits until all ranks have come to this point; each has received all packets by then. */
-static mscclpp_status_t meet(mscclpp_team_t *team)
+static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
 
@@ -45,7 +45,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     }
     status = team->runner.gpu->stream_sync(stream);
     if (status == MSCCLPP_OK) {
-        status = meet(team);
+        status = meet_ranks(team);
     }
     if (status == MSCCLPP_OK) {
         status = team->runner.gpu->copy(stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
@@ -63,7 +63,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
         status = mscclpp_fabric_renew(team->fabric, &team->protocol, stream);
     }
     if (status == MSCCLPP_OK) {
-        status = meet(team);
+        status = meet_ranks(team);
     }
     free(zeros);
     if (status == MSCCLPP_OK) {

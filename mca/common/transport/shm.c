@@ -63,8 +63,8 @@ struct mscclpp_remote {
 };
 
 /* Describes memory of this rank. MSCCLPP_ERR_NOT_SUPPORTED if it does not lie within one segment of this process. */
-static mscclpp_status_t describe(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
-                                 uint64_t length, shm_card_t *card)
+static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
+                                        uint64_t length, shm_card_t *card)
 {
     memset(card, 0, sizeof(*card));
     card->magic = magic;
@@ -75,6 +75,7 @@ static mscclpp_status_t describe(const mscclpp_transport_params_t *params, uint6
                : MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
+/* Maps the memory that a peer described, after checks of the description. */
 static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
                                     shm_window_t *window)
 {
@@ -117,7 +118,8 @@ static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uin
     mscclpp_transport_t *transport;
     shm_card_t card;
 
-    if (describe(params, SHM_ADDRESS, params->tokens, params->token_count * sizeof(uint64_t), &card) != MSCCLPP_OK) {
+    if (describe_memory(params, SHM_ADDRESS, params->tokens, params->token_count * sizeof(uint64_t), &card) !=
+        MSCCLPP_OK) {
         mscclpp_info("%s: no transport shm: the tokens do not lie in shared memory", params->label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -216,7 +218,8 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
 static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     shm_card_t card;
-    mscclpp_status_t status = describe(&region->transport->params, SHM_KEY, region->address, region->length, &card);
+    mscclpp_status_t status =
+        describe_memory(&region->transport->params, SHM_KEY, region->address, region->length, &card);
 
     if (status == MSCCLPP_OK) {
         memcpy(key, &card, sizeof(card));
@@ -261,6 +264,7 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
     free(remote);
 }
 
+/* Reports an access outside a region. */
 static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t at, uint64_t length,
                                      uint64_t limit)
 {
@@ -296,6 +300,7 @@ static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t at, ui
     return MSCCLPP_OK;
 }
 
+/* Checks that both ends of a put lie within their regions. */
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -318,6 +323,7 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
     return MSCCLPP_OK;
 }
 
+/* Adds one to the peer's token, after everything that this thread wrote before. */
 static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
 {
     __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);

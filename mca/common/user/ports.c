@@ -87,8 +87,8 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
     return ports->ops->create(&params, &flags, &ports->transport);
 }
 
-/* Local: everything up to the addresses that peers need. */
-static mscclpp_status_t prepare(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, card_t *card)
+/* Does what needs no other rank: everything up to the addresses that peers need. */
+static mscclpp_status_t prepare_local(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, card_t *card)
 {
     const mscclpp_user_t *user = channels->user;
     const mscclpp_user_share_t *memory = &channels->memory->share;
@@ -249,7 +249,7 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
         mine = no_memory(user);
     }
     if (mine == MSCCLPP_OK) {
-        mine = prepare(channels, channels->ports, card);
+        mine = prepare_local(channels, channels->ports, card);
     }
     status = mscclpp_user_agree(user, mine, "port channels");
     if (status == MSCCLPP_OK) {

@@ -12,8 +12,9 @@ typedef struct {
     int64_t status; /* mscclpp_status_t */
 } card_t;
 
-static mscclpp_status_t describe(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
-                                 card_t *card)
+/* Describes this rank's memory for its peers. */
+static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
+                                        card_t *card)
 {
     void *address;
     mscclpp_status_t status;
@@ -45,7 +46,7 @@ static mscclpp_status_t describe(const mscclpp_user_t *user, mscclpp_user_share_
 }
 
 /* Maps the memory of all ranks, and writes the table for kernels. */
-static mscclpp_status_t map(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
+static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
     const size_t ranks = (size_t)user->oob.size;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -123,7 +124,7 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
         mine = MSCCLPP_ERR_NO_MEMORY;
     }
     if (mine == MSCCLPP_OK) {
-        mine = describe(user, share, what, &card);
+        mine = describe_memory(user, share, what, &card);
     }
     card.status = mine;
     status = user->oob.allgather(user->oob.context, &card, cards, sizeof(card));
@@ -134,7 +135,7 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
         }
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_user_agree(user, map(user, share, cards), what);
+        status = mscclpp_user_agree(user, map_all(user, share, cards), what);
     }
     free(cards);
     if (status != MSCCLPP_OK) {

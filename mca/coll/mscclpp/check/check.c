@@ -47,6 +47,7 @@ static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 static check_t *pending;
 static check_t *arrived;
 
+/* Frees a check and the signatures that it holds. */
 static void discard(check_t *check)
 {
     for (int peer = 0; peer < check->peers; ++peer) {
@@ -105,6 +106,7 @@ static mscclpp_status_t post(check_t *check)
     return status;
 }
 
+/* Keeps the signature that a rank sent. MSCCLPP_ERR_PEER if it makes no sense or is the second one. */
 static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_message_t *message)
 {
     const size_t length = message->header.length;
@@ -171,6 +173,7 @@ static bool matches(const check_t *check, char *text, size_t size)
     return true;
 }
 
+/* Lists the first ranks whose signatures have not come. */
 static void list_missing(const check_t *check, char *text, size_t size)
 {
     size_t used = 0;
@@ -210,7 +213,7 @@ static mscclpp_status_t check_clock(check_t *check)
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
-static void report(const check_t *check, mscclpp_log_level_t level, const char *text)
+static void report_mismatch(const check_t *check, mscclpp_log_level_t level, const char *text)
 {
     char name[64];
 
@@ -225,6 +228,7 @@ static mscclpp_log_level_t level_of(const check_t *check)
     return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
 }
 
+/* Ends the job, after a moment in which other ranks can write their reports, too. */
 static void end_job(const check_t *check)
 {
     const double until = mscclpp_now() + GRACE_SECONDS;
@@ -258,7 +262,8 @@ static mscclpp_status_t wait_for(check_t *check)
     }
 }
 
-static void push(check_t *check)
+/* Adds a check to the list of those that have arrived, without a lock. */
+static void push_arrived(check_t *check)
 {
     check->next = __atomic_load_n(&arrived, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&arrived, &check->next, check, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
@@ -316,7 +321,7 @@ static int progress(void)
         (__atomic_load_n(&pending, __ATOMIC_RELAXED) != NULL || __atomic_load_n(&arrived, __ATOMIC_RELAXED) != NULL) &&
         (check = take_ended(&status)) != NULL) {
         if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
-            report(check, MSCCLPP_LOG_ERROR, text);
+            report_mismatch(check, MSCCLPP_LOG_ERROR, text);
             end_job(check);
         }
         discard(check);
@@ -411,7 +416,7 @@ static mscclpp_status_t compare_now(check_t *check)
 
     if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
         status = MSCCLPP_ERR_INVALID;
-        report(check, level_of(check), text);
+        report_mismatch(check, level_of(check), text);
         if (check->rank < 0) {
             /*
              * On an inter-communicator, only the ranks whose own calls do not match find the error. The other ranks
@@ -443,6 +448,7 @@ static void only_tell(check_t *check)
 
 static uint64_t known_callers[KNOWN];
 
+/* Tells whether it is known already whether a caller is MPI itself; *is_mpi_p is the answer then. */
 static bool is_known(uintptr_t caller, bool *is_mpi_p)
 {
     const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % KNOWN], __ATOMIC_RELAXED);
@@ -497,7 +503,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         return MPI_ERR_NO_MEM;
     }
     if (!waits(call->function)) {
-        push(check);
+        push_arrived(check);
         (void)progress(); /* sends this rank's arguments, unless progress is already running further down the stack */
         return OMPI_SUCCESS;
     }

@@ -154,9 +154,9 @@ static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *con
     }
 }
 
-/* "is 10 on rank 0, 1 and 12 on rank 2" */
-static void describe(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
-                     size_t size)
+/* Writes which ranks passed which value: "is 10 on rank 0, 1 and 12 on rank 2". */
+static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks,
+                            char *text, size_t size)
 {
     char value[64], list[96];
     size_t used = (size_t)snprintf(text, size, "%s is ", aspect->what);
@@ -175,6 +175,7 @@ static void describe(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const
     }
 }
 
+/* Tells whether all ranks passed the same. */
 static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks)
 {
     for (int rank = 1; rank < ranks; ++rank) {
@@ -205,7 +206,7 @@ bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *sign
 {
     for (size_t i = 0; i < ASPECTS; ++i) {
         if (!is_equal(&aspects[i], signatures, ranks)) {
-            describe(&aspects[i], signatures, ranks, text, size);
+            describe_values(&aspects[i], signatures, ranks, text, size);
             return false;
         }
     }

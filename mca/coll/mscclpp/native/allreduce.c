@@ -9,6 +9,7 @@
 
 #include "mca/common/base/log.h"
 
+/* Calls the component that served all-reduce before this one. */
 static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                          mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
@@ -16,12 +17,14 @@ static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf,
                                       module->previous.allreduce_module);
 }
 
+/* Serves the call by the component before this one, with copies of device buffers in host memory. */
 static int stage(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                  struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
     return mca_coll_mscclpp_stage_allreduce(sendbuf, recvbuf, count, datatype, op, module->comm, &module->super);
 }
 
+/* Serves a call whose buffers are in host memory by the component before this one, and lets other ranks know. */
 static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                         mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
@@ -152,11 +155,13 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
 /* The parts of a nonblocking call that are carried out in its turn. */
 #define PASSED (sbuf, rbuf, count, type, op)
 
+/* Gives a request to the component before this one. */
 static int hand_over(mca_coll_mscclpp_request_t *request)
 {
     return other_iallreduce(MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->module, &request->inner);
 }
 
+/* Serves a nonblocking call in its turn. */
 static int serve_later(mca_coll_mscclpp_request_t *request)
 {
     int rc;
@@ -176,9 +181,10 @@ static bool is_applications(const mca_coll_mscclpp_module_t *module, const void 
            (!module->inner && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
 }
 
-static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
-                 struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
-                 mca_coll_base_module_t *base)
+/* MPI_Iallreduce. Calls in host memory go to the component before this one at once, if none is waiting before them. */
+static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
+                             struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
+                             mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     mca_coll_mscclpp_request_t *request;
@@ -199,9 +205,9 @@ static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, s
     return mca_coll_mscclpp_request_submit(request, request_p);
 }
 
-/* Of a persistent request. */
-static mscclpp_allreduce_args_t describe(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
-                                         struct ompi_datatype_t *type, struct ompi_op_t *op)
+/* The arguments of a persistent request. */
+static mscclpp_allreduce_args_t persistent_args(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
+                                                struct ompi_datatype_t *type, struct ompi_op_t *op)
 {
     return (mscclpp_allreduce_args_t){
         .sendbuf = MPI_IN_PLACE == sbuf ? rbuf : sbuf,
@@ -213,14 +219,15 @@ static mscclpp_allreduce_args_t describe(const void *sbuf, void *rbuf, mca_coll_
     };
 }
 
-static mscclpp_status_t prepare(mscclpp_team_t *team, void *args)
+static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *args)
 {
     return mscclpp_allreduce_prepare(team, args);
 }
 
+/* Serves a persistent call that was started once more. */
 static int serve_again(mca_coll_mscclpp_request_t *request)
 {
-    mscclpp_allreduce_args_t args = describe(MCA_COLL_MSCCLPP_KEPT(request, PASSED));
+    mscclpp_allreduce_args_t args = persistent_args(MCA_COLL_MSCCLPP_KEPT(request, PASSED));
     mca_coll_mscclpp_lane_t *lane = request->lane;
     int rc = OMPI_SUCCESS;
 
@@ -241,18 +248,19 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
     if (0 == count || !ompi_datatype_is_predefined(type) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return OMPI_SUCCESS;
     }
-    args = describe(sbuf, rbuf, count, type, op);
+    args = persistent_args(sbuf, rbuf, count, type, op);
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return OMPI_SUCCESS;
     }
     return mca_coll_mscclpp_lane_make(module, buffers,
                                       mca_coll_mscclpp_is_device(sbuf) || mca_coll_mscclpp_is_device(rbuf), &most,
-                                      prepare, &args, lane_p);
+                                      prepare_team, &args, lane_p);
 }
 
-static int make(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
-                struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
-                ompi_request_t **request_p, mca_coll_base_module_t *base)
+/* MPI_Allreduce_init. */
+static int make_persistent(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
+                           struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
+                           ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     mca_coll_mscclpp_request_t *request;
@@ -280,5 +288,5 @@ static int make(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, st
     return OMPI_SUCCESS;
 }
 
-const mca_coll_mscclpp_fn_t(iallreduce) mca_coll_mscclpp_native_iallreduce = start;
-const mca_coll_mscclpp_fn_t(allreduce_init) mca_coll_mscclpp_native_allreduce_init = make;
+const mca_coll_mscclpp_fn_t(iallreduce) mca_coll_mscclpp_native_iallreduce = start_nonblocking;
+const mca_coll_mscclpp_fn_t(allreduce_init) mca_coll_mscclpp_native_allreduce_init = make_persistent;

@@ -49,6 +49,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */
 }
 
+/* Open MPI is about to free a communicator: ends what is under way on it, and releases its team. */
 static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
     (void)comm;
@@ -83,6 +84,7 @@ static mca_coll_mscclpp_module_t *next_that(bool (*is_so)(const mca_coll_mscclpp
     return module;
 }
 
+/* MPI_Finalize has begun: releases all teams. */
 static void free_all(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -153,6 +155,7 @@ static void append(char *text, size_t size, const char *name)
     (void)snprintf(text + used, size - used, "%s%s", 0 == used ? "" : ", ", name);
 }
 
+/* Rank 0 writes to the log which functions are served on the device and which are not. */
 static void report_native(const mca_coll_mscclpp_module_t *module)
 {
     char native[512] = "", others[512] = "";

@@ -8,6 +8,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/user.h"
 
+/* Makes the communicator's object for applications' channels, once there is a team. */
 static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
 {
     return mscclpp_user_create(team, &mca_coll_mscclpp_state.config, context);
@@ -59,6 +60,7 @@ mscclpp_status_t mca_coll_mscclpp_channels_look(const mca_coll_mscclpp_module_t 
     return module->user == NULL ? MSCCLPP_OK : mscclpp_user_look(module->user, text, size);
 }
 
+/* The MPI error code for a status. */
 static int code_of(mscclpp_status_t status)
 {
     return MSCCLPP_ERR_NOT_SUPPORTED == status ? MPI_ERR_UNSUPPORTED_OPERATION

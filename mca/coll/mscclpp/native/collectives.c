@@ -276,12 +276,14 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
     return 0 != first;
 }
 
+/* The count of a rank's block, where all are equal. */
 static uint64_t same_count(const void *counts, int peer)
 {
     (void)peer;
     return (uint64_t) * (const count_t *)counts;
 }
 
+/* The count of a rank's block, where they differ. */
 static uint64_t count_at(const void *counts, int peer)
 {
     return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);

@@ -11,7 +11,8 @@
 /* Most lanes of one communicator. Each has its own scratch in device memory. */
 #define LANES 32
 
-static int count(const mca_coll_mscclpp_module_t *module)
+/* The number of lanes of a communicator. */
+static int count_lanes(const mca_coll_mscclpp_module_t *module)
 {
     const mca_coll_mscclpp_lane_t *lane;
     int lanes = 0;
@@ -55,7 +56,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     if (module->no_lanes || mca_coll_mscclpp_state.finalizing) {
         return OMPI_SUCCESS;
     }
-    if (count(module) < LANES) {
+    if (count_lanes(module) < LANES) {
         lane = calloc(1, sizeof(*lane));
         agreed[2] = lane == NULL;
     }

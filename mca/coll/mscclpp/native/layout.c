@@ -78,7 +78,8 @@ typedef struct {
     const struct ompi_datatype_t *type;
 } elements_t;
 
-static elements_t look_at(const void *buffer, ptrdiff_t offset, size_t count, const struct ompi_datatype_t *type)
+/* Describes `count` elements of a datatype, where they lie in memory. */
+static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count, const struct ompi_datatype_t *type)
 {
     ptrdiff_t lb, true_lb;
     elements_t elements = {.count = count, .type = type};
@@ -119,6 +120,7 @@ typedef struct {
     uintptr_t high;
 } bounds_t;
 
+/* Stretches bounds so that they include elements. */
 static void stretch(bounds_t *bounds, const elements_t *elements)
 {
     const ptrdiff_t last = elements->extent * (ptrdiff_t)(elements->count - 1);
@@ -146,12 +148,15 @@ static bool is_scattered(const bounds_t *bounds)
            (bounds->low < (uintptr_t)info.base || bounds->high > (uintptr_t)info.base + info.length);
 }
 
-/* Elements one behind the other; the address that the call is to use for them. NULL: there are none. */
-static char *describe(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
-                      const struct ompi_datatype_t *type, mscclpp_coll_pack_t *packs, size_t *pack_count,
-                      bool *scattered_p)
+/*
+ * Describes elements that lie one behind the other. Returns the address that the call is to use for them, or NULL if
+ * there are none.
+ */
+static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
+                               const struct ompi_datatype_t *type, mscclpp_coll_pack_t *packs, size_t *pack_count,
+                               bool *scattered_p)
 {
-    const elements_t elements = look_at(buffer, 0, count, type);
+    const elements_t elements = elements_at(buffer, 0, count, type);
     bounds_t bounds = {.low = UINTPTR_MAX};
 
     *pack_count = 0;
@@ -172,8 +177,8 @@ void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *b
                                   struct ompi_datatype_t *type)
 {
     call->args.in_packs = call->in_packs;
-    call->args.in =
-        describe(call, buffer, count, type, call->in_packs, &call->args.in_pack_count, &call->args.in_scattered);
+    call->args.in = describe_elements(call, buffer, count, type, call->in_packs, &call->args.in_pack_count,
+                                      &call->args.in_scattered);
     call->buffers[0] = call->args.in != NULL ? call->args.in : buffer;
 }
 
@@ -181,8 +186,8 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
                                   struct ompi_datatype_t *type)
 {
     call->args.out_packs = call->out_packs;
-    call->args.out =
-        describe(call, buffer, count, type, call->out_packs, &call->args.out_pack_count, &call->args.out_scattered);
+    call->args.out = describe_elements(call, buffer, count, type, call->out_packs, &call->args.out_pack_count,
+                                       &call->args.out_scattered);
     call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
 
@@ -205,9 +210,10 @@ static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int index)
     at = blocks->offsets != NULL ? blocks->offsets[index]
          : blocks->regular       ? index * blocks->distance * extent
                                  : mca_coll_mscclpp_displ_at(blocks->displs, index) * extent;
-    return look_at(blocks->address, at, count, type);
+    return elements_at(blocks->address, at, count, type);
 }
 
+/* The number of blocks of a buffer: one per edge, or one per rank. */
 static int count_blocks(const mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     return blocks->edges == NULL ? call->ranks : blocks->edges->count;
@@ -367,8 +373,8 @@ void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const 
     call->buffers[1] = call->args.out != NULL ? call->args.out : blocks->address;
 }
 
-/* The same bytes for one peer, or for all. */
-static void fill(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
+/* Sets the bytes of one peer's block, or of all blocks if `peer` is negative. */
+static void set_bytes(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
 {
     for (int rank = 0; rank < call->ranks; ++rank) {
         list[rank].offset = 0;
@@ -383,7 +389,7 @@ void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const voi
 
     mca_coll_mscclpp_native_send(call, buffer, count, type);
     call->args.send = call->send;
-    fill(call, call->send, peer, bytes);
+    set_bytes(call, call->send, peer, bytes);
     call->args.most = bytes > call->args.most ? bytes : call->args.most;
 }
 
@@ -394,6 +400,6 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
 
     mca_coll_mscclpp_native_recv(call, buffer, count, type);
     call->args.recv = call->recv;
-    fill(call, call->recv, peer, bytes);
+    set_bytes(call, call->recv, peer, bytes);
     call->args.most = bytes > call->args.most ? bytes : call->args.most;
 }

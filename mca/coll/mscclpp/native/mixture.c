@@ -22,6 +22,7 @@
 /* Before this rank ends the job, peers have this time to print what they know. */
 #define GRACE_SECONDS 1.0
 
+/* Tells whether a call is still in the component before this one. */
 static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     return 0 != __atomic_load_n(&module->in_host_call, __ATOMIC_ACQUIRE) &&
@@ -68,6 +69,7 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
     return team != NULL ? mscclpp_team_find_device_rank(team, call) : mca_coll_mscclpp_oob_refuse(module, call);
 }
 
+/* Reports the mixture and ends the job, after a moment in which other ranks can write their reports, too. */
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 {
     double until = mscclpp_now() + GRACE_SECONDS;
@@ -81,6 +83,9 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
     (void)ompi_mpi_abort(module->comm, MPI_ERR_BUFFER);
 }
 
+/*
+ * Looks at times, from Open MPI's progress, whether this rank waits in host memory for a rank that waits on the device.
+ */
 static int find_mixture(void)
 {
     static unsigned calls;

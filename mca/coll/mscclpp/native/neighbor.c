@@ -29,6 +29,7 @@ static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int ed
     return rank + (at - cart->coords[dim]) * step;
 }
 
+/* The number of a rank's edges, out of it or into it. */
 static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
 {
     if (OMPI_COMM_IS_CART(comm)) {
@@ -45,6 +46,7 @@ static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
     return 0;
 }
 
+/* The rank at the other end of an edge. */
 static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int edge)
 {
     if (OMPI_COMM_IS_CART(comm)) {
@@ -58,6 +60,7 @@ static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int
     return out ? comm->c_topo->mtc.dist_graph->out[edge] : comm->c_topo->mtc.dist_graph->in[edge];
 }
 
+/* Sorts edges by peer, and edges of one peer by turn. */
 static int compare(const void *left, const void *right)
 {
     const mca_coll_mscclpp_edge_t *a = left, *b = right;
@@ -128,8 +131,8 @@ static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
     }
 }
 
-/* The two arguments need no edges yet. */
-static bool fill(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_mscclpp_blocks_t *recv)
+/* Completes a call from its two buffers, whose edges are not set yet. */
+static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_mscclpp_blocks_t *recv)
 {
     const bool same = send->regular && 0 == send->distance;
 
@@ -159,7 +162,7 @@ static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t 
                                       .type = rtype,
                                       .stays = -1};
 
-    return fill(call, &send, &recv);
+    return fill_edges(call, &send, &recv);
 }
 
 static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
@@ -184,7 +187,7 @@ static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, c
     mca_coll_mscclpp_blocks_t recv = {.address = rbuf, .counts = rcounts, .displs = displs, .type = rtype, .stays = -1};
 
     (void)rank;
-    return fill(call, &send, &recv);
+    return fill_edges(call, &send, &recv);
 }
 
 static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
@@ -196,7 +199,7 @@ static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, co
         .address = rbuf, .counts = rcounts, .displs = rdispls, .type = rtype, .stays = -1};
 
     (void)rank;
-    return fill(call, &send, &recv);
+    return fill_edges(call, &send, &recv);
 }
 
 static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,
@@ -209,7 +212,7 @@ static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, co
         .address = rbuf, .counts = rcounts, .offsets = roffsets, .types = rtypes, .stays = -1};
 
     (void)rank;
-    return fill(call, &send, &recv);
+    return fill_edges(call, &send, &recv);
 }
 
 NATIVE(neighbor_allgather, NEIGHBOR_ALLGATHER,

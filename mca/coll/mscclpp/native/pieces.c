@@ -16,6 +16,7 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
 
+/* Called when a datatype is freed, or its list is replaced. */
 static int list_deleted(MPI_Datatype type, int keyval, void *value, void *context)
 {
     (void)type;

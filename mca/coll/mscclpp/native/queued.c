@@ -37,6 +37,7 @@ static const struct {
 #undef COLLECTIVE
 };
 
+/* Makes a team's queue. Tells the caller that the team was made. */
 static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 {
     *(bool *)context = true;
@@ -68,6 +69,7 @@ void mca_coll_mscclpp_queued_end(mca_coll_mscclpp_module_t *module)
     module->queued = NULL;
 }
 
+/* How an enqueued call ended, from a status. */
 static end_t end_of(mscclpp_status_t status, int *code_p)
 {
     *code_p = OMPI_SUCCESS;
@@ -97,8 +99,8 @@ static mscclpp_status_t why_broken(mscclpp_team_t *team)
     return MSCCLPP_OK == status ? MSCCLPP_ERR_PEER : status;
 }
 
-/* The stream of a call, and its number. */
-static mscclpp_status_t begin(mca_coll_mscclpp_lane_t *lane, void *native, mscclpp_gpu_stream_t **stream_p)
+/* Gets the stream of a call, and counts the call. */
+static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *native, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status;
 
@@ -117,11 +119,13 @@ static mscclpp_status_t begin(mca_coll_mscclpp_lane_t *lane, void *native, msccl
     return status;
 }
 
+/* Tells whether a buffer keeps the call on the device: device memory, none, or MPI_IN_PLACE. */
 static bool on_device(const void *buffer)
 {
     return buffer == NULL || MPI_IN_PLACE == buffer || mca_coll_mscclpp_is_device(buffer);
 }
 
+/* Enqueues an all-reduce. MCA_COLL_MSCCLPP_NOT_QUEUED if it cannot be. */
 static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     const void *const buffers[2] = {call->sendbuf, call->recvbuf};
@@ -152,7 +156,7 @@ static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *
     if (module->queued == NULL || !device) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    status = begin(module->queued, call->stream, &stream);
+    status = begin_call(module->queued, call->stream, &stream);
     if (MSCCLPP_OK == status) {
         args.call = module->queued->calls;
         status = mscclpp_allreduce_enqueue(module->queued->team, &args, stream);
@@ -169,14 +173,15 @@ static end_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *ca
     if (module->queued == NULL) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    status = begin(module->queued, call->stream, &stream);
+    status = begin_call(module->queued, call->stream, &stream);
     if (MSCCLPP_OK == status) {
         status = mscclpp_team_enqueue_barrier(module->queued->team, module->queued->calls, stream);
     }
     return end_of(status, code_p);
 }
 
-static void keep(const call_t *call, mca_coll_mscclpp_passed_t *passed)
+/* Copies the arguments into the form that the other entry points use. */
+static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed)
 {
     memset(passed, 0, sizeof(*passed));
     passed->sbuf = call->sendbuf;
@@ -198,11 +203,13 @@ static void keep(const call_t *call, mca_coll_mscclpp_passed_t *passed)
     passed->root = call->root;
 }
 
-static bool fits(size_t count)
+/* Tells whether a count fits the type that the Open MPI in use counts in. */
+static bool fits_count(size_t count)
 {
     return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
 }
 
+/* Enqueues a collective call other than all-reduce and barrier. */
 static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_passed_t passed;
@@ -211,7 +218,7 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
     mscclpp_status_t status;
     bool device;
 
-    if (!fits(call->sendcount) || !fits(call->recvcount)) {
+    if (!fits_count(call->sendcount) || !fits_count(call->recvcount)) {
         *code_p = MPI_ERR_COUNT;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
@@ -219,7 +226,7 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     (void)mca_coll_mscclpp_native_begin(&native, module, collectives[call->coll].coll);
-    keep(call, &passed);
+    keep_arguments(call, &passed);
     if (!(*collectives[call->coll].describe)(&native, module, &passed)) {
         return MCA_COLL_MSCCLPP_QUEUED; /* nothing to do */
     }
@@ -247,7 +254,7 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
     if (module->queued == NULL || !device) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    status = begin(module->queued, call->stream, &stream);
+    status = begin_call(module->queued, call->stream, &stream);
     if (MSCCLPP_OK == status) {
         native.args.call = module->queued->calls;
         status = mscclpp_collective_enqueue(module->queued->team, &native.args, stream);
@@ -255,6 +262,7 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
     return end_of(status, code_p);
 }
 
+/* Enqueues any call. This is the entry of the MPIX functions. */
 static end_t enqueue(const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
@@ -280,7 +288,8 @@ static end_t enqueue(const call_t *call, int *code_p)
     return end;
 }
 
-static end_t look(MPI_Comm comm, char *text, size_t size)
+/* Tells whether an enqueued call has failed. If so, `text` says how. */
+static end_t find_failure(MPI_Comm comm, char *text, size_t size)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
     end_t end = MCA_COLL_MSCCLPP_QUEUED;
@@ -298,7 +307,7 @@ static end_t look(MPI_Comm comm, char *text, size_t size)
     return end;
 }
 
-static uint64_t count(MPI_Comm comm)
+static uint64_t count_calls(MPI_Comm comm)
 {
     const mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
 
@@ -340,7 +349,7 @@ static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, int *answer_p)
     return status;
 }
 
-static mscclpp_status_t ask(mscclpp_gpu_stream_t *stream, int *answer_p)
+static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, int *answer_p)
 {
     *answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
     return MSCCLPP_OK;
@@ -355,10 +364,11 @@ static int is_capturing(void *stream)
 {
     int answer = 0;
 
-    (void)with_stream(stream, ask, &answer);
+    (void)with_stream(stream, ask_capturing, &answer);
     return answer;
 }
 
+/* The MPI error code for an errno of the host twin. */
 static int from_errno(int error)
 {
     return 0 == error                          ? OMPI_SUCCESS
@@ -429,8 +439,8 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .version = MCA_COLL_MSCCLPP_API_VERSION,
     .size = sizeof(mca_coll_mscclpp_api_t),
     .enqueue = enqueue,
-    .look = look,
-    .count = count,
+    .look = find_failure,
+    .count = count_calls,
     .wait = wait_stream,
     .is_capturing = is_capturing,
     .host_stream_create = host_stream_create,

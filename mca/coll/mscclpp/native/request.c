@@ -21,6 +21,7 @@ static mca_coll_mscclpp_request_t *handed_over; /* requests that other component
 
 static atomic_int under_way;
 
+/* Puts a request at the end of its communicator's queue. */
 static void append(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
@@ -118,6 +119,7 @@ static int advance(mca_coll_mscclpp_queue_t *queue)
     return ended;
 }
 
+/* Completes requests whose inner requests, of other components, have ended. Returns how many. */
 static int advance_handed_over(void)
 {
     mca_coll_mscclpp_request_t **link = &handed_over, *request;
@@ -163,6 +165,7 @@ static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
     return next;
 }
 
+/* Advances all queues. Open MPI's progress calls it. Returns how many requests ended. */
 static int progress(void)
 {
     mca_coll_mscclpp_queue_t *queue, *next;
@@ -188,7 +191,8 @@ void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue)
     }
 }
 
-static void begin(mca_coll_mscclpp_request_t *request)
+/* Appends a request that was started, and begins it if no other is before it. */
+static void begin_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
 
@@ -220,24 +224,25 @@ static int free_request(ompi_request_t **outer)
 }
 
 /* req_start. MPI_Startall passes runs of requests that share this function, so all of them are this component's. */
-static int start(size_t count, ompi_request_t **outers)
+static int start_requests(size_t count, ompi_request_t **outers)
 {
     for (size_t index = 0; index < count; ++index) {
         mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)outers[index];
 
-        if (start != outers[index]->req_start) {
+        if (start_requests != outers[index]->req_start) {
             return MPI_ERR_REQUEST;
         }
         outers[index]->req_status.MPI_ERROR = OMPI_SUCCESS;
         outers[index]->req_complete = REQUEST_PENDING;
         outers[index]->req_state = OMPI_REQUEST_ACTIVE;
-        begin(request);
+        begin_request(request);
     }
     return OMPI_SUCCESS;
 }
 
-static mca_coll_mscclpp_request_t *make(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
-                                        int (*serve_it)(mca_coll_mscclpp_request_t *request), bool persistent)
+/* Makes a request that runs `serve_it` in its turn. NULL if there is no memory. */
+static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
+                                                int (*serve_it)(mca_coll_mscclpp_request_t *request), bool persistent)
 {
     mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)(void *)opal_free_list_get(&requests);
     ompi_request_t *outer;
@@ -251,7 +256,7 @@ static mca_coll_mscclpp_request_t *make(mca_coll_mscclpp_module_t *module, mca_c
     outer->req_mpi_object.comm = module->comm;
     outer->req_status = ompi_request_empty.req_status;
     outer->req_free = free_request;
-    outer->req_start = persistent ? start : NULL;
+    outer->req_start = persistent ? start_requests : NULL;
     request->module = module;
     request->queue = queue;
     request->serve = serve_it;
@@ -264,7 +269,7 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module
                                                          int (*serve_it)(mca_coll_mscclpp_request_t *request),
                                                          bool number)
 {
-    mca_coll_mscclpp_request_t *request = make(module, &module->queue, serve_it, false);
+    mca_coll_mscclpp_request_t *request = make_request(module, &module->queue, serve_it, false);
 
     if (request == NULL) {
         return NULL;
@@ -281,7 +286,7 @@ mca_coll_mscclpp_request_t *
 mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
                                         int (*serve_it)(mca_coll_mscclpp_request_t *request))
 {
-    mca_coll_mscclpp_request_t *request = make(module, queue, serve_it, true);
+    mca_coll_mscclpp_request_t *request = make_request(module, queue, serve_it, true);
 
     if (request != NULL) {
         OBJ_RETAIN(module);
@@ -292,7 +297,7 @@ mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module, mca_c
 int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p)
 {
     *request_p = &request->super.super;
-    begin(request);
+    begin_request(request);
     return OMPI_SUCCESS;
 }
 

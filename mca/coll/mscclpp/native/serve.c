@@ -120,6 +120,7 @@ static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_nat
     return false;
 }
 
+/* Lets other ranks know that this rank serves the call in host memory. */
 static void announce_host(mca_coll_mscclpp_module_t *module)
 {
     if (module->team != NULL) {
@@ -140,6 +141,7 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
 }
 
+/* Serves a call on the device. False if it must go another way. */
 static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     mscclpp_status_t status;
@@ -257,7 +259,7 @@ bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, con
     return true;
 }
 
-static mscclpp_status_t prepare(mscclpp_team_t *team, void *context)
+static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *context)
 {
     mca_coll_mscclpp_native_t *call = context;
 
@@ -273,7 +275,8 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
     }
     call->args.early = true;
     call->args.known = true;
-    return mca_coll_mscclpp_lane_make(module, call->buffers, is_device(call), &call->args.most, prepare, call, lane_p);
+    return mca_coll_mscclpp_lane_make(module, call->buffers, is_device(call), &call->args.most, prepare_team, call,
+                                      lane_p);
 }
 
 int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call)

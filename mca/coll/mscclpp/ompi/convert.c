@@ -75,6 +75,7 @@ static const unsigned char op_rows[] = {
     [OMPI_OP_MAXLOC] = ROW(MSCCLPP_OP_MAXLOC), [OMPI_OP_MINLOC] = ROW(MSCCLPP_OP_MINLOC),
 };
 
+/* Looks up a row of a table in which 0 marks what is not there. */
 static int look_up(const unsigned char *rows, size_t count, long index, int none)
 {
     return index >= 0 && (size_t)index < count && 0 != rows[index] ? rows[index] - 1 : none;

@@ -128,7 +128,7 @@ void mca_coll_mscclpp_register_counters(void)
     }
 }
 
-static void count(mca_coll_mscclpp_counted_t counted, way_t way, uint64_t more)
+static void add_to_count(mca_coll_mscclpp_counted_t counted, way_t way, uint64_t more)
 {
     if (counted < MCA_COLL_MSCCLPP_COUNTED_LAST) {
         __atomic_fetch_add(&calls[counted][way], more, __ATOMIC_RELAXED);
@@ -151,12 +151,12 @@ void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp
     ++module->served;
     if (rings != *rung) {
         __atomic_fetch_add(&rung_calls, rings - *rung, __ATOMIC_RELAXED);
-        count(counted, RUNG, rings - *rung);
+        add_to_count(counted, RUNG, rings - *rung);
         *rung = rings;
     }
-    count(counted, 0 == strcmp(algorithm, "engines") ? BY_ENGINES : BY_KERNELS, 1);
+    add_to_count(counted, 0 == strcmp(algorithm, "engines") ? BY_ENGINES : BY_KERNELS, 1);
     if (0 == strncmp(algorithm, "plan:", strlen("plan:"))) {
-        count(counted, BY_PLANS, 1);
+        add_to_count(counted, BY_PLANS, 1);
         __atomic_fetch_add(&planned_calls, 1, __ATOMIC_RELAXED);
         note_plan(algorithm + strlen("plan:"));
     } else {
@@ -179,11 +179,11 @@ void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_m
 {
     __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&staged_calls, 1, __ATOMIC_RELAXED);
-    count(counted, STAGED, 1);
+    add_to_count(counted, STAGED, 1);
     forget_plan();
 }
 
 void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted)
 {
-    count(counted, PASSED, 1);
+    add_to_count(counted, PASSED, 1);
 }

@@ -34,6 +34,7 @@ static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t
     return message;
 }
 
+/* Makes a message of `size` bytes, header included. NULL if there is no memory. */
 static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
 {
     mca_coll_mscclpp_oob_message_t *message = malloc(sizeof(*message) - sizeof(message->header) + size);
@@ -69,6 +70,7 @@ static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
     }
 }
 
+/* Makes a message to be sent, from its header and data. */
 static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t *oob, int peer,
                                                    const mca_coll_mscclpp_oob_header_t *header, const void *data)
 {
@@ -85,6 +87,7 @@ static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t 
     return message;
 }
 
+/* Begins to send a message. It stays in the list of sends until the send has ended. */
 static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
 {
     int rc;
@@ -175,8 +178,8 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
     mca_coll_mscclpp_oob_break_off(module);
 }
 
-/* True if the request is complete. It is then freed, and *rc_p is its error code. */
-static bool finish(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
+/* Frees a message's request if it is complete; *rc_p is then its error code. False if it is not complete. */
+static bool free_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
 {
     if (!REQUEST_COMPLETE(message->request)) {
         return false;
@@ -187,6 +190,7 @@ static bool finish(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
     return true;
 }
 
+/* Frees messages whose sends have ended. */
 static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -194,7 +198,7 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 
     while (*link != NULL) {
         int rc = MPI_SUCCESS;
-        if (!finish(*link, &rc)) {
+        if (!free_if_complete(*link, &rc)) {
             link = &(*link)->next;
             continue;
         }
@@ -251,6 +255,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
     return MSCCLPP_OK;
 }
 
+/* Tells whether a message's header and length belong together. */
 static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
 {
     return message->size >= sizeof(mca_coll_mscclpp_oob_header_t) && OOB_MAGIC == message->header.magic &&
@@ -270,7 +275,7 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
         while (earlier != *link && earlier->peer != (*link)->peer) {
             earlier = earlier->next;
         }
-        if (earlier != *link || !finish(*link, &rc)) {
+        if (earlier != *link || !free_if_complete(*link, &rc)) {
             link = &(*link)->next;
             continue;
         }

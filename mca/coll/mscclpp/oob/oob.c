@@ -29,6 +29,7 @@ typedef struct {
     bool *arrived; /* by rank */
 } oob_gather_t;
 
+/* Lists the first ranks whose data have not come. */
 static void list_missing(const oob_gather_t *gather, char *text, size_t size)
 {
     size_t used = 0;
@@ -78,6 +79,7 @@ static mscclpp_status_t check_clock(oob_gather_t *gather)
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
+/* Puts one rank's data into its place. MSCCLPP_ERR_PEER for a wrong length or a second message. */
 static mscclpp_status_t accept_part(oob_gather_t *gather, const mca_coll_mscclpp_oob_message_t *message)
 {
     if (message->header.length != gather->length || gather->arrived[message->peer]) {
@@ -136,6 +138,7 @@ static mscclpp_status_t gather_step(oob_gather_t *gather)
     return 0 == gather->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
+/* MSCCLPP_ERR_REVOKED if the communicator was revoked or one of its processes failed. */
 static mscclpp_status_t oob_check(void *context)
 {
     mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;

@@ -34,6 +34,7 @@ static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
     return 0;
 }
 
+/* The bytes of all blocks of a buffer. */
 static uint64_t all_bytes(const layout_t *layout)
 {
     uint64_t bytes = 0;
@@ -77,6 +78,7 @@ static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_co
     }
 }
 
+/* What a call with a root sends to each peer and expects from it. */
 static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                            bool root, int self, int peers, pair_t *pairs)
 {
@@ -115,6 +117,7 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
     return in ? comm->c_topo->mtc.dist_graph->in[index] : comm->c_topo->mtc.dist_graph->out[index];
 }
 
+/* What a call on a topology sends along its edges and expects from them. */
 static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                             struct ompi_communicator_t *comm, int peers, pair_t *pairs)
 {
@@ -138,6 +141,7 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
     }
 }
 
+/* Describes a call, in the form in which ranks compare calls. */
 static void fill(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                  struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
 {

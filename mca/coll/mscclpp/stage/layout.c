@@ -128,6 +128,7 @@ static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
     pieces_init(list);
 }
 
+/* Tells whether a piece is one contiguous range. */
 static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
 {
     return 1 == piece->count && 1 == piece->repeats;
@@ -184,7 +185,8 @@ static size_t room_at(builder_t *builder, ptrdiff_t offset)
 }
 
 /* Merges `piece` into `last` unless `last` would then lie in more allocations than before. True if they are merged. */
-static bool join(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last, const mca_coll_mscclpp_stage_piece_t *piece)
+static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last,
+                        const mca_coll_mscclpp_stage_piece_t *piece)
 {
     ptrdiff_t end = last->offset + (ptrdiff_t)last->length;
 
@@ -221,7 +223,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
 
         part.length = room > 0 && room < left ? room : left;
         part.together = room > 0;
-        if (0 == list->used || !join(builder, &list->pieces[list->used - 1], &part)) {
+        if (0 == list->used || !merge_piece(builder, &list->pieces[list->used - 1], &part)) {
             rc = pieces_push(list, &part);
         }
     }
@@ -525,6 +527,7 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
     return found;
 }
 
+/* The bytes of all pieces of a list. */
 static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 {
     size_t bytes = 0;
@@ -535,6 +538,7 @@ static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
     return bytes;
 }
 
+/* Widens the plan's bounds so that they include a layout. Returns whether they include anything now. */
 static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool any)
 {
     block_t block;

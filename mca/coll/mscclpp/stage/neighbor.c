@@ -30,6 +30,7 @@ static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank
     return (degrees_t){.in = degree, .out = degree};
 }
 
+/* How many neighbours this rank receives from and sends to. */
 static degrees_t degrees_of(struct ompi_communicator_t *comm)
 {
     degrees_t degrees = {0};
@@ -53,7 +54,8 @@ void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p,
     *out_p = degrees.out;
 }
 
-static degrees_t describe(call_t *call, const void *sbuf, void *rbuf, struct ompi_communicator_t *comm)
+/* Notes the buffers of a neighbourhood call, and returns the degrees. */
+static degrees_t set_buffers(call_t *call, const void *sbuf, void *rbuf, struct ompi_communicator_t *comm)
 {
     call->send.address = sbuf;
     call->recv.address = rbuf;
@@ -72,7 +74,7 @@ static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll
                                         struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+    degrees_t degrees = set_buffers(call, sbuf, rbuf, comm);
 
     mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
@@ -84,7 +86,7 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
                                          mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
                                          struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+    degrees_t degrees = set_buffers(call, sbuf, rbuf, comm);
 
     mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
     mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, displs, rdtype);
@@ -95,7 +97,7 @@ static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_
                                        struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+    degrees_t degrees = set_buffers(call, sbuf, rbuf, comm);
 
     mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)degrees.out, sdtype);
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
@@ -107,7 +109,7 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
                                         mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+    degrees_t degrees = set_buffers(call, sbuf, rbuf, comm);
 
     mca_coll_mscclpp_stage_vector(&call->send.read, degrees.out, scounts, sdispls, sdtype);
     mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, rdispls, rdtype);
@@ -119,7 +121,7 @@ static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll
                                         mca_coll_mscclpp_counts_t rcounts, const MPI_Aint *rdispls,
                                         struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+    degrees_t degrees = set_buffers(call, sbuf, rbuf, comm);
 
     mca_coll_mscclpp_stage_offsets(&call->send.read, degrees.out, scounts, sdispls, sdtypes);
     mca_coll_mscclpp_stage_offsets(&call->recv.write, degrees.in, rcounts, rdispls, rdtypes);

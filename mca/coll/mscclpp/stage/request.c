@@ -25,6 +25,7 @@ static mca_coll_mscclpp_stage_request_t *active;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_int under_way;
 
+/* Gives a request to progress, without a lock. */
 static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;
@@ -124,7 +125,7 @@ static int progress(void)
  * Starts persistent requests, for MPI_Start and MPI_Startall. MPI_Startall passes only requests that have this start
  * function.
  */
-static int start(size_t count, ompi_request_t **outers)
+static int start_requests(size_t count, ompi_request_t **outers)
 {
     int result = OMPI_SUCCESS;
 
@@ -133,7 +134,7 @@ static int start(size_t count, ompi_request_t **outers)
         ompi_request_t *inner;
         int rc;
 
-        if (start != outers[index]->req_start) {
+        if (start_requests != outers[index]->req_start) {
             return MPI_ERR_REQUEST;
         }
         inner = request->inner;
@@ -157,6 +158,7 @@ static int start(size_t count, ompi_request_t **outers)
     return result;
 }
 
+/* Returns a request to the free list. */
 static void give_back(mca_coll_mscclpp_stage_request_t *request)
 {
     OMPI_REQUEST_FINI(&request->super.super);
@@ -271,7 +273,7 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
 static void request_construct(mca_coll_mscclpp_stage_request_t *request)
 {
     request->super.super.req_type = OMPI_REQUEST_COLL;
-    request->super.super.req_start = start;
+    request->super.super.req_start = start_requests;
     request->super.super.req_free = free_request;
     request->super.super.req_cancel = NULL;
 }

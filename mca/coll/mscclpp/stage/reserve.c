@@ -78,6 +78,7 @@ static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
     return added;
 }
 
+/* Adds what a list of pieces covers. False if there is no room. */
 static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *list)
 {
     bool added = true;
@@ -89,7 +90,7 @@ static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *li
 }
 
 /* Maps memory at `address`, or anywhere if `address` is NULL. Returns NULL on failure. */
-static char *map(char *address, size_t size)
+static char *map_memory(char *address, size_t size)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (address != NULL ? MAP_FIXED_NOREPLACE : 0);
     void *found = mmap(address, size, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -116,9 +117,10 @@ void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room)
     room->count = 0;
 }
 
+/* Maps memory at an address, and notes it in the room. */
 static bool map_window(mca_coll_mscclpp_stage_room_t *room, char *address, size_t size)
 {
-    char *found = map(address, size);
+    char *found = map_memory(address, size);
 
     if (found != NULL) {
         room->windows[room->count].address = found;

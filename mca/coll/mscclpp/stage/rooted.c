@@ -10,6 +10,7 @@ typedef enum {
     OUTSIDE /* a rank of the root's group that is not the root, on an intercommunicator */
 } role_t;
 
+/* This rank's part in a call with a root. */
 static role_t role_of(int root, struct ompi_communicator_t *comm)
 {
     if (OMPI_COMM_IS_INTER(comm)) {
@@ -34,6 +35,7 @@ typedef struct {
     bool in_place;
 } to_root_t;
 
+/* Which of its buffers this rank uses in a call whose data go to the root. */
 static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
     role_t role = role_of(root, comm);
@@ -52,6 +54,7 @@ typedef struct {
     bool receives;
 } from_root_t;
 
+/* Which of its buffers this rank uses in a call whose data come from the root. */
 static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
     role_t role = role_of(root, comm);

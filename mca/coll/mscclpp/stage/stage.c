@@ -87,6 +87,7 @@ bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
     return argument_on_device(&call->send, &address) || argument_on_device(&call->recv, &address);
 }
 
+/* Gets host memory for a buffer, if it is in device memory. */
 static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_argument_t *argument)
 {
     const char *address;
@@ -131,6 +132,7 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     return OMPI_SUCCESS;
 }
 
+/* Gives a buffer's host memory back. */
 static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     if (buffer->block != NULL) {
@@ -181,6 +183,7 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
     buffer_release(&stage->recv);
 }
 
+/* An address plus an offset, which may leave the object that the address points to. */
 static char *at(void *address, ptrdiff_t offset)
 {
     return (char *)((uintptr_t)address + (uintptr_t)offset);
@@ -255,7 +258,7 @@ static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buff
 }
 
 /* Orders both copies of the call after the synchronous copies that the application made before. */
-static mscclpp_status_t settle(const mca_coll_mscclpp_stage_buffer_t *buffer)
+static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
     mscclpp_status_t status = MSCCLPP_OK;
@@ -268,6 +271,7 @@ static mscclpp_status_t settle(const mca_coll_mscclpp_stage_buffer_t *buffer)
     return status;
 }
 
+/* Starts the copies between a device buffer and its host memory, `out` to the host. */
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
 {
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
@@ -282,6 +286,7 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
     return status;
 }
 
+/* Waits for a buffer's copies, or asks whether they have ended. */
 static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out, bool wait)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
@@ -292,6 +297,7 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
     return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
 }
 
+/* Does the same for both buffers of a call. */
 static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *done_p)
 {
     mscclpp_status_t send = end_copies(&stage->send, out, wait);
@@ -322,12 +328,12 @@ static int start_both(mca_coll_mscclpp_stage_t *stage, bool out)
 
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
 {
-    mscclpp_status_t status = settle(&stage->send);
+    mscclpp_status_t status = settle_buffer(&stage->send);
     bool done;
     int rc;
 
     if (MSCCLPP_OK == status) {
-        status = settle(&stage->recv);
+        status = settle_buffer(&stage->recv);
     }
     if (MSCCLPP_OK != status) {
         return to_mpi(status);

@@ -32,7 +32,7 @@ static cudaError_t capture(int device, cudaStream_t stream, const mscclpp_dev_la
  * Makes the graph, in a stream of the highest priority: the kernel gets the priority of the stream that it is captured
  * from.
  */
-static cudaError_t make(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
+static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {
     int lowest = 0, highest = 0;
     cudaStream_t stream;
@@ -76,7 +76,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
     status = mscclpp_cuda_enter(device, &scope);
     if (MSCCLPP_OK == status) {
         prepared->device = device;
-        status = mscclpp_cuda_status(make(device, launch, &prepared->graph));
+        status = mscclpp_cuda_status(make_graph(device, launch, &prepared->graph));
         mscclpp_cuda_leave(&scope);
     }
     if (MSCCLPP_OK != status) {

@@ -329,6 +329,7 @@ static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
+/* Finds or makes the counts of signals for a peer and its number of tokens. They outlive connections. */
 static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t count, ipc_counts_t **counts_p)
 {
     ipc_counts_t *counts = transport->counts;

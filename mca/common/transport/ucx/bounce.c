@@ -8,6 +8,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
+/* Message `number` in the ring of messages. */
 static ucx_message_t *message_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->messages[number % UCX_MESSAGES_MAX];
@@ -25,6 +26,7 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
     return true;
 }
 
+/* Allocates bounce memory at its first use. The connection fails if there is none. */
 static bool make_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
     void *host, *device;
@@ -47,6 +49,7 @@ bool mscclpp_transport_ucx_make_landing(mscclpp_conn_t *conn)
     return make_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
 }
 
+/* Opens a copier, if it is not open. The connection fails if that fails. */
 static bool make_stream(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -114,7 +117,8 @@ static ucx_message_t *new_message(mscclpp_conn_t *conn)
     return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->sending ? message : NULL;
 }
 
-static void fill(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
+/* Fills in a message's header from the operation that it belongs to. */
+static void fill_header(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
 {
     memset(message, 0, sizeof(*message));
     message->conn = conn;
@@ -160,6 +164,7 @@ static size_t find_room(const mscclpp_conn_t *conn, const ucx_op_t *op, bool dev
     return size;
 }
 
+/* Cuts a put into messages. False if there is no room for the rest yet. */
 static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const char *source = op->region->address + op->from;
@@ -178,7 +183,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
             return false;
         }
         conn->ring_end += (size + UCX_RING_ALIGN - 1) / UCX_RING_ALIGN * UCX_RING_ALIGN;
-        fill(conn, message, op);
+        fill_header(conn, message, op);
         message->header.value = size;
         message->header.loose = op->signal != 0;
         message->header.signal = op->packed + size == op->length ? op->signal : 0;
@@ -203,12 +208,13 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     if (message == NULL) {
         return false;
     }
-    fill(conn, message, op);
+    fill_header(conn, message, op);
     add_message(conn, false);
     op->last = conn->packed;
     return true;
 }
 
+/* UCX has sent a message. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -223,6 +229,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
+/* UCX has sent a note. */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_note_t *note = user_data;

@@ -55,6 +55,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
+/* Tells whether a connection to this peer is connected already. */
 static bool is_busy(const mscclpp_transport_t *transport, int peer)
 {
     const mscclpp_conn_t *conn = transport->conns;
@@ -198,6 +199,7 @@ static bool uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
     return false;
 }
 
+/* Tells whether UCX still holds an operation that uses a region. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
@@ -233,6 +235,7 @@ static void break_by_force(mscclpp_conn_t *conn)
     mscclpp_transport_ucx_endpoint_release(conn, true);
 }
 
+/* Fails all connections. Memory that UCX still accesses can then only be abandoned. */
 static void strand(mscclpp_transport_t *transport)
 {
     transport->stranded = true;

@@ -56,6 +56,7 @@ static void stop_watching(mscclpp_conn_t *conn)
     }
 }
 
+/* Finds an endpoint to the same address that no connection uses any more. */
 static ucx_endpoint_t *find_free(const mscclpp_conn_t *conn, const void *address, size_t length)
 {
     ucx_endpoint_t *endpoint = conn->to.busy != 0 ? NULL : conn->transport->endpoints;
@@ -115,6 +116,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
     return MSCCLPP_OK;
 }
 
+/* Begins to close an endpoint. By force, operations under way are cancelled. */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
     /* Without reports of lost peers UCX cannot close by force. */
@@ -148,6 +150,7 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
     conn->ep = NULL;
 }
 
+/* Looks from time to time whether peers' processes have died, where the kernel tells. */
 static void check_processes(mscclpp_transport_t *transport)
 {
     double now = mscclpp_now();
@@ -190,6 +193,7 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
     }
 }
 
+/* Makes progress once. False after the deadline. */
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
     (void)mscclpp_transport_ucx_drive(transport);

@@ -8,6 +8,7 @@ static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->ops[number % UCX_OPS_MAX];
 }
 
+/* UCX has ended an operation. */
 static void on_done(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -19,6 +20,7 @@ static void on_done(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
+/* UCX no longer needs a put's source. */
 static void on_put(void *request, ucs_status_t status, void *user_data)
 {
     ucx_op_t *op = user_data;
@@ -28,6 +30,7 @@ static void on_put(void *request, ucs_status_t status, void *user_data)
     on_done(request, status, op->conn);
 }
 
+/* What was begun before a flush has arrived. */
 static void on_flushed(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -53,6 +56,7 @@ static void check_request(mscclpp_conn_t *conn, ucs_status_ptr_t request)
     }
 }
 
+/* Begins a put by remote access, without a message. */
 static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -75,6 +79,7 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
     check_request(conn, request);
 }
 
+/* Begins a flush of everything begun so far. */
 static void begin_flush(mscclpp_conn_t *conn)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -120,7 +125,7 @@ static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
  * Begins the operation `op_next`; false if it, or part of it, has to wait. *blocked_p: it waits for a flush. Signals
  * and adds, with or without bytes, wait until earlier direct puts are in the peer's memory.
  */
-static bool begin(mscclpp_conn_t *conn, bool *blocked_p)
+static bool begin_next(mscclpp_conn_t *conn, bool *blocked_p)
 {
     ucx_op_t *op = op_at(conn, conn->op_next);
 
@@ -154,6 +159,7 @@ static void drop(mscclpp_conn_t *conn)
     ++conn->op_begin;
 }
 
+/* Drops operations, in order, that the peer has acknowledged or a flush has covered. */
 static void retire(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_next) {
@@ -179,7 +185,7 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
     while (again && conn->connected && conn->status == MSCCLPP_OK && conn->lost_at == 0) {
         bool blocked = false;
 
-        while (conn->op_next < conn->op_end && conn->lost_at == 0 && begin(conn, &blocked)) {
+        while (conn->op_next < conn->op_end && conn->lost_at == 0 && begin_next(conn, &blocked)) {
             ++conn->op_next;
         }
         mscclpp_transport_ucx_send(conn);
@@ -225,6 +231,7 @@ static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *what
     return MSCCLPP_OK;
 }
 
+/* Adds an operation to the connection's queue, and begins what can begin. */
 static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
 {
     *op_at(conn, conn->op_end) = *op;
@@ -236,14 +243,15 @@ static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
     mscclpp_transport_ucx_advance(conn);
 }
 
+/* Tells whether a put must go by messages, as UCX cannot access one of the memories directly. */
 static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region_t *region)
 {
     return remote->rkey == NULL || region->memory == NULL;
 }
 
-/* `signal`: see ucx_op_t. */
-static mscclpp_status_t put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
-                            uint64_t from, uint64_t length, uint64_t signal)
+/* Puts bytes. If `signal` is not 0, a signal of token `signal - 1` follows them. */
+static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                       mscclpp_region_t *region, uint64_t from, uint64_t length, uint64_t signal)
 {
     const ucx_op_t op = {.kind = UCX_PUT,
                          .by_message = goes_by_message(remote, region),
@@ -270,7 +278,7 @@ static mscclpp_status_t put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint
 mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                            mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
-    return put(conn, remote, to, region, from, length, 0);
+    return put_and_signal(conn, remote, to, region, from, length, 0);
 }
 
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
@@ -293,7 +301,7 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = check_token(conn, token);
-    return status == MSCCLPP_OK ? put(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
+    return status == MSCCLPP_OK ? put_and_signal(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
 }
 
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)

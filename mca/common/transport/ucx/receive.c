@@ -22,6 +22,7 @@ static void reject(mscclpp_conn_t *conn, const char *what)
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, what);
 }
 
+/* A message's data have arrived. */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     ucx_arrival_t *arrival = user_data;
@@ -165,6 +166,7 @@ static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data,
     }
 }
 
+/* The peer has executed all messages before `number`: their room is free again. */
 static void acknowledge(mscclpp_conn_t *conn, uint64_t number)
 {
     if (number < conn->acked || number > conn->sent) {
@@ -216,13 +218,15 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     return UCS_OK;
 }
 
-static void finish(mscclpp_conn_t *conn)
+/* Frees the entry of the message whose turn it was, and goes on to the next. */
+static void end_turn(mscclpp_conn_t *conn)
 {
     arrival_at(conn, conn->issued)->coming = false;
     arrival_at(conn, conn->issued)->here = false;
     ++conn->issued;
 }
 
+/* Copies a put's data to their place. False if that must wait or has failed. */
 static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
     const ucx_header_t *header = &arrival->header;
@@ -361,7 +365,7 @@ static bool execute_conn(mscclpp_conn_t *conn)
         if (!done) {
             break;
         }
-        finish(conn);
+        end_turn(conn);
         moved = true;
         if (adding) {
             break; /* the turn of the others */

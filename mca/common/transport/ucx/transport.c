@@ -232,6 +232,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
+/* Advances everything once. Returns each connection's failure once. */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t status = MSCCLPP_OK;

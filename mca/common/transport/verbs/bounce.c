@@ -20,6 +20,7 @@ static void fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what
     mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, what);
 }
 
+/* Allocates and registers slots, at their first use. */
 static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
 {
     const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
@@ -150,6 +151,7 @@ static void begin_slots(mscclpp_conn_t *conn)
     }
 }
 
+/* Posts the work requests for one slot: the data, and a message if the peer must copy them on. */
 static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -283,6 +285,7 @@ static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin,
     return false;
 }
 
+/* Starts the copy of data that arrived to device memory. */
 static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t size)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -360,6 +363,7 @@ static void execute_arrived(mscclpp_conn_t *conn)
     }
 }
 
+/* Tells the peer which slots it may fill again. */
 static void acknowledge(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;

@@ -19,6 +19,7 @@ typedef struct {
     int order;    /* in the library's list */
 } candidate_t;
 
+/* Tells whether a comma-separated list has a name. */
 static bool is_listed(const char *list, const char *name)
 {
     const size_t length = strlen(name);
@@ -33,6 +34,7 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
+/* A port's rate, in Gbit/s. */
 static int rate_of(const struct ibv_port_attr *attr)
 {
     static const int lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
@@ -105,6 +107,7 @@ static int at_least_one(int value, int limit)
     return value < 1 ? 1 : value > limit ? limit : value;
 }
 
+/* Opens a device and looks for a port that can be used. */
 static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_device *device, candidate_t *candidate)
 {
     const mscclpp_config_t *config = transport->params.config;
@@ -205,7 +208,8 @@ static int compare(const void *a, const void *b)
     return x->order - y->order;
 }
 
-static void choose(mscclpp_transport_t *transport, candidate_t *candidates, int count)
+/* Sorts the candidates and takes the best ones: nearest to the GPU, then fastest. */
+static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int count)
 {
     const int wanted = transport->params.config->verbs_rails;
     int first = 0;
@@ -230,6 +234,7 @@ static void choose(mscclpp_transport_t *transport, candidate_t *candidates, int 
     }
 }
 
+/* The GPU's path in sysfs. Empty if nearness to the GPU does not matter or is not known. */
 static void gpu_path(const mscclpp_transport_t *transport, char *path, size_t size)
 {
     mscclpp_gpu_info_t info;
@@ -288,7 +293,7 @@ mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
         mscclpp_info("no verbs: none of the HCAs that verbs_devices names (\"%s\") is here", list);
     }
     if (MSCCLPP_OK == status && count > 0) {
-        choose(transport, candidates, count);
+        choose_rails(transport, candidates, count);
     } else {
         for (int i = 0; i < count; ++i) {
             close_rail(transport, &candidates[i].rail);

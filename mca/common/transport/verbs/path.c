@@ -10,6 +10,7 @@
 /* More than the depth of any tree: another socket is further away than anything on the own one. */
 #define OTHER_SOCKET 1000
 
+/* The number of components of a path. */
 static int count_steps(const char *path)
 {
     int steps = 0;

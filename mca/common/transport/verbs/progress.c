@@ -86,6 +86,7 @@ static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     (void)__atomic_add_fetch(&params->tokens[token], 1, __ATOMIC_RELEASE);
 }
 
+/* Handles one entry of a completion queue. */
 static void take_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     if (IBV_WC_SUCCESS != wc->status) {
@@ -120,6 +121,7 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
     }
 }
 
+/* Tells whether an asynchronous event concerns a connection. */
 static bool is_about(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const struct ibv_async_event *event)
 {
     for (int i = 0; i < conn->qp_count; ++i) {

@@ -42,6 +42,7 @@ static mscclpp_status_t failed(const mscclpp_conn_t *conn, const mscclpp_verbs_r
     return ENOMEM == error ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_SYSTEM;
 }
 
+/* Creates a queue pair that sends as many bytes inline as the device allows. */
 static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_init_attr attr;

@@ -20,6 +20,7 @@ typedef struct {
 
 _Static_assert(sizeof(region_key_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a region's key fits");
 
+/* Registers memory that the device can reach by its address. */
 static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                      size_t length, int access)
 {
@@ -30,6 +31,7 @@ static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_ver
     return transport->ibv.reg_mr(rail->pd, address, length, access & ~IBV_ACCESS_OPTIONAL_RANGE);
 }
 
+/* Registers device memory as a dma-buf. NULL, with errno set, if that does not work here. */
 static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, int access)
 {

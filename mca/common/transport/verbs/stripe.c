@@ -12,6 +12,7 @@ static bool overlaps(const mscclpp_verbs_range_t *range, uint64_t begin, uint64_
     return begin < range->end && range->begin < end;
 }
 
+/* Extends a range so that it includes another. */
 static void extend(mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
 {
     if (range->begin == range->end) {
@@ -58,6 +59,7 @@ static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
     return true;
 }
 
+/* Gives one rail its part of a put. */
 static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *remote, uint64_t to,
                      const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
