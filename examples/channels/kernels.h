@@ -1,0 +1,396 @@
+/*
+ * The kernels of the examples, written once for GPUs and for the host twin: functions of the group of a block and of
+ * arguments. A kernel of the name NAME has the arguments NAME_args_t and the body NAME_body.
+ */
+#ifndef EXAMPLES_CHANNELS_KERNELS_H
+#define EXAMPLES_CHANNELS_KERNELS_H
+
+#include "mpix_mscclpp_device.h"
+
+#define KERNELS(X) X(rmsnorm) X(halo) X(halo_edge) X(tokens) X(gemm) X(keyvalue) X(pipeline)
+
+/*
+ * Residual add, all-reduce and RMSNorm in one: x = norm(sum of x over all ranks + before), row by row. Each block takes
+ * every `blocks`th row.
+ */
+typedef struct {
+    mpix_room_t room;
+    float *x;            /* rows * width */
+    const float *before; /* likewise */
+    float *partial;      /* one for each thread of each block */
+    mpix_u32 rows;
+    mpix_u32 width;
+} rmsnorm_args_t;
+
+MPIX_DEVICE float rms_scale(float sum, mpix_u32 width)
+{
+    const float mean = sum / (float)width + 1e-6f;
+    float root = mean > 1.0f ? mean : 1.0f;
+    int i;
+
+    for (i = 0; i < 30; ++i) { /* Newton's method: no library, and the same on CPU and GPU */
+        root = 0.5f * (root + mean / root);
+    }
+    return 1.0f / root;
+}
+
+MPIX_DEVICE void rmsnorm_body(mpix_group_t *block, const rmsnorm_args_t *args)
+{
+    float *partial = args->partial + block->block * block->size;
+    mpix_u32 row, i;
+
+    for (row = block->block; row < args->rows; row += block->blocks) {
+        float *x = args->x + (mpix_u64)row * args->width;
+        const float *before = args->before + (mpix_u64)row * args->width;
+        float squares = 0, scale;
+
+        (void)mpix_allreduce_small(block, &args->room, x, x, args->width, MPIX_FLOAT32, MPIX_SUM);
+        mpix_sync(block);
+        for (i = block->index; i < args->width; i += block->size) {
+            x[i] += before[i];
+            squares += x[i] * x[i];
+        }
+        partial[block->index] = squares;
+        mpix_sync(block);
+        squares = 0;
+        for (i = 0; i < block->size; ++i) {
+            squares += partial[i];
+        }
+        scale = rms_scale(squares, args->width);
+        for (i = block->index; i < args->width; i += block->size) {
+            x[i] *= scale;
+        }
+        mpix_sync(block); /* before the next row's partial sums */
+    }
+}
+
+/*
+ * One step of Jacobi's method on a box of each rank, n[0] * n[1] * n[2] cells and a layer of ghost cells around them.
+ * The first kernel sends the faces, computes the interior meanwhile, and then receives the neighbours' faces. The
+ * second one computes the cells next to the ghost cells.
+ */
+#define FACES 6
+
+typedef struct {
+    mpix_memory_channel_t memory[FACES]; /* to the neighbours in the directions -x, +x, -y, +y, -z, +z */
+    mpix_port_channel_t port[FACES];
+    int has[FACES];  /* there is a neighbour */
+    int ports;       /* by ports, else by memory channels */
+    double *faces;   /* registered memory: for each parity and face, one to send and one to receive */
+    mpix_u64 room;   /* cells of the largest face */
+    mpix_u32 parity; /* of the step: the buffers of one step are still in use in the next one */
+    double *from, *to;
+    int n[3];
+} halo_args_t;
+typedef halo_args_t halo_edge_args_t;
+
+MPIX_DEVICE mpix_u64 halo_cell(const halo_args_t *args, int x, int y, int z)
+{
+    return ((mpix_u64)z * (mpix_u64)(args->n[1] + 2) + (mpix_u64)y) * (mpix_u64)(args->n[0] + 2) + (mpix_u64)x;
+}
+
+/* Cell `i` of a face: the outermost own layer, or the ghost cells beyond it. */
+MPIX_DEVICE mpix_u64 halo_face_cell(const halo_args_t *args, int face, int ghost, mpix_u32 i)
+{
+    const int axis = face / 2, u = axis == 0 ? 1 : 0, v = axis == 2 ? 1 : 2;
+    int at[3];
+
+    at[u] = 1 + (int)i % args->n[u];
+    at[v] = 1 + (int)i / args->n[u];
+    at[axis] = face % 2 == 0 ? 1 - ghost : args->n[axis] + ghost;
+    return halo_cell(args, at[0], at[1], at[2]);
+}
+
+MPIX_DEVICE mpix_u32 halo_face_size(const halo_args_t *args, int face)
+{
+    return (mpix_u32)(args->n[0] * args->n[1] * args->n[2] / args->n[face / 2]);
+}
+
+/* In units of cells. `received`: 0 to send, 1 to receive. */
+MPIX_DEVICE mpix_u64 halo_buffer(const halo_args_t *args, int face, int received)
+{
+    return ((args->parity * FACES + (mpix_u32)face) * 2 + (mpix_u32)received) * args->room;
+}
+
+MPIX_DEVICE void halo_update(const halo_args_t *args, int x, int y, int z)
+{
+    const double *from = args->from;
+
+    args->to[halo_cell(args, x, y, z)] =
+        (from[halo_cell(args, x - 1, y, z)] + from[halo_cell(args, x + 1, y, z)] + from[halo_cell(args, x, y - 1, z)] +
+         from[halo_cell(args, x, y + 1, z)] + from[halo_cell(args, x, y, z - 1)] + from[halo_cell(args, x, y, z + 1)]) /
+        6.0;
+}
+
+MPIX_DEVICE int halo_is_edge(const halo_args_t *args, int x, int y, int z)
+{
+    return x == 1 || y == 1 || z == 1 || x == args->n[0] || y == args->n[1] || z == args->n[2];
+}
+
+MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, int edge)
+{
+    const mpix_u32 cells = (mpix_u32)(args->n[0] * args->n[1] * args->n[2]);
+    mpix_u32 i;
+
+    for (i = block->block * block->size + block->index; i < cells; i += block->blocks * block->size) {
+        const int x = 1 + (int)i % args->n[0], y = 1 + (int)i / args->n[0] % args->n[1];
+        const int z = 1 + (int)i / args->n[0] / args->n[1];
+
+        if (halo_is_edge(args, x, y, z) == edge) {
+            halo_update(args, x, y, z);
+        }
+    }
+}
+
+/* At least FACES blocks: one for each face. A face's peer receives on the opposite face. */
+MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
+{
+    const int face = (int)block->block;
+    const int mine = face < FACES && args->has[face < FACES ? face : 0];
+    mpix_u32 i;
+
+    if (mine) {
+        const mpix_u32 cells = halo_face_size(args, face);
+        const mpix_u64 send = halo_buffer(args, face, 0), receive = halo_buffer(args, face ^ 1, 1);
+
+        for (i = block->index; i < cells; i += block->size) {
+            args->faces[send + i] = args->from[halo_face_cell(args, face, 0, i)];
+        }
+        mpix_sync(block);
+        if (args->ports) {
+            (void)mpix_port_put_signal(block, &args->port[face], 8 * receive, 8 * send, 8 * (mpix_u64)cells);
+        } else {
+            (void)mpix_put(block, &args->memory[face], 8 * receive, 8 * send, 8 * (mpix_u64)cells);
+            (void)mpix_signal(block, &args->memory[face]);
+        }
+    }
+    halo_cells(block, args, 0);
+    if (mine) {
+        const mpix_u64 received = halo_buffer(args, face, 1);
+
+        (void)(args->ports ? mpix_port_wait(block, &args->port[face]) : mpix_wait(block, &args->memory[face]));
+        for (i = block->index; i < halo_face_size(args, face); i += block->size) {
+            args->from[halo_face_cell(args, face, 1, i)] = args->faces[received + i];
+        }
+    }
+}
+
+MPIX_DEVICE void halo_edge_body(mpix_group_t *block, const halo_edge_args_t *args)
+{
+    halo_cells(block, args, 1);
+}
+
+/*
+ * Mixture of experts: each rank is an expert. Block p sends this rank's tokens for expert p there, with their number,
+ * works on the tokens that have come from rank p, sends them back, and puts those that come back into their places.
+ */
+typedef struct {
+    const mpix_memory_channel_t *channels; /* device memory, by rank; this rank's own is unused */
+    float *buffers;                        /* registered memory: for each rank, four areas of `area` floats */
+    mpix_u64 area;                         /* a count, then tokens */
+    const float *in;                       /* tokens * width */
+    const int *expert;                     /* of each token */
+    float *out;
+    int *places; /* for each rank, the places of the tokens that went there */
+    mpix_u32 tokens;
+    mpix_u32 width;
+    mpix_u32 rank;
+} tokens_args_t;
+
+enum { TOKENS_SENT, TOKENS_RECEIVED, TOKENS_DONE, TOKENS_BACK };
+
+MPIX_DEVICE mpix_u64 tokens_area(const tokens_args_t *args, mpix_u32 rank, int which)
+{
+    return (4 * (mpix_u64)rank + (mpix_u64)which) * args->area;
+}
+
+MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
+{
+    const mpix_u32 peer = block->block, self = args->rank;
+    const mpix_memory_channel_t *channel = &args->channels[peer];
+    const int local = peer == self;
+    float *sent = args->buffers + tokens_area(args, peer, TOKENS_SENT);
+    float *received = local ? sent : args->buffers + tokens_area(args, peer, TOKENS_RECEIVED);
+    float *done = args->buffers + tokens_area(args, peer, TOKENS_DONE);
+    float *back = local ? done : args->buffers + tokens_area(args, peer, TOKENS_BACK);
+    int *places = args->places + (mpix_u64)peer * args->tokens;
+    mpix_u32 token, i, count = 0;
+
+    for (token = 0; token < args->tokens; ++token) {
+        if (args->expert[token] == (int)peer) {
+            for (i = block->index; i < args->width; i += block->size) {
+                sent[1 + count * args->width + i] = args->in[token * args->width + i];
+            }
+            if (block->index == 0) {
+                places[count] = (int)token;
+            }
+            ++count;
+        }
+    }
+    if (block->index == 0) {
+        sent[0] = (float)count;
+    }
+    mpix_sync(block);
+    if (!local) {
+        (void)mpix_put(block, channel, 4 * tokens_area(args, self, TOKENS_RECEIVED),
+                       4 * tokens_area(args, peer, TOKENS_SENT), 4 * (1 + (mpix_u64)count * args->width));
+        (void)mpix_signal(block, channel);
+        (void)mpix_wait(block, channel);
+    }
+    if (mpix_failed(block)) {
+        return;
+    }
+    count = (mpix_u32)received[0];
+    for (i = block->index; i < count * args->width; i += block->size) {
+        done[1 + i] = (float)(self + 1) * received[1 + i]; /* what the expert does */
+    }
+    mpix_sync(block);
+    if (!local) {
+        (void)mpix_put(block, channel, 4 * tokens_area(args, self, TOKENS_BACK),
+                       4 * tokens_area(args, peer, TOKENS_DONE), 4 * (1 + (mpix_u64)count * args->width));
+        (void)mpix_signal(block, channel);
+        (void)mpix_wait(block, channel);
+    }
+    if (mpix_failed(block)) {
+        return;
+    }
+    count = (mpix_u32)sent[0];
+    for (i = block->index; i < count * args->width; i += block->size) {
+        args->out[(mpix_u64)places[i / args->width] * args->width + i % args->width] = back[1 + i];
+    }
+}
+
+/*
+ * C = sum over the ranks of A B, where each rank has some columns of A and rows of B. A block computes a tile, pushes
+ * it to the rank that owns the tile as soon as it is done, and, on that rank, adds up the tiles of all ranks.
+ */
+#define TILE 8
+
+typedef struct {
+    const mpix_memory_channel_t *channels; /* device memory: `tiles` to each rank, by rank */
+    float *tiles;                          /* registered memory: own tiles, then those of each rank */
+    const float *a;                        /* n * depth */
+    const float *b;                        /* depth * n */
+    float *c;                              /* n * n, of which this rank computes its own tiles */
+    mpix_u32 n;
+    mpix_u32 depth;
+    mpix_u32 rank;
+    mpix_u32 ranks;
+} gemm_args_t;
+
+MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
+{
+    const mpix_u32 across = args->n / TILE, tile = block->block, owner = tile % args->ranks, cells = TILE * TILE;
+    const mpix_u64 own = (mpix_u64)tile * cells, area = (mpix_u64)across * across * cells;
+    mpix_u32 i, k, r;
+
+    for (i = block->index; i < cells; i += block->size) {
+        const mpix_u32 row = tile / across * TILE + i / TILE, column = tile % across * TILE + i % TILE;
+        float sum = 0;
+
+        for (k = 0; k < args->depth; ++k) {
+            sum += args->a[row * args->depth + k] * args->b[k * args->n + column];
+        }
+        args->tiles[own + i] = sum;
+    }
+    mpix_sync(block);
+    if (owner != args->rank) {
+        const mpix_memory_channel_t *channel = &args->channels[owner * across * across + tile];
+
+        (void)mpix_put(block, channel, 4 * ((1 + args->rank) * area + own), 4 * own, 4 * (mpix_u64)cells);
+        (void)mpix_signal(block, channel);
+        return;
+    }
+    for (r = 0; r < args->ranks; ++r) {
+        if (r != args->rank) {
+            (void)mpix_wait(block, &args->channels[r * across * across + tile]);
+        }
+    }
+    for (i = block->index; i < cells && !mpix_failed(block); i += block->size) {
+        float sum = 0;
+
+        for (r = 0; r < args->ranks; ++r) { /* in the order of ranks */
+            sum += args->tiles[(r == args->rank ? 0 : (1 + r) * area) + own + i];
+        }
+        args->c[(tile / across * TILE + i / TILE) * args->n + tile % across * TILE + i % TILE] = sum;
+    }
+}
+
+/* A store of values on the CPU, which the kernel asks by triggers of its own meaning. */
+enum { KEYVALUE_SET = 1, KEYVALUE_GET = 2 };
+
+typedef struct {
+    mpix_port_channel_t channel;
+    mpix_u32 *reply; /* host memory: what the CPU answers */
+    mpix_u32 *found; /* device memory, by key */
+    mpix_u32 keys;
+} keyvalue_args_t;
+
+/* One block. The flush lets the kernel wait for the answer. */
+MPIX_DEVICE void keyvalue_body(mpix_group_t *block, const keyvalue_args_t *args)
+{
+    mpix_u32 key;
+
+    for (key = 0; key < args->keys; ++key) {
+        (void)mpix_port_push(block, &args->channel, KEYVALUE_SET, key, 0, key * key + args->channel.head.rank);
+    }
+    for (key = 0; key < args->keys; ++key) {
+        (void)mpix_port_push(block, &args->channel, KEYVALUE_GET | MPIX_PORT_FLUSH, key, 0, 0);
+        if (block->index == 0 && !mpix_failed(block)) {
+            args->found[key] = *(volatile mpix_u32 *)args->reply;
+        }
+        mpix_sync(block);
+    }
+}
+
+/*
+ * A pipeline of ranks: each takes chunks from the rank before it, works on them, and passes them on by ports, so that
+ * the CPU sends one chunk while the kernel works on the next. Two buffers in turn; the next rank's signals say which
+ * are free again. One block.
+ */
+typedef struct {
+    mpix_port_channel_t before, next;
+    float *buffers;  /* registered memory: two to receive, two to send, of `size` floats */
+    const float *in; /* of the first rank */
+    float *out;      /* of the last one */
+    mpix_u32 chunks;
+    mpix_u32 size;
+    mpix_u32 rank;
+    mpix_u32 ranks;
+} pipeline_args_t;
+
+MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
+{
+    const mpix_u64 size = args->size;
+    mpix_u32 chunk, i;
+
+    for (chunk = 0; chunk < args->chunks; ++chunk) {
+        const int first = args->rank == 0, last = args->rank + 1 == args->ranks;
+        const mpix_u64 receive = chunk % 2 * size, send = (2 + chunk % 2) * size;
+        const float *from = first ? args->in + chunk * size : args->buffers + receive;
+        float *to = last ? args->out + chunk * size : args->buffers + send;
+
+        if (!first) {
+            (void)mpix_port_wait(block, &args->before);
+        }
+        if (!last && chunk >= 2) {
+            /* The next rank has read the chunk before the last one, so that this buffer and its target are free. */
+            (void)mpix_port_wait(block, &args->next);
+        }
+        if (mpix_failed(block)) {
+            return;
+        }
+        for (i = block->index; i < size; i += block->size) {
+            to[i] = 2.0f * from[i] + (float)(args->rank + 1);
+        }
+        mpix_sync(block);
+        if (!first) {
+            (void)mpix_port_signal(block, &args->before); /* this buffer is free again */
+        }
+        if (!last) {
+            (void)mpix_port_put_signal(block, &args->next, 4 * receive, 4 * send, 4 * size);
+        }
+    }
+}
+
+#endif

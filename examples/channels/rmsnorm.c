@@ -1,0 +1,67 @@
+/* Residual add, all-reduce and RMSNorm in one kernel: docs/device-api.md comes to it from a plain program. */
+#include <math.h>
+
+#include "common.h"
+
+#define ROWS 13
+#define WIDTH 200
+#define BLOCKS 4
+
+static float x_of(int of_rank, int row, int i)
+{
+    return (float)((of_rank * 31 + row * 17 + i * 7) % 100) / 50.0f - 1.0f;
+}
+
+static float before_of(int row, int i)
+{
+    return (float)((row * 13 + i * 3) % 50) / 25.0f;
+}
+
+int main(int argc, char **argv)
+{
+    float x[ROWS][WIDTH], before[ROWS][WIDTH];
+    rmsnorm_args_t args = {.rows = ROWS, .width = WIDTH};
+    MPIX_Mscclpp_room room;
+    float *device_before;
+    int wrong = 0;
+
+    begin(&argc, &argv);
+    for (int row = 0; row < ROWS; ++row) {
+        for (int i = 0; i < WIDTH; ++i) {
+            x[row][i] = x_of(rank, row, i);
+            before[row][i] = before_of(row, i);
+        }
+    }
+    args.x = stage_alloc(sizeof(x));
+    device_before = stage_alloc(sizeof(before));
+    args.before = device_before;
+    args.partial = stage_alloc(BLOCKS * stage_threads() * sizeof(float));
+    stage_to_device(args.x, x, sizeof(x));
+    stage_to_device(device_before, before, sizeof(before));
+    MPIX_Mscclpp_room_create(MPI_COMM_WORLD, BLOCKS, sizeof(x[0]), &room);
+    MPIX_Mscclpp_room_get_device(room, MPIX_MSCCLPP_DEVICE_ABI, &args.room, sizeof(args.room));
+
+    rmsnorm_launch(BLOCKS, &args);
+    stage_wait();
+
+    stage_to_host(x, args.x, sizeof(x));
+    for (int row = 0; row < ROWS; ++row) {
+        double sums[WIDTH], squares = 0;
+
+        for (int i = 0; i < WIDTH; ++i) {
+            sums[i] = before_of(row, i);
+            for (int r = 0; r < ranks; ++r) {
+                sums[i] += x_of(r, row, i);
+            }
+            squares += sums[i] * sums[i];
+        }
+        for (int i = 0; i < WIDTH; ++i) {
+            wrong += !(fabs(x[row][i] - sums[i] / sqrt(squares / WIDTH + 1e-6)) < 1e-4);
+        }
+    }
+    MPIX_Mscclpp_room_free(&room);
+    stage_free(args.x);
+    stage_free(device_before);
+    stage_free(args.partial);
+    return finish("residual add, all-reduce and RMSNorm", wrong);
+}
