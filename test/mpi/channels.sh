@@ -34,4 +34,14 @@ cases_channels() {
     run "channels:nodes" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_channels_errors" \
         --nodes
     run "channels:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_channels_errors" --without
+    for n in 2 3; do
+        run_saying "channels:bench:$n" '^ +512 +[0-9.]+ +[0-9.]+ +[0-9.]+ +0$' 60 -n "$n" "${forced[@]}" \
+            "$bindir/../../mscclpp_bench" --mode channel --max 4k --factor 8 --rounds 2 --iterations 20 --check 2 \
+            --device "$MSCCLPP_TEST_DEVICE" --json "$scratch/channels.json"
+    done
+    run_failing "channels:bench:options" "^mscclpp_bench: --mode: 'channel' is not allowed" 30 -n 2 \
+        "$bindir/../../mscclpp_bench" --mode channel --coll bcast
+    run_failing "channels:bench:nodes" 'these ranks get no channels' 60 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 "$bindir/../../mscclpp_bench" --mode channel --max 8 \
+        --device "$MSCCLPP_TEST_DEVICE"
 }

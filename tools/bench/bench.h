@@ -94,7 +94,8 @@ typedef enum {
     BENCH_MODE_NONBLOCKING, /* MPI's nonblocking function and MPI_Wait, one at a time */
     BENCH_MODE_PERSISTENT,  /* MPI_Start and MPI_Wait of one request, one at a time */
     BENCH_MODE_QUEUED,      /* the extension library's calls in a stream, one wait at the end */
-    BENCH_MODE_GRAPH        /* the same, captured in a graph */
+    BENCH_MODE_GRAPH,       /* the same, captured in a graph */
+    BENCH_MODE_CHANNEL      /* no collective: channels of applications' kernels between pairs of ranks */
 } bench_mode_t;
 
 typedef enum {
@@ -466,6 +467,9 @@ typedef struct {
 
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
 void bench_report_places(const bench_env_t *env);
+
+/* Mode channel. False after a wrong result or a failure; a failure prints one line. */
+bool bench_channel_measure(bench_env_t *env, const bench_options_t *options);
 void bench_report_header(const bench_report_t *report);
 /* Begins a collective's table: prints what a size means, and the columns. `rival`: NULL if there is none. */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);

@@ -10,15 +10,16 @@
 
 const char *bench_mode_name(bench_mode_t mode)
 {
-    static const char *names[] = {"blocking",    "library",    "stream", "port",
-                                  "nonblocking", "persistent", "queued", "graph"};
+    static const char *names[] = {"blocking",   "library", "stream", "port",   "nonblocking",
+                                  "persistent", "queued",  "graph",  "channel"};
 
     return names[mode];
 }
 
 bool bench_mode_is_mpi(bench_mode_t mode)
 {
-    return BENCH_MODE_LIBRARY != mode && BENCH_MODE_STREAM != mode && BENCH_MODE_PORT != mode;
+    return BENCH_MODE_LIBRARY != mode && BENCH_MODE_STREAM != mode && BENCH_MODE_PORT != mode &&
+           BENCH_MODE_CHANNEL != mode;
 }
 
 bool bench_mode_queues(bench_mode_t mode)
@@ -57,6 +58,7 @@ static const char help[] =
     "                         queued: MPIX_Mscclpp_..._enqueue back to back in a stream, one wait at the end\n"
     "                         graph: 100 of these in a graph, which is launched again and again\n"
     "                         port: no collective, but kernels that put over port channels, ranks in pairs\n"
+    "                         channel: a message from kernel to kernel over the channels of applications, in pairs\n"
     "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8): of the whole buffer, which is\n"
     "                         what the rank with the most has, n blocks where each rank has a block\n"
     "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin or the host)\n"
@@ -297,8 +299,8 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_int("--root", value, 0, 1000000, &options->root);
         break;
     case 'm':
-        ok = bench_parse_choice("--mode", value, "blocking|library|stream|port|nonblocking|persistent|queued|graph",
-                                &choice);
+        ok = bench_parse_choice("--mode", value,
+                                "blocking|library|stream|port|nonblocking|persistent|queued|graph|channel", &choice);
         options->mode = (bench_mode_t)choice;
         options->mode_given = true;
         break;
@@ -377,7 +379,8 @@ static bool consistent_between(const bench_options_t *options)
 {
     char ahead[16];
 
-    if (options->between.given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode)) {
+    if (options->between.given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode ||
+                                   BENCH_MODE_CHANNEL == options->mode)) {
         return bench_refuse("--mode", bench_mode_name(options->mode),
                             "blocking, library, stream, nonblocking, persistent or queued with --between");
     }
@@ -486,13 +489,14 @@ static bool consistent(const bench_options_t *options)
 {
     char max[32];
 
-    if (BENCH_MODE_PORT == options->mode) {
+    if (BENCH_MODE_PORT == options->mode || BENCH_MODE_CHANNEL == options->mode) {
         if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
             options->out_of_place || options->ncolls > 0) {
-            return bench_refuse("--mode", "port",
+            return bench_refuse("--mode", bench_mode_name(options->mode),
                                 "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
         }
-    } else if (options->transport != NULL || 0 != options->window) {
+    }
+    if (BENCH_MODE_PORT != options->mode && (options->transport != NULL || 0 != options->window)) {
         return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
     }
     if (0 != options->max && options->min > options->max) {

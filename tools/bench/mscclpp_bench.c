@@ -13,6 +13,7 @@ const char bench_program[] = "mscclpp_bench";
 
 /* The default size of the largest message in the host's memory. */
 #define HOST_LARGEST ((size_t)1 << 20)
+#define CHANNEL_LARGEST ((size_t)64 << 10)
 
 static bool mpi_takes_device_buffers(void)
 {
@@ -289,6 +290,9 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     if (BENCH_MODE_PORT == options->mode) {
         return bench_port_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
+    if (BENCH_MODE_CHANNEL == options->mode) {
+        return bench_channel_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
+    }
     if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack))) {
         return BENCH_EXIT_WRONG;
     }
@@ -327,6 +331,9 @@ static int run_on_stack(bench_env_t *env, bench_options_t *options)
 /* The default size of the largest message, in bytes. */
 static size_t find_largest(const bench_env_t *env, const bench_options_t *options)
 {
+    if (BENCH_MODE_CHANNEL == options->mode) {
+        return options->min > CHANNEL_LARGEST ? options->min : CHANNEL_LARGEST;
+    }
     switch (options->memory) {
     case BENCH_MEMORY_DEVICE:
         return bench_env_largest(env, options->min);

@@ -1,0 +1,84 @@
+/* What mode channel shares with its kernel, which is written once for GPUs and for the host twin. */
+#ifndef TOOLS_BENCH_BENCH_CHANNEL_H
+#define TOOLS_BENCH_BENCH_CHANNEL_H
+
+#include "mpix/include/mpix_mscclpp_device.h"
+
+/* How a message goes to the peer and back. */
+enum { BENCH_CHANNEL_PACKETS, BENCH_CHANNEL_PUT, BENCH_CHANNEL_PORT, BENCH_CHANNEL_WAYS };
+
+typedef struct {
+    mpix_memory_channel_t memory;
+    mpix_port_channel_t port;
+    mpix_u32 way;
+    mpix_u32 first; /* this rank sends first */
+    mpix_u32 rounds;
+    mpix_u32 flag; /* packets have later ones than this */
+    mpix_u64 bytes;
+    mpix_u64 incoming; /* offset in the registered memory; outgoing data lie at 0 */
+    mpix_u64 packets;
+    char *base;
+    mpix_u64 *elapsed_ns; /* pinned host memory: of all rounds, never 0; 0: the kernel failed */
+} bench_channel_args_t;
+
+MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
+{
+    if (args->way == BENCH_CHANNEL_PACKETS) {
+        (void)mpix_put_packets(block, &args->memory, args->packets, 0, args->bytes, flag);
+    } else if (args->way == BENCH_CHANNEL_PUT) {
+        (void)mpix_put(block, &args->memory, args->incoming, 0, args->bytes);
+        (void)mpix_signal(block, &args->memory);
+    } else {
+        (void)mpix_port_put_signal(block, &args->port, args->incoming, 0, args->bytes);
+    }
+}
+
+MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
+{
+    if (args->way == BENCH_CHANNEL_PACKETS) {
+        (void)mpix_get_packets(block, &args->memory, args->base + args->incoming, args->packets, args->bytes, flag);
+    } else if (args->way == BENCH_CHANNEL_PUT) {
+        (void)mpix_wait(block, &args->memory);
+    } else {
+        (void)mpix_port_wait(block, &args->port);
+    }
+}
+
+/* A message to and fro `rounds` times. One that is not timed comes first, so that no rank times the other's launch. */
+MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_args_t *args)
+{
+    mpix_u64 begin = 0, end;
+    mpix_u32 round;
+
+    for (round = 0; round <= args->rounds; ++round) {
+        const mpix_u32 flag = args->flag + round + 1;
+
+        if (round == 1) {
+            begin = mpix_clock_ns();
+        }
+        if (args->first) {
+            bench_channel_send(block, args, flag);
+            bench_channel_receive(block, args, flag);
+        } else {
+            bench_channel_receive(block, args, flag);
+            bench_channel_send(block, args, flag);
+        }
+    }
+    end = mpix_clock_ns();
+    if (block->index == 0 && !mpix_failed(block)) {
+        mpix_store_release(args->elapsed_ns, end > begin ? end - begin : 1);
+    }
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Starts the kernel on a GPU, in a cudaStream_t. 0, or CUDA's error. Only in a build with CUDA. */
+int bench_channel_launch(void *stream, unsigned threads, const bench_channel_args_t *args);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
