@@ -17,6 +17,12 @@ cases_cost() {
         run_saying "cost:reuse:$n" 'ready with what an ended communicator has left' 120 -n "$n" "${forced[@]}" \
             --mca coll_mscclpp_verbose 2 "$bindir/test_cost" dup 0
     done
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        [ "$long" = 1 ] && n=1000 || n=150
+        run "cost:memory" 240 -n 2 "${forced[@]}" "$bindir/test_cost" memory "$n"
+    else
+        skip "cost:memory" "counts the memory of the twin"
+    fi
     # Over nodes, what travels between them is besides.
     run "cost:space:named algorithm" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
         --mca coll_mscclpp_bcast_algorithm packets "$bindir/test_cost" space 4096

@@ -1,19 +1,25 @@
 /*
  * What communicators cost. Usage:
  *   test_cost space KIB    so many KiB of address space at most for each of 20 live duplicates that all-reduce 1 KiB
- *   test_cost dup US       so many microseconds at most for MPI_Comm_dup, an all-reduce of 1 KiB and MPI_Comm_free
- *   test_cost threads MS   so many milliseconds at most for the calls of four threads on four communicators
- * Each prints what it has measured; a limit of 0 asks for no more than that.
+ *   test_cost memory N     at most 200 MiB of device memory a thousand for N live duplicates that all-reduce 1 KiB, and
+ * as much as one communicator takes besides once one of them sends large messages; the twin test_cost dup US       so
+ * many microseconds at most for MPI_Comm_dup, an all-reduce of 1 KiB and MPI_Comm_free test_cost threads MS   so many
+ * milliseconds at most for the calls of four threads on four communicators Each prints what it has measured; a limit of
+ * 0 asks for no more than that.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "test/mpi/mpi_test.h"
 
 #define INTS 256
+#define LARGE_INTS (1 << 20)
+#define MIB 1048576
 #define LIVE 20
 #define ROUNDS 400
 #define BATCH 20 /* of which the quickest counts, since others use the machine, too */
@@ -57,6 +63,60 @@ static void space(double limit, mt_buffer_t *in, mt_buffer_t *out)
     for (int i = 0; i < LIVE; ++i) {
         MT_MPI(MPI_Comm_free(&comms[i]));
     }
+}
+
+/* Bytes of memory without a name that this process has open: the twin's device memory, and little else. */
+static double device_memory(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    double sum = 0;
+
+    MT_CHECK(directory != NULL, "cannot read /proc/self/fd");
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        struct stat file;
+
+        if (0 == fstatat(dirfd(directory), entry->d_name, &file, 0) && S_ISREG(file.st_mode) && 0 == file.st_nlink) {
+            sum += (double)file.st_size;
+        }
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return sum / MIB;
+}
+
+/* All are given back in the end, so that `before` counts the buffers of this program. */
+static void memory(int count, mt_buffer_t *in, mt_buffer_t *out)
+{
+    const double allowed = 0.2 * count + 1, before = device_memory();
+    MPI_Comm *comms = calloc((size_t)count, sizeof(*comms));
+    double small, all;
+
+    for (int i = 0; i < count; ++i) {
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+        reduce(comms[i], in, out);
+    }
+    small = device_memory() - before;
+    MT_MPI(MPI_Allreduce(in->data, out->data, LARGE_INTS, MPI_INT, MPI_SUM, comms[count / 2]));
+    reduce(comms[0], in, out);
+    all = device_memory() - before;
+    if (0 == mt_rank) {
+        printf("%d ranks: %.1f MiB of device memory for %d communicators, %.1f with large messages on one\n", mt_size,
+               small, count, all);
+    }
+    MT_CHECK(small <= allowed, "%.1f MiB for %d communicators are more than %.1f", small, count, allowed);
+    MT_CHECK(all > small + 1, "large messages took no larger scratch");
+    MT_CHECK(count < 1000 || all < 200, "%.1f MiB in all", all);
+    for (int i = 0; i < count; ++i) {
+        MT_MPI(MPI_Comm_free(&comms[(i * 7 + 3) % count]));
+    }
+    mt_barrier(MPI_COMM_WORLD);
+    /* Peers close their mappings when they come to it, and a few ended communicators are kept. */
+    reduce(MPI_COMM_WORLD, in, out);
+    all = device_memory() - before;
+    MT_CHECK(all <= 33, "%.1f MiB are left after the end of all of them", all);
+    free(comms);
 }
 
 static void duplicate(double limit, mt_buffer_t *in, mt_buffer_t *out)
@@ -133,17 +193,19 @@ int main(int argc, char **argv)
     mt_buffer_t in, out;
 
     mt_init(&argc, &argv, 0 == strcmp(what, "threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
-    in = mt_buffer_alloc(MT_DEVICE, INTS * sizeof(int), 0);
-    out = mt_buffer_alloc(MT_DEVICE, INTS * sizeof(int), 0);
+    in = mt_buffer_alloc(MT_DEVICE, LARGE_INTS * sizeof(int), 0);
+    out = mt_buffer_alloc(MT_DEVICE, LARGE_INTS * sizeof(int), 0);
     mt_buffer_set(&in, 0);
     if (0 == strcmp(what, "space")) {
         space(limit, &in, &out);
+    } else if (0 == strcmp(what, "memory")) {
+        memory((int)limit, &in, &out);
     } else if (0 == strcmp(what, "dup")) {
         duplicate(limit, &in, &out);
     } else if (0 == strcmp(what, "threads")) {
         threads(limit);
     } else {
-        fprintf(stderr, "test_cost: '%s' is not allowed; use space, dup or threads, and a limit\n", what);
+        fprintf(stderr, "test_cost: '%s' is not allowed; use space, memory, dup or threads, and a limit\n", what);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     mt_buffer_free(&in, "input");

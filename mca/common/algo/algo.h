@@ -86,7 +86,7 @@ typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHAR
  * How a team's scratch is divided, in bytes, in this order: barrier words, the two halves of the packet area, the LL128
  * area, the bulk area, the put area, the state. The LL128 area is as large as one half of the packet area, and the bulk
  * area as large as both halves. The put area is as large as the packet and bulk areas together, which is the parameter
- * scratch_size.
+ * scratch_size. Of the smallest scratch (mca/common/team/grow.h) these areas are smaller than that.
  */
 typedef struct {
     uint64_t packet_half;
@@ -99,6 +99,9 @@ typedef struct {
 } mscclpp_layout_t;
 
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
+
+/* The same with areas of these sizes, in bytes. */
+void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint64_t bulk_size, uint64_t put_size);
 
 /* What the selector reads about a call: only values that are equal on all ranks. */
 typedef struct {

@@ -92,8 +92,11 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         while (input->replayed && algo->maps_buffers) {
             algo = algo->instead;
         }
-        /* A user who forces engines cannot know which calls they cannot serve; those use the next algorithm. */
-        if (algo->engines && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
+        /*
+         * A user who forces engines cannot know which calls they cannot serve, nor, with puts, how large the scratch is
+         * yet; such calls use the next algorithm.
+         */
+        if (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
             algo = algo->instead;
         }
         return mscclpp_select_shape(input, algo, choice_p);

@@ -17,7 +17,8 @@ struct mscclpp_mapping {
     void *base;
     unsigned references;
     bool busy; /* a thread is opening or closing it outside the lock: wait for mapping_changed, then look it up again */
-    bool stale; /* its allocation is known to be freed, or has no identity: closed as soon as it is unused */
+    bool shared; /* does not count, and is closed as soon as it is unused */
+    bool stale;  /* its allocation is known to be freed, or has no identity: closed as soon as it is unused */
 };
 
 /*
@@ -101,8 +102,8 @@ static void insert(mscclpp_mapping_t *mapping)
     mapping->chain = *bucket;
     *bucket = mapping;
     link_as_newest(mapping);
-    ++open_count;
-    open_bytes += mapping->handle.length;
+    open_count += !mapping->shared;
+    open_bytes += mapping->shared ? 0 : mapping->handle.length;
 }
 
 /* Removes a mapping from the table and frees its description. */
@@ -115,8 +116,8 @@ static void erase(mscclpp_mapping_t *mapping)
     }
     *link = mapping->chain;
     unlink_from_order(mapping);
-    --open_count;
-    open_bytes -= mapping->handle.length;
+    open_count -= !mapping->shared;
+    open_bytes -= mapping->shared ? 0 : mapping->handle.length;
     free(mapping);
 }
 
@@ -154,7 +155,7 @@ static int trim(mscclpp_mapping_limit_t limit)
     int closed = 0;
 
     while (mapping != NULL) {
-        if (is_unused(mapping) && (mapping->stale || is_limit_exceeded(&limit))) {
+        if (is_unused(mapping) && (mapping->shared || mapping->stale || is_limit_exceeded(&limit))) {
             close_unused(mapping);
             ++closed;
             mapping = oldest_mapping;
@@ -237,15 +238,16 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
     return status;
 }
 
-mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
-                                     mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p)
+/* `limit` NULL: the memory is shared. */
+static mscclpp_status_t get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                            const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_mapping_t *mapping;
     void *base;
 
     pthread_mutex_lock(&mapping_lock);
-    current_limit = limit;
+    current_limit = limit != NULL ? *limit : current_limit;
     while ((mapping = find(ops, device, handle)) != NULL && mapping->busy) {
         pthread_cond_wait(&mapping_changed, &mapping_lock);
     }
@@ -267,6 +269,7 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     mapping->handle = *handle;
     mapping->references = 1;
     mapping->busy = true;
+    mapping->shared = limit == NULL;
     mapping->stale = 0 == handle->buffer_id;
     insert(mapping);
     status = open_memory(ops, device, handle, &base);
@@ -285,6 +288,18 @@ out:
     return status;
 }
 
+mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                     mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p)
+{
+    return get(ops, device, handle, &limit, mapping_p);
+}
+
+mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                       mscclpp_mapping_t **mapping_p)
+{
+    return get(ops, device, handle, NULL, mapping_p);
+}
+
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping)
 {
     return mapping->base;
@@ -296,7 +311,7 @@ void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
         return;
     }
     pthread_mutex_lock(&mapping_lock);
-    if (0 == --mapping->references && (mapping->stale || is_limit_exceeded(&current_limit))) {
+    if (0 == --mapping->references && (mapping->shared || mapping->stale || is_limit_exceeded(&current_limit))) {
         (void)trim(current_limit);
     }
     pthread_mutex_unlock(&mapping_lock);

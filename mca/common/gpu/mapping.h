@@ -39,16 +39,23 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
 mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                         void **base_p);
 
+/*
+ * Like mscclpp_mapping_get, for memory that teams share (mca/common/gpu/pool.h). It counts towards no limit and is
+ * closed as soon as nobody uses it, so that its owner can free it.
+ */
+mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                       mscclpp_mapping_t **mapping_p);
+
 /* First byte of the allocation; valid until the put that matches the get. */
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 
 /* Undoes one mscclpp_mapping_get. NULL is allowed. */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
 
-/* Closes all mappings that are not in use. Returns how many are left: 0 once all teams are destroyed. */
+/* Closes all mappings that are not in use. Returns how many are left, of those that count: 0 without teams. */
 int mscclpp_mapping_drain(void);
 
-/* How many mappings are open. */
+/* How many mappings are open, but for those of shared memory. */
 int mscclpp_mapping_count(void);
 
 #endif

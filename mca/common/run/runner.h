@@ -31,6 +31,7 @@ struct mscclpp_runner {
     mscclpp_gpu_stream_t *stream; /* the current task's, from the pool; NULL between tasks */
     char *scratch;                /* this rank's scratch, in device memory */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* of `peer_scratch`, or NULL, and then: */
     mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_mailbox_t *mailbox;        /* its host address */
     mscclpp_dev_mailbox_t *device_mailbox; /* its device address */

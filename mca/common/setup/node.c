@@ -18,6 +18,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/base/tool.h"
+#include "mca/common/gpu/pool.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/oob/vote.h"
 #include "mca/common/setup/internal.h"
@@ -143,8 +144,8 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
     team->runner.mailbox = host;
     team->runner.device_mailbox = device;
     mscclpp_team_lay_out(team, params->config->scratch_size, params->oob.size);
-    status =
-        team->runner.gpu->device_alloc(team->runner.device, team->runner.layout.total, (void **)&team->runner.scratch);
+    status = mscclpp_pool_alloc(team->runner.gpu, team->runner.device, team->runner.stream, team->runner.layout.total,
+                                (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
         (status = team->runner.gpu->export_memory(team->runner.scratch, &fact->scratch)) != MSCCLPP_OK ||
         (status = warm_up(team)) != MSCCLPP_OK) {
@@ -228,7 +229,7 @@ static bool check_facts(const mscclpp_team_t *team, const rank_facts_t *facts, m
 static mscclpp_status_t map_peers(mscclpp_team_t *team, const rank_facts_t *facts)
 {
     mscclpp_status_t status = MSCCLPP_OK;
-    void *base;
+    char *base;
     int rank;
 
     if (team->group.board_segment == NULL) {
@@ -243,12 +244,13 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, const rank_facts_t *fact
             team->runner.peer_scratch[rank] = team->runner.scratch;
             continue;
         }
-        status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &facts[rank].scratch, &base);
+        status = mscclpp_mapping_share(team->runner.gpu, team->runner.device, &facts[rank].scratch,
+                                       &team->runner.peer_mapping[rank]);
         if (status != MSCCLPP_OK) {
             return status;
         }
-        team->runner.peer_handle[rank] = facts[rank].scratch;
-        team->runner.peer_scratch[rank] = (char *)base + facts[rank].scratch.offset;
+        base = mscclpp_mapping_base(team->runner.peer_mapping[rank]);
+        team->runner.peer_scratch[rank] = base + facts[rank].scratch.offset;
     }
     if (team->group.ctrl == NULL) {
         return MSCCLPP_OK;
@@ -492,6 +494,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         goto err_destroy;
     }
     team->protocol = facts[0].protocol;
+    mscclpp_team_note_choices(team);
     team->group.id = facts[0].team_id;
     team->runner.block_limit = find_block_limit(team, facts, nodes == NULL);
     team->runner.crowded = shares_gpu(team, facts);

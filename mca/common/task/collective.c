@@ -280,7 +280,7 @@ static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t
         status = mscclpp_coll_agree_size(task); /* only the ends of a pair know of its block */
     }
     if (status == MSCCLPP_OK && mscclpp_team_wants_more(task->team, task->most, false)) {
-        status = mscclpp_team_grow(task->team, task->most);
+        status = mscclpp_team_grow(task->team, task->most, false);
     }
     if (status == MSCCLPP_OK) {
         status = choose(task, input, true);
@@ -389,7 +389,7 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     describe_call(&task, &input);
     status = choose(&task, &input, true);
     if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.most, false)) {
-        status = mscclpp_team_grow(team, task.most);
+        status = mscclpp_team_grow(team, task.most, false);
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && task.most > 0) {

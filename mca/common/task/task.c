@@ -367,7 +367,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     mscclpp_runner_release_mappings(&team->runner, false);
     status = MSCCLPP_OK;
     if (mscclpp_team_wants_more(team, task->bytes, !wait)) {
-        status = mscclpp_team_grow(team, task->bytes);
+        status = mscclpp_team_grow(team, task->bytes, !wait);
         if (status == MSCCLPP_OK) {
             status = choose(task, input); /* in pieces of other sizes */
         }
@@ -476,7 +476,7 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.bytes, false)) {
-        status = mscclpp_team_grow(team, task.bytes);
+        status = mscclpp_team_grow(team, task.bytes, false);
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK) {

@@ -3,30 +3,62 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/gpu/pool.h"
 #include "mca/common/oob/vote.h"
 
-/* The scratch_size that a team begins with. With the kernels' state, the scratch is then less than 1 MiB. */
-#define SMALL_SIZE ((uint64_t)384 * 1024)
+#define KIB ((uint64_t)1024)
+
+/* The middle scratch_size. With the kernels' state the scratch is less than 1 MiB. */
+#define MIDDLE_SIZE (384 * KIB)
+
+/*
+ * The areas of the smallest scratch, in bytes: half the packet area, and those of other algorithms, which serve larger
+ * messages only if there is no memory for the larger scratch. For more ranks they would be too small for that.
+ */
+#define FIRST_HALF (16 * KIB)
+#define FIRST_BULK (8 * KIB)
+#define FIRST_PUTS (4 * KIB)
+#define FIRST_RANKS 8
 
 /* Packets take twice the size of their data in a slot of the packet area. */
 #define PACKET_FACTOR 2u
 
+/* The largest message that packets carry at full speed, in bytes. */
+static uint64_t room_for(const mscclpp_layout_t *layout, int ranks)
+{
+    return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
+}
+
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks)
 {
-    const bool small = scratch_size > 1024 * 1024;
+    const bool small = scratch_size > KIB * KIB;
 
-    mscclpp_layout_init(&team->runner.layout, small ? SMALL_SIZE : scratch_size);
+    mscclpp_layout_init(&team->runner.layout, small ? MIDDLE_SIZE : scratch_size);
     team->full_size = small ? scratch_size : 0;
     /*
      * The same size on all nodes, because all have to grow at the same call. (Nodes with few ranks could hold larger
      * messages.)
      */
-    team->small_max = small ? team->runner.layout.packet_half / (uint64_t)ranks / PACKET_FACTOR : 0;
+    team->small_max = small ? room_for(&team->runner.layout, ranks) : 0;
+    if (small && ranks == team->group.size && ranks <= FIRST_RANKS) {
+        team->middle_max = team->small_max;
+        mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
+        team->small_max = room_for(&team->runner.layout, ranks);
+    }
+}
+
+void mscclpp_team_note_choices(mscclpp_team_t *team)
+{
+    const mscclpp_protocol_t *protocol = &team->protocol;
+    const bool forced = protocol->algorithm >= 0 && protocol->algorithm == mscclpp_algo_find("oneshot_put");
+
+    team->lacks_puts = team->full_size != 0 && (forced || protocol->put_max != 0 || protocol->rules.count != 0) &&
+                       MSCCLPP_DEV_PUT_CAPACITY(team->runner.layout.put_size, team->group.size) == 0;
 }
 
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued)
 {
-    return team->full_size != 0 && (bytes > team->small_max || queued);
+    return team->full_size != 0 && (bytes > team->small_max || queued || team->lacks_puts);
 }
 
 /* Waits until all ranks have come to this point. */
@@ -112,8 +144,9 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     return status;
 }
 
-mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
+mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool queued)
 {
+    const bool to_middle = team->middle_max != 0 && bytes <= team->middle_max && !queued;
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
     char *scratch[MSCCLPP_DEV_MAX_RANKS], *grown = NULL, *given_up;
     mscclpp_board_buffers_t *mine;
@@ -126,7 +159,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    mscclpp_layout_init(&layout, team->full_size);
+    mscclpp_layout_init(&layout, to_middle ? MIDDLE_SIZE : team->full_size);
     own = allocate(team, &layout, &grown);
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->asked = team->group.asked;
@@ -148,7 +181,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
         status = agree_with_nodes(team, own, &all);
     }
     if (status == MSCCLPP_OK && all) {
-        close_all(team, team->runner.peer_scratch, team->runner.peer_handle);
+        mscclpp_runner_close_peers(&team->runner);
         given_up = team->runner.scratch;
         team->runner.scratch = grown;
         memcpy(team->runner.peer_scratch, scratch, sizeof(scratch));
@@ -160,7 +193,11 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
         given_up = grown;
     }
     team->given_up = given_up;
-    team->full_size = 0; /* once and for all */
+    /* A shortage is not asked about again. */
+    team->full_size = to_middle && status == MSCCLPP_OK && all ? team->full_size : 0;
+    team->small_max = team->middle_max;
+    team->lacks_puts = false;
+    team->middle_max = 0;
     if (status == MSCCLPP_OK) {
         status = meet(team, bytes);
     }
@@ -171,7 +208,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
      * Freed at once unless the team serves queued operations: the runtime would wait here for kernels of other queues.
      */
     if (!team->runner.queues) {
-        team->runner.gpu->device_free(team->runner.device, given_up);
+        mscclpp_pool_free(team->runner.gpu, team->runner.device, given_up);
         team->given_up = NULL;
     }
     if (!all) {

@@ -27,6 +27,8 @@ struct mscclpp_team {
     bool one_gpu;           /* there are several ranks, all on one GPU; equal on all ranks */
     uint64_t full_size;     /* the scratch_size to grow to; 0: the scratch does not grow any more */
     uint64_t small_max;     /* the largest message that does not make the scratch grow */
+    bool lacks_puts;        /* somebody asks for puts, or for any algorithm, and the scratch has no room for puts */
+    uint64_t middle_max;    /* the largest one for which it does not grow to its full size; 0: there is no such size */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 

@@ -52,7 +52,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     team->park_key =
         0; /* another communicator could not go on from this team's counts, as the host does not know them */
     if (status == MSCCLPP_OK && team->full_size != 0) {
-        status = mscclpp_team_grow(team, team->full_size);
+        status = mscclpp_team_grow(team, team->full_size, true);
         mscclpp_runner_give_stream(runner);
     }
     if (status != MSCCLPP_OK) {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "mca/common/gpu/pool.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/streams.h"
@@ -56,9 +57,9 @@ static bool free_ended_teams(bool all)
     /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
     while ((remains = freed) != NULL) {
         freed = remains->next_remains;
-        remains->runner.gpu->device_free(remains->runner.device, remains->runner.scratch);
+        mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->runner.scratch);
         remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
-        remains->runner.gpu->device_free(remains->runner.device, remains->given_up);
+        mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->given_up);
         mscclpp_plans_free(remains);
         mscclpp_shmseg_detach(remains->group.board_segment);
         free(remains);
@@ -129,9 +130,7 @@ static void destroy(mscclpp_team_t *team)
         keep_until_closed(team);
     } else {
         /* Bring-up has failed, and no peer maps the scratch any more. */
-        if (team->runner.scratch != NULL) {
-            team->runner.gpu->device_free(team->runner.device, team->runner.scratch);
-        }
+        mscclpp_pool_free(team->runner.gpu, team->runner.device, team->runner.scratch);
         mscclpp_plans_free(team);
         mscclpp_shmseg_detach(team->group.board_segment);
         free(team);
