@@ -534,12 +534,12 @@ plant coll-nodes-packets-sync collectives_storm $coll/nodes_packets.h $launcher 
 plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!admission->slot_taken && //'
-plant early-room-for-all early mca/common/group/admission.c mca/common/group/admission.c \
-    's/!admission->extra_slot_taken && //'
-plant early-alone-in-room early mca/common/group/meeting.c mca/common/group/meeting.c \
-    's/!all_have_slots\(group, word\)\) \{/!slot) {/'
+plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
+    's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
+plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
+    's/!(decide\(admission->pledge, [^)]*\))/(\1, true)/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
-    '/^static mscclpp_status_t take_slots/,/^}/s/mscclpp_group_give_slots\(group\);//'
+    '/^static mscclpp_status_t take_slots/,/^}/s/mscclpp_group_give_slot\(group\);//'
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h

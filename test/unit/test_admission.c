@@ -37,6 +37,7 @@ static void *come_and_go(void *argument)
 int main(void)
 {
     mscclpp_admission_candidate_t candidates[4], stranger;
+    uint64_t word = 0;
     mscclpp_admission_t other = {0};
     pthread_t threads[THREADS];
     int keys[THREADS], i;
@@ -82,14 +83,38 @@ int main(void)
     CHECK_EQ(inside, 0);
     CHECK(!mscclpp_admission_take_slot(&other, &stranger));
 
-    /* The extra slot is there for one, and for nobody while blocks are reserved. */
-    CHECK(mscclpp_admission_take_extra_slot(&other));
-    CHECK(!mscclpp_admission_take_extra_slot(&other));
-    mscclpp_admission_give_extra_slot(&other);
+    mscclpp_admission_give_slot(&other);
+    /* A pledge goes to whoever takes the slot first, unless it has been granted. */
+    CHECK(mscclpp_admission_pledge(&other, &word, 1));
+    CHECK(!mscclpp_admission_pledge(&other, &word, 1));
+    CHECK(mscclpp_admission_redeem(&other, &word, 1));
+    CHECK_EQ(word, 3);
+    CHECK(!mscclpp_admission_take_slot(&other, &stranger));
+    mscclpp_admission_give_slot(&other);
+    CHECK(mscclpp_admission_pledge(&other, &word, 2));
+    CHECK(mscclpp_admission_take_slot(&other, &stranger));
+    CHECK_EQ(word, 4);
+    CHECK(!mscclpp_admission_redeem(&other, &word, 2));
+    CHECK(!mscclpp_admission_pledge(&other, &word, 3));
+    mscclpp_admission_give_slot(&other);
+    /* Another rank decides. */
+    CHECK(mscclpp_admission_pledge(&other, &word, 4));
+    word = 9;
+    CHECK(!mscclpp_admission_take_slot(&other, &stranger));
+    CHECK(mscclpp_admission_redeem(&other, &word, 4));
+    mscclpp_admission_give_slot(&other);
+    CHECK(mscclpp_admission_pledge(&other, &word, 5));
+    word = 10;
+    CHECK(!mscclpp_admission_redeem(&other, &word, 5));
+    CHECK(mscclpp_admission_pledge(&other, &word, 6));
+    mscclpp_admission_give_up(&other, &word);
+    CHECK(mscclpp_admission_take_slot(&other, &stranger));
+    mscclpp_admission_give_slot(&other);
+
     CHECK(mscclpp_admission_reserve_blocks(&other, 3, 4));
     CHECK(!mscclpp_admission_reserve_blocks(&other, 2, 4));
-    CHECK(!mscclpp_admission_take_extra_slot(&other));
+    CHECK(mscclpp_admission_reserve_blocks(&other, 1, 4));
     mscclpp_admission_release_blocks(&other, 3);
-    CHECK(mscclpp_admission_take_extra_slot(&other));
+    CHECK(mscclpp_admission_reserve_blocks(&other, 2, 4));
     return unit_end();
 }

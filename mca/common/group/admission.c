@@ -64,32 +64,74 @@ bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_ad
     return first;
 }
 
+/* Grants or revokes the pledges of a meeting, unless another rank has decided. True if they are granted. */
+static bool decide(uint64_t *decided, uint64_t number, bool grant)
+{
+    const uint64_t mine = 2 * number + grant;
+    uint64_t seen = __atomic_load_n(decided, __ATOMIC_ACQUIRE);
+    bool done = false;
+
+    while (seen < 2 * number && !done) {
+        done = __atomic_compare_exchange_n(decided, &seen, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    }
+    return (done ? mine : seen) == 2 * number + 1;
+}
+
+/* With the lock held. */
+static void end_pledge(mscclpp_admission_t *admission, bool taken)
+{
+    admission->pledge = NULL;
+    admission->slot_taken = taken;
+}
+
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
     bool took;
 
     pthread_mutex_lock(&admission->lock);
-    took = !admission->slot_taken && is_first(admission, candidate);
+    took = is_first(admission, candidate);
+    if (took && admission->pledge != NULL && !decide(admission->pledge, admission->pledge_number, false)) {
+        end_pledge(admission, false);
+    }
+    took = took && !admission->slot_taken;
     admission->slot_taken = admission->slot_taken || took;
     pthread_mutex_unlock(&admission->lock);
     return took;
 }
 
-bool mscclpp_admission_take_extra_slot(mscclpp_admission_t *admission)
+bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number)
 {
-    bool took;
+    bool pledged;
 
     pthread_mutex_lock(&admission->lock);
-    took = !admission->extra_slot_taken && admission->reserved_blocks == 0;
-    admission->extra_slot_taken = admission->extra_slot_taken || took;
+    pledged = !admission->slot_taken;
+    if (pledged) {
+        admission->slot_taken = true;
+        admission->pledge = decided;
+        admission->pledge_number = number;
+    }
     pthread_mutex_unlock(&admission->lock);
-    return took;
+    return pledged;
 }
 
-void mscclpp_admission_give_extra_slot(mscclpp_admission_t *admission)
+bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number)
+{
+    const bool granted = decide(decided, number, true);
+
+    pthread_mutex_lock(&admission->lock);
+    if (admission->pledge == decided) {
+        end_pledge(admission, granted);
+    }
+    pthread_mutex_unlock(&admission->lock);
+    return granted;
+}
+
+void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decided)
 {
     pthread_mutex_lock(&admission->lock);
-    admission->extra_slot_taken = false;
+    if (admission->pledge == decided) {
+        end_pledge(admission, false);
+    }
     pthread_mutex_unlock(&admission->lock);
 }
 

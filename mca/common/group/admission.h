@@ -6,17 +6,18 @@
  * Why only one slot: two such kernels at a time could deadlock. Some driver calls, such as freeing memory, wait for all
  * kernels of the process, and no kernel starts until they return. Say process P runs kernel A and process Q runs kernel
  * B, and each waits for the other process to start the same kernel. If a thread of each process now frees memory,
- * neither kernel starts. With one slot this cannot happen: a process that has not started the awaited kernel runs no
- * other kernel that a driver call would wait for.
+ * neither kernel starts. A single thread does the same if it frees memory while early kernels run. With one slot this
+ * cannot happen: a process that has not started the awaited kernel runs no other kernel that a driver call would wait
+ * for.
  *
- * Why early kernels need a slot: early kernels of several communicators could wait for one another in a circle if each
- * rank started them in its own order. A GPU runs only few of them at once, and runs streams that share a hardware queue
- * one after another. The slot rules this out, since all processes admit teams in the same order. But to find that
- * order, the ranks must meet once more.
+ * Why all processes admit teams in the same order: early kernels of several communicators could wait for one another in
+ * a circle if each rank started them in its own order. To find that order, the ranks must meet once more.
  *
- * The extra slot saves that meeting. A process without such threads has one extra slot, for one more early kernel,
- * which a rank may take before the other ranks arrive. If some rank does not get its extra slot, none uses it. So a
- * kernel in the extra slot runs beside at most one other early kernel of its process, the one in the common slot.
+ * A pledge saves that meeting. An early call pledges the slot of its process as it arrives. If all ranks have pledged
+ * their slots, and no pledge has been revoked when the last rank arrives, the pledges are granted: the call has the
+ * slot on every rank. A pledge must not keep other calls waiting, since a late rank may wait for one of these before it
+ * arrives. So a call that needs the slot revokes the pledge. Granting and revoking are one atomic step on a word that
+ * the ranks of the team share, so all ranks see the same outcome.
  */
 #ifndef MCA_COMMON_GROUP_ADMISSION_H
 #define MCA_COMMON_GROUP_ADMISSION_H
@@ -31,11 +32,12 @@ typedef struct mscclpp_admission_candidate {
     uint64_t key;
 } mscclpp_admission_candidate_t;
 
-/* The slots of one process, and the teams that wait for one. Only admission.c uses the fields. */
+/* The slot of one process, and the teams that wait for it. Only admission.c uses the fields. */
 typedef struct {
     pthread_mutex_t lock;
-    bool slot_taken;
-    bool extra_slot_taken;
+    bool slot_taken;          /* or pledged */
+    uint64_t *pledge;         /* the word that decides on the pledge; NULL: there is no pledge */
+    uint64_t pledge_number;   /* of the meeting that has the pledge */
     uint32_t reserved_blocks; /* blocks of queued kernels, which may start at any time */
     mscclpp_admission_candidate_t *candidates;
 } mscclpp_admission_t;
@@ -59,15 +61,24 @@ void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admiss
 /* True if no candidate has a lower key. */
 bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
-/* Takes the common slot. False if it is taken, or if another candidate has a lower key. */
+/* Takes the slot, and revokes a pledge. False if the slot is taken, or if another candidate has a lower key. */
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
 /*
- * Takes or gives back the extra slot for an early kernel. False if it is taken, or if blocks are reserved for queued
- * kernels, which may use that part of the GPU.
+ * Pledges the slot to meeting `number` of a team. `decided` is in memory that the ranks of the team share. It starts as
+ * 0, and holds 2 * the last meeting whose pledges were decided on, + 1 if they were granted. Numbers grow. False if the
+ * slot is taken or pledged. The caller ends the pledge by one of the two functions below.
  */
-bool mscclpp_admission_take_extra_slot(mscclpp_admission_t *admission);
-void mscclpp_admission_give_extra_slot(mscclpp_admission_t *admission);
+bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number);
+
+/*
+ * To be called when all ranks have pledged their slots. True on all ranks if the pledges are granted: the caller has
+ * the slot. False on all ranks if one was revoked: the caller has nothing.
+ */
+bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number);
+
+/* Gives up the pledge that `decided` decides on, if it has not been revoked. */
+void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decided);
 
 /*
  * Queued kernels start without asking, so their teams reserve blocks of the GPU in advance. Reserves `blocks` more;
@@ -76,7 +87,7 @@ void mscclpp_admission_give_extra_slot(mscclpp_admission_t *admission);
 bool mscclpp_admission_reserve_blocks(mscclpp_admission_t *admission, uint32_t blocks, uint32_t limit);
 void mscclpp_admission_release_blocks(mscclpp_admission_t *admission, uint32_t blocks);
 
-/* Gives back the common slot. */
+/* Gives back the slot that mscclpp_admission_take_slot or mscclpp_admission_redeem has taken. */
 void mscclpp_admission_give_slot(mscclpp_admission_t *admission);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
  * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
- * rank has one line, and writes only that line, except for `decided`. Every word is stored with release and loaded with
- * acquire.
+ * rank has one line, and writes only that line, except for `decided` and `pledges`. Every word is stored with release
+ * and loaded with acquire.
  */
 #ifndef MCA_COMMON_GROUP_BOARD_H
 #define MCA_COMMON_GROUP_BOARD_H
@@ -74,7 +74,9 @@ typedef struct {
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
     uint64_t failure;   /* 0, or 256 * the number of the failed call + its negated status */
     uint64_t closed;    /* 1 once this rank has closed all mappings of its peers' memory */
-    uint64_t arrived;   /* 2 * the last meeting before a launch, + 1 if this rank needs no slot; see group/meeting.c */
+    /* 2 * the last meeting before a launch, + 1 if this rank needs no slot or has pledged it; see group/meeting.c */
+    uint64_t arrived;
+    uint64_t pledges;      /* used in rank 0's line only, and written by any rank: see mscclpp_admission_pledge */
     uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has one; see group/meeting.c */
     uint64_t met;          /* meetings of the hosts so far */
     uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */

@@ -63,9 +63,8 @@ typedef struct {
     uint64_t slot_votes;            /* votes on slots so far; equal on all ranks */
     mscclpp_admission_t *admission; /* of this process */
     bool concurrent;                /* threads of this rank may start kernels of several teams at once */
-    bool has_slot,
-        has_extra_slot; /* this rank holds the common slot or the extra one for the current task; see admission.h */
-    bool spans;         /* there are other nodes */
+    bool has_slot;                  /* this rank holds the slot of its process for the current task; see admission.h */
+    bool spans;                     /* there are other nodes */
 
     /*
      * Returns the ranks of other nodes that have sent nothing in the current call, as a word of
@@ -183,10 +182,10 @@ void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
  * before every launch (`meet_first`). Waits for all ranks, and, where the kernel needs a slot (admission.h), until all
  * ranks hold one. A team that spans nodes needs no slot, since none of its ranks has threads that could start other
  * kernels. Call this last before the launch, when nothing is left to do that could wait for another kernel. Whatever
- * the status, the rank keeps the slots that it got; give them back after the end of the kernel.
+ * the status, the rank keeps the slot if it got one; give it back after the end of the kernel.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
-void mscclpp_group_give_slots(mscclpp_group_t *group);
+void mscclpp_group_give_slot(mscclpp_group_t *group);
 
 /*
  * exchange.c: one exchange of handles between the hosts. All ranks take these steps:

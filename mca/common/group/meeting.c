@@ -107,9 +107,9 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
  * teams is the same in all processes, so the first team of all becomes first everywhere. If the order has changed
  * before all ranks have taken their slots, they try again.
  */
-static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool early)
+static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
-    mscclpp_admission_candidate_t own, *candidate = early || group->concurrent ? &own : NULL;
+    mscclpp_admission_candidate_t own, *candidate = needs_slot ? &own : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait; /* one deadline for all attempts, as a single one may be short */
     bool all = false;
@@ -121,7 +121,7 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     }
     for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
         if (attempt > 1) {
-            mscclpp_group_give_slots(group);
+            mscclpp_group_give_slot(group);
             if (candidate != NULL) {
                 mscclpp_admission_change_key(group->admission, candidate, queue_key(group, attempt));
             }
@@ -142,38 +142,38 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
 
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
-    uint64_t *word = &group->board[group->rank].arrived;
+    uint64_t *word = &group->board[group->rank].arrived, *decided = &group->board[0].pledges;
+    const bool needs_slot = early || group->concurrent;
     mscclpp_status_t status;
-    bool slot = !group->concurrent;
+    bool all, pledged;
 
     if (!group->meet_first && !early) {
         return MSCCLPP_OK;
     }
-    /*
-     * The common slot is taken only after all ranks have arrived: a late rank may be waiting for another thread or
-     * call, which itself waits for the slot. The extra slot may be taken before they arrive, because a rank that does
-     * not get it waits only for the common one.
-     */
-    if (early && slot) {
-        slot = group->has_extra_slot = mscclpp_admission_take_extra_slot(group->admission);
-    }
-    mscclpp_board_store(word, 2 * ++group->arrivals + slot);
+    ++group->arrivals;
+    pledged = early && !group->concurrent && mscclpp_admission_pledge(group->admission, decided, group->arrivals);
+    mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
     status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
-    if (status == MSCCLPP_OK && !group->spans && !all_have_slots(group, word)) {
-        mscclpp_group_give_slots(group);
-        status = take_slots(group, bytes, early);
+    all = status == MSCCLPP_OK && all_have_slots(group, word);
+    if (pledged && all) {
+        all = group->has_slot = mscclpp_admission_redeem(group->admission, decided, group->arrivals);
+    } else if (pledged) {
+        mscclpp_admission_give_up(group->admission, decided);
+    }
+    /*
+     * Without pledges, the slot is taken only after all ranks have arrived: a late rank may be waiting for another
+     * thread or call, which itself waits for the slot.
+     */
+    if (status == MSCCLPP_OK && !group->spans && !all) {
+        status = take_slots(group, bytes, needs_slot);
     }
     return status;
 }
 
-void mscclpp_group_give_slots(mscclpp_group_t *group)
+void mscclpp_group_give_slot(mscclpp_group_t *group)
 {
     if (group->has_slot) {
         mscclpp_admission_give_slot(group->admission);
         group->has_slot = false;
-    }
-    if (group->has_extra_slot) {
-        mscclpp_admission_give_extra_slot(group->admission);
-        group->has_extra_slot = false;
     }
 }

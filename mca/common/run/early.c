@@ -1,8 +1,7 @@
 /*
- * Early kernels: kernels that start before anybody waits for them. On the device they wait for other ranks, which may
- * start the kernels of other communicators first. So that ranks never wait for one another in a circle, a process has
- * at most two early kernels under way (mca/common/group/admission.h), and both must be able to run beside the kernel of
- * a call that the host waits for.
+ * Early kernels: kernels that start before anybody waits for them. A process has at most one of them under way
+ * (mca/common/group/admission.h). It must be able to run beside the kernel of a call that the host waits for, and
+ * beside queued kernels.
  */
 #include "mca/common/run/runner.h"
 

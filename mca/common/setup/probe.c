@@ -31,7 +31,7 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
             *seconds_p = took;
         }
     }
-    mscclpp_group_give_slots(&team->group);
+    mscclpp_group_give_slot(&team->group);
     if (status != MSCCLPP_OK) {
         /* The peers' kernels would wait for this rank's until the deadline. */
         (void)mscclpp_team_fail(team, status);

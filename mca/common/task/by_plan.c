@@ -121,7 +121,7 @@ static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t
     if (status == MSCCLPP_OK) {
         status = launch(by, stride, bytes);
     }
-    mscclpp_group_give_slots(&by->team->group);
+    mscclpp_group_give_slot(&by->team->group);
     return status;
 }
 

@@ -244,7 +244,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     if (status == MSCCLPP_OK) {
         status = launch(task);
     }
-    mscclpp_group_give_slots(&team->group);
+    mscclpp_group_give_slot(&team->group);
     return status;
 }
 

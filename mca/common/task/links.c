@@ -52,7 +52,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     if (status == MSCCLPP_OK) {
         status = mscclpp_runner_launch(&team->runner, NULL, &launch, "ring");
     }
-    mscclpp_group_give_slots(&team->group);
+    mscclpp_group_give_slot(&team->group);
     mscclpp_runner_give_stream(&team->runner);
     if (status == MSCCLPP_OK) {
         *seconds_p = mscclpp_now() - started;

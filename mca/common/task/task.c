@@ -397,7 +397,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     if (status == MSCCLPP_OK) {
         status = launch(task);
     }
-    mscclpp_group_give_slots(&team->group);
+    mscclpp_group_give_slot(&team->group);
     if (wait) {
         status = restore_buffers(task, status);
         mscclpp_runner_release_mappings(&team->runner, false);
