@@ -197,7 +197,8 @@ static void against_bounds(int number)
 
     for (int i = 0; i < SYNTH_ALLREDUCE; ++i) {
         synth_collective_t collective = i;
-        synth_options_t options = {.root = root, .most_chunks = 2 * topology->ranks, .seconds = 0.3, .search = true};
+        synth_options_t options = {
+            .root = root, .most_chunks = 2 * topology->ranks, .tree_chunks = 64, .seconds = 0.3, .search = true};
         synth_bound_t cut, bound;
         synth_front_t front;
         char why[SYNTH_WHY] = "";

@@ -88,6 +88,8 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
 
+enum { TREE_CHUNKS = 192 }; /* more make plans that nobody wants to read */
+
 typedef struct {
     const char *topology, *only;
     synth_collective_t collective;
@@ -390,6 +392,7 @@ int main(int argc, char **argv)
         synth_topology_free(topology);
         return SYNTH_TOOL_USAGE;
     }
+    arguments.options.tree_chunks = arguments.options.most_chunks != 0 ? arguments.options.most_chunks : TREE_CHUNKS;
     if (arguments.options.most_chunks == 0) {
         arguments.options.most_chunks = topology->ranks > 25 ? topology->ranks : 25;
     }

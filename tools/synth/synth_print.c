@@ -79,12 +79,13 @@ static void set_of(FILE *out, uint64_t set, bool json)
 /* All-reduce: a bound for all, and one for those that reduce and send along trees. */
 static void allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
 {
-    synth_rational_t cut = synth_bound_allreduce(topology), trees = {0, 1};
+    synth_rational_t cut = synth_bound_allreduce(topology), trees;
     int steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
-    double value;
-    bool known = synth_free_roots(topology, seconds, &trees, &value) == MSCCLPP_OK;
+    synth_free_roots_t result = {.bound = {0, 1}};
+    bool known = synth_free_roots(topology, seconds, &result) == MSCCLPP_OK;
     char text[64], more[64];
 
+    trees = result.bound;
     if (json) {
         fprintf(out, ",\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
                 steps, (long long)cut.num, (long long)cut.den);

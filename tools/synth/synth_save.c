@@ -1,5 +1,6 @@
 /* Files: the front, and a plan of each of its points. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,10 +14,13 @@ static bool wrong(const char *path)
     return false;
 }
 
-static bool save_plan(const char *folder, const synth_point_t *point, int instances, FILE *say)
+/* Plans that others beat for every size go to where nobody takes them by themselves. */
+static bool save_plan(const char *folder, const synth_point_t *point, int instances, const synth_range_t *range,
+                      FILE *say)
 {
     const synth_schedule_t *schedule = point->schedule;
     char name[80], path[4096], why[512] = "no memory";
+    const synth_range_t all = {true, 0, UINT64_MAX};
     bool checked = false, fine;
     size_t size = 0;
     char *text;
@@ -24,8 +28,8 @@ static bool save_plan(const char *folder, const synth_point_t *point, int instan
 
     snprintf(name, sizeof(name), "synth_%s_%d_%d_%d", synth_collective_names[schedule->collective], schedule->chunks,
              schedule->steps, synth_schedule_rounds(schedule));
-    snprintf(path, sizeof(path), "%s/%s.json", folder, name);
-    text = synth_lower(schedule, name, instances, &size);
+    snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->any ? "" : "found/", name);
+    text = synth_lower(schedule, name, instances, range->any ? range : &all, &size);
     if (text == NULL || !synth_prove(text, size, &checked, why, sizeof(why))) {
         fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, why);
         free(text);
@@ -40,9 +44,17 @@ static bool save_plan(const char *folder, const synth_point_t *point, int instan
     if (!fine) {
         return wrong(path);
     }
-    fprintf(say, "%s: proven, three launches%s\n", path,
-            checked ? ""
-                    : "; the format has no name for the collective, so its results were replayed on the schedule only");
+    fprintf(say, "%s: proven, three launches", path);
+    if (!checked) {
+        fprintf(say, "; the format has no name for the collective, so its results were replayed on the schedule only");
+    } else if (!range->any) {
+        fprintf(say, "; others are faster for every size");
+    } else if (range->most == UINT64_MAX) {
+        fprintf(say, "; for messages of %" PRIu64 " bytes and more", range->least);
+    } else {
+        fprintf(say, "; for messages of %" PRIu64 " to %" PRIu64 " bytes", range->least, range->most);
+    }
+    fputc('\n', say);
     return true;
 }
 
@@ -66,6 +78,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
                      const synth_options_t *options, const synth_front_t *front, double seconds, int instances,
                      FILE *say)
 {
+    synth_range_t range[SYNTH_MAX_POINTS];
     char path[4096];
     bool fine = true;
     FILE *file;
@@ -89,8 +102,9 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     if (fclose(file) != 0) {
         return wrong(path);
     }
+    synth_ranges(topology, front, range);
     for (int i = 0; i < front->count; ++i) {
-        fine = save_plan(folder, &front->point[i], instances, say) && fine;
+        fine = save_plan(folder, &front->point[i], instances, &range[i], say) && fine;
     }
     return fine;
 }

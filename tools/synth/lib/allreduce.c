@@ -7,6 +7,7 @@
 #include "mca/common/base/clock.h"
 #include "tools/synth/lib/bounds.h"
 #include "tools/synth/lib/direct.h"
+#include "tools/synth/lib/trees.h"
 
 typedef struct {
     const synth_topology_t *topology;
@@ -97,6 +98,19 @@ static int middle(const synth_topology_t *topology)
     return best;
 }
 
+/* Pieces along trees to roots and back, unit after unit: where ranks are unequal, nothing else comes near the bound. */
+static void offer_trees(composer_t *composer)
+{
+    synth_shares_t *shares = synth_shares_new(composer->topology, composer->options->seconds / 4);
+
+    for (int units = 1; shares != NULL && synth_shares_chunks(shares) * units <= composer->options->tree_chunks;
+         units *= 2) {
+        offer(composer, synth_tree_allreduce(composer->topology, shares, units), "trees of free roots",
+              SYNTH_HEURISTIC);
+    }
+    synth_shares_free(shares);
+}
+
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *why, size_t why_size)
 {
@@ -113,6 +127,9 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     if (status == MSCCLPP_OK) {
         status = join(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, middle(topology), options->seconds * 0.3,
                       "reduce and broadcast", why, why_size);
+    }
+    if (status == MSCCLPP_OK) {
+        offer_trees(&composer);
     }
     for (int i = 0; i < front->count; ++i) {
         synth_point_t *point = &front->point[i];

@@ -1,6 +1,14 @@
 /*
- * The program of free roots. Rows: one a class of roots, then [direction][class of roots and links], then the budget;
- * a class is what symmetries map onto each other.
+ * The linear program of free roots, solved by its dual.
+ *
+ * The program says how much of the vector each rank is the root of, and how much of each link the trees of each root
+ * may use, in both directions: away from the root and towards it. It asks for the fewest rounds. Its dual is simpler to
+ * build step by step: each column is a cut that the trees of one root have to cross, and cuts are added as long as
+ * the solution at hand violates some.
+ *
+ * Symmetries of the topology make the program smaller: roots that a renumbering maps onto one another form a class and
+ * share one row, and so do pairs of a root and a link. Rows are, in this order: one for each class of roots, one for
+ * each direction and class of pairs, and one that bounds what all prices cost.
  */
 #include "tools/synth/lib/free_roots.h"
 
@@ -16,7 +24,9 @@
 enum { MOST_ROWS = 2600, MOST_CUTS = 20000, SCALE = 1 << 30, WAYS = 2, MOST_RANKS = 24 };
 
 typedef struct {
-    int root, way, column, count, *links;
+    int root, way; /* 0: away from the root, 1: towards it */
+    int column;
+    int count, *links; /* those that cross it */
 } cut_t;
 
 typedef struct {
@@ -25,11 +35,11 @@ typedef struct {
     synth_flow_t *flow; /* an arc a link; turned round for the way to the root */
     cut_t *cut;
     int cut_count;
-    int *price; /* column of each link, then of each group */
+    int *price; /* the column in which each link is paid for, then that of each group */
     synth_symmetry_t symmetry;
     int root_class[SYNTH_MAX_RANKS], root_size[SYNTH_MAX_RANKS], root_classes;
     int *pair_class, *pair_size, pair_classes; /* [root][link] */
-    int *link_first, *link_size;               /* of each link: the least of its class, and how many there are */
+    int *link_first, *link_size; /* of each link: the first one of its class; of a first one: how large the class is */
 } program_t;
 
 static int link_image(const program_t *program, int g, int link)
@@ -101,7 +111,10 @@ static int budget_row(const program_t *program)
     return program->root_classes + WAYS * program->pair_classes;
 }
 
-/* How much of the vector has the root, and what its trees may put on a link: a class's sum, shared by its members. */
+/*
+ * What the solution at hand gives to one member of the class of a row, in whole numbers of 1/SCALE: a root's share of
+ * the vector, or how much of a link its trees may use. The row has the sum for all members.
+ */
 static int64_t amount(const program_t *program, int row, int members)
 {
     double value = synth_simplex_price(program->simplex, row) / members;
@@ -109,6 +122,7 @@ static int64_t amount(const program_t *program, int row, int members)
     return value > 0 ? (int64_t)(value * SCALE + 0.5) : 0;
 }
 
+/* A link, or a group, limits the sum over all roots and both directions. */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -152,6 +166,7 @@ static bool add_prices(program_t *program)
     return fine;
 }
 
+/* The cut that the last flow found: what crosses it has to be at least the root's share. */
 static bool add_cut(program_t *program, int root, int way)
 {
     const synth_topology_t *topology = program->topology;
@@ -186,7 +201,10 @@ static bool add_cut(program_t *program, int root, int way)
     return cut->column >= 0;
 }
 
-/* The number of violated cuts that were added, -1 without memory. */
+/*
+ * Looks, for one root of each class, for ranks that its trees cannot supply in the solution at hand. Returns how many
+ * cuts were added, -1 without memory.
+ */
 static int separate(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -229,7 +247,10 @@ static int separate(program_t *program)
     return added;
 }
 
-/* The exact value of the dual, its cuts rounded to multiples of 1/parts. All is multiplied by the number of symmetries.
+/*
+ * A bound from the dual solution, in whole numbers: cuts count in multiples of 1/parts, and the prices of links become
+ * as high as these cuts need. Whatever rounding loses, what comes out is a bound. Everything is multiplied by the
+ * number of symmetries, which the size of each class divides.
  */
 static synth_rational_t evaluate(const program_t *program, int64_t parts)
 {
@@ -284,7 +305,25 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
     return cost > 0 ? synth_fraction(least, cost) : synth_fraction(0, 1);
 }
 
-static mscclpp_status_t solve(program_t *program, double deadline, synth_rational_t *bound, double *value)
+/* What the program says of shares and loads. Roots and links of one class have equal parts of their class's sum. */
+static void tell(const program_t *program, synth_free_roots_t *result)
+{
+    int n = program->topology->ranks, e = program->topology->link_count;
+
+    for (int root = 0; root < n; ++root) {
+        int class = program->root_class[root];
+
+        result->share[root] = synth_simplex_price(program->simplex, class) / program->root_size[class];
+        for (int i = 0; result->load != NULL && i < WAYS * e; ++i) {
+            int way = i / e, link = i % e, members = program->pair_size[program->pair_class[root * e + link]];
+
+            result->load[(way * n + root) * e + link] =
+                synth_simplex_price(program->simplex, row_of(program, way, root, link)) / members;
+        }
+    }
+}
+
+static mscclpp_status_t solve(program_t *program, double deadline, synth_free_roots_t *result)
 {
     int rows, added = 1;
     int all[SYNTH_MAX_RANKS];
@@ -325,21 +364,23 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_rationa
     if (added < 0) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    *value = synth_simplex_objective(program->simplex);
-    *bound = synth_fraction(0, 1);
-    for (int parts = 1; parts < 1000 && synth_value(*bound) < *value - 1e-7; ++parts) {
-        *bound = synth_larger(*bound, evaluate(program, parts));
+    result->value = synth_simplex_objective(program->simplex);
+    result->bound = synth_fraction(0, 1);
+    for (int parts = 1; parts < 1000 && synth_value(result->bound) < result->value - 1e-7; ++parts) {
+        result->bound = synth_larger(result->bound, evaluate(program, parts));
     }
-    *bound = synth_value(*bound) < *value - 1e-7 ? synth_larger(*bound, evaluate(program, 720720)) : *bound;
+    if (synth_value(result->bound) < result->value - 1e-7) {
+        result->bound = synth_larger(result->bound, evaluate(program, 720720));
+    }
+    tell(program, result);
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double seconds, synth_rational_t *bound,
-                                  double *value)
+mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double seconds, synth_free_roots_t *result)
 {
     program_t program = {.topology = topology};
-    mscclpp_status_t status = topology->ranks > MOST_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED
-                                                           : solve(&program, mscclpp_now() + seconds, bound, value);
+    mscclpp_status_t status =
+        topology->ranks > MOST_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED : solve(&program, mscclpp_now() + seconds, result);
 
     for (int i = 0; i < program.cut_count; ++i) {
         free(program.cut[i].links);

@@ -9,11 +9,15 @@
 #include "tools/synth/lib/rational.h"
 #include "tools/synth/lib/topology.h"
 
-/*
- * Rounds for each chunk: no such all-reduce has fewer, by the dual of a linear program, evaluated exactly. `value` is
- * what floating point says. MSCCLPP_ERR_NOT_SUPPORTED if the program is too large.
- */
-mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double seconds, synth_rational_t *bound,
-                                  double *value);
+typedef struct {
+    synth_rational_t
+        bound;    /* rounds for each chunk: no such all-reduce has fewer; computed exactly from a dual solution */
+    double value; /* the same as floating point has it */
+    double share[SYNTH_MAX_RANKS]; /* of the vector, of which each rank is the root */
+    double *load; /* if it is not NULL: what trees of a root put on a link, [out of it, into it][root][link] */
+} synth_free_roots_t;
+
+/* MSCCLPP_ERR_NOT_SUPPORTED if the program is too large, MSCCLPP_ERR_TIMEOUT if `seconds` were not enough. */
+mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double seconds, synth_free_roots_t *result);
 
 #endif

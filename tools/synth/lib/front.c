@@ -12,6 +12,7 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/sat.h"
 #include "tools/synth/lib/slp.h"
+#include "tools/synth/lib/trees.h"
 
 const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "heuristic"};
 
@@ -19,7 +20,7 @@ const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "he
 #define SCOUT_LOOK 0.4
 
 enum { SCOUT_RANKS = 9, SCOUT_CHUNKS = 4, SCOUT_STEPS = 3 };
-enum { MOST_TRIES = 400, MOST_LITERALS = 3000000, STEPS_BEYOND = 8, PASSES = 5, FIRST_TRIES = 12 };
+enum { MOST_TRIES = 400, MOST_LITERALS = 3000000, MOST_ROUNDS = 10000, STEPS_BEYOND = 8, PASSES = 5, FIRST_TRIES = 12 };
 
 typedef struct {
     const synth_topology_t *topology; /* as the collective sees it: turned round if it combines */
@@ -183,6 +184,26 @@ static void try_direct(search_t *search, synth_rational_t bound)
          chunks += least) {
         for (int rounds = 1; rounds <= 6 && wanted(search, chunks) && size * chunks < 1e5 && !over(search); ++rounds) {
             offer(search, synth_greedy(topology, search->dual, root, chunks, rounds), "greedy choice", SYNTH_HEURISTIC);
+        }
+    }
+}
+
+/* Trees that keep the links busy that the bound says are the narrowest, unit after unit. */
+static void try_trees(search_t *search, synth_rational_t least)
+{
+    const synth_topology_t *topology = search->topology;
+
+    if (search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) {
+        return;
+    }
+    for (int64_t units = 1; least.den * units <= search->options->tree_chunks && least.num < MOST_ROUNDS &&
+                            !meets(search, SYNTH_MAX_STEPS, least) && !over(search);
+         units *= 2) {
+        if (wanted(search, (int)(least.den * units))) {
+            offer(
+                search,
+                synth_trees(topology, search->dual, search->options->root, (int)least.num, (int)least.den, (int)units),
+                "packed trees", SYNTH_HEURISTIC);
         }
     }
 }
@@ -506,6 +527,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
             scout(&search, bound.ratio);
         }
         walk(&search, bound.ratio);
+        try_trees(&search, bound.ratio);
         keep(&search);
     }
     synth_topology_free(turned);

@@ -40,6 +40,7 @@ typedef struct {
     int steps;  /* 0: all */
     int chunks; /* 0: up to most_chunks */
     int most_chunks;
+    int tree_chunks; /* the same for schedules of packed trees, which get better with ever more chunks */
     double seconds;
     bool search;       /* false: polynomial methods only */
     const char *cache; /* folder of what earlier searches found; NULL: none. With `search` only. */

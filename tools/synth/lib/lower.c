@@ -5,6 +5,7 @@
  */
 #include "tools/synth/lib/lower.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -458,7 +459,8 @@ static const char *plan_collective(synth_collective_t collective)
                : "custom";
 }
 
-char *synth_lower(const synth_schedule_t *schedule, const char *name, int instances, size_t *size_p)
+char *synth_lower(const synth_schedule_t *schedule, const char *name, int instances, const synth_range_t *range,
+                  size_t *size_p)
 {
     lowering_t lowering = {.schedule = schedule, .instances = instances, .ranks = schedule->ranks};
     char *text = NULL;
@@ -475,6 +477,8 @@ char *synth_lower(const synth_schedule_t *schedule, const char *name, int instan
         fprintf(lowering.out,
                 "{\"name\": \"%s\", \"collective\": \"%s\", \"protocol\": \"Simple\", \"inplace\": false,\n", name,
                 plan_collective(schedule->collective));
+        fprintf(lowering.out, "  \"min_message_size\": %" PRIu64 ", \"max_message_size\": %" PRIu64 ",\n", range->least,
+                range->most);
         fprintf(lowering.out, "  \"num_threads_per_block\": 512, \"gpus\": [");
         for (int rank = 0; fine && rank < lowering.ranks; ++rank) {
             fine = write_rank(&lowering, rank);

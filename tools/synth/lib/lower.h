@@ -2,15 +2,16 @@
 #ifndef TOOLS_SYNTH_LIB_LOWER_H
 #define TOOLS_SYNTH_LIB_LOWER_H
 
-#include "tools/synth/lib/schedule.h"
+#include "tools/synth/lib/ranges.h"
 
 enum { SYNTH_MAX_INSTANCES = 64 };
 
 /*
  * The plan as JSON text, which the caller frees; NULL without memory. `instances` blocks of each rank share the work.
- * Collectives that the format has no name for become "custom".
+ * Collectives that the format has no name for become "custom". `range` says which messages the plan is for.
  */
-char *synth_lower(const synth_schedule_t *schedule, const char *name, int instances, size_t *size_p);
+char *synth_lower(const synth_schedule_t *schedule, const char *name, int instances, const synth_range_t *range,
+                  size_t *size_p);
 
 /*
  * Reads the plan as anyone would, checks it and simulates it, three launches back to back. False, and why, if anything

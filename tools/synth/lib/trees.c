@@ -1,0 +1,294 @@
+/* Packing of trees, arc by arc, such that the trees that are left still fit. */
+#include "tools/synth/lib/trees.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/synth/lib/flow.h"
+#include "tools/synth/lib/free_roots.h"
+
+enum { MOST_TREES = 512, MOST_PARTS = 48, MOST_PACKED = 24 };
+
+typedef struct {
+    int root, height;
+    signed char parent[SYNTH_MAX_RANKS], depth[SYNTH_MAX_RANKS];
+} tree_t;
+
+typedef struct {
+    tree_t tree[MOST_TREES];
+    int count;
+} forest_t;
+
+/* What is left of each link, and how many trees of each root are still to be made. Backwards, links lead to the root.
+ */
+typedef struct {
+    const synth_topology_t *topology;
+    bool backwards;
+    int *capacity;
+    int left[SYNTH_MAX_RANKS];
+} packing_t;
+
+static int tail(const packing_t *packing, int link)
+{
+    const synth_link_t *at = &packing->topology->links[link];
+
+    return packing->backwards ? at->to : at->from;
+}
+
+static int head(const packing_t *packing, int link)
+{
+    const synth_link_t *at = &packing->topology->links[link];
+
+    return packing->backwards ? at->from : at->to;
+}
+
+/* Whether all trees that are left can reach a rank: each by ways of its own, except those that begin there. */
+static bool reaches(const packing_t *packing, int rank)
+{
+    const synth_topology_t *topology = packing->topology;
+    int n = topology->ranks, all = 0;
+    synth_flow_t *flow = synth_flow_new(n + 1, topology->link_count + n);
+    bool fine;
+
+    if (flow == NULL) {
+        return false;
+    }
+    for (int i = 0; i < topology->link_count; ++i) {
+        synth_flow_arc(flow, tail(packing, i), head(packing, i), packing->capacity[i]);
+    }
+    for (int r = 0; r < n; ++r) {
+        synth_flow_arc(flow, n, r, packing->left[r]);
+        all += packing->left[r];
+    }
+    fine = synth_flow_run(flow, n, rank, all) == all;
+    synth_flow_free(flow);
+    return fine;
+}
+
+/* The link by which a tree grows: near its root, and one that the others can do without. -1: there is none. */
+static int next_link(packing_t *packing, const tree_t *tree, const bool *refused)
+{
+    int best = -1;
+
+    for (int i = 0; i < packing->topology->link_count; ++i) {
+        int from = tail(packing, i);
+
+        if (packing->capacity[i] > 0 && !refused[i] && tree->depth[from] >= 0 && tree->depth[head(packing, i)] < 0 &&
+            (best < 0 || tree->depth[from] < tree->depth[tail(packing, best)] ||
+             (tree->depth[from] == tree->depth[tail(packing, best)] &&
+              packing->capacity[i] > packing->capacity[best]))) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool grow(packing_t *packing, tree_t *tree)
+{
+    bool refused[SYNTH_MAX_LINKS] = {false};
+    int ranks = 1;
+
+    memset(tree->depth, -1, sizeof(tree->depth));
+    tree->depth[tree->root] = 0;
+    tree->height = 0;
+    --packing->left[tree->root];
+    while (ranks < packing->topology->ranks) {
+        int link = next_link(packing, tree, refused), to;
+
+        if (link < 0) {
+            return false;
+        }
+        to = head(packing, link);
+        --packing->capacity[link];
+        if (!reaches(packing, to)) {
+            ++packing->capacity[link];
+            refused[link] = true; /* what is needed now stays needed */
+            continue;
+        }
+        tree->parent[to] = (signed char)tail(packing, link);
+        tree->depth[to] = (signed char)(tree->depth[tail(packing, link)] + 1);
+        tree->height = tree->depth[to] > tree->height ? tree->depth[to] : tree->height;
+        ++ranks;
+    }
+    return true;
+}
+
+static bool pack(packing_t *packing, forest_t *forest)
+{
+    for (int r = 0; r < packing->topology->ranks; ++r) {
+        if (packing->topology->ranks > 1 && !reaches(packing, r)) {
+            return false;
+        }
+    }
+    for (bool any = true; any;) { /* the roots in turn, so that none gets what the others leave */
+        any = false;
+        for (int r = 0; r < packing->topology->ranks; ++r) {
+            if (packing->left[r] == 0) {
+                continue;
+            }
+            any = true;
+            if (forest->count == MOST_TREES) {
+                return false;
+            }
+            forest->tree[forest->count].root = r;
+            if (!grow(packing, &forest->tree[forest->count++])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static int highest(const forest_t *forest)
+{
+    int most = 0;
+
+    for (int i = 0; i < forest->count; ++i) {
+        most = forest->tree[i].height > most ? forest->tree[i].height : most;
+    }
+    return most;
+}
+
+/* One chunk along one tree: away from the root from step `first` on, or to the root, all there after `height` steps. */
+static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first, int height, bool adds)
+{
+    for (int r = 0; r < schedule->ranks; ++r) {
+        int step = first + (adds ? height - tree->depth[r] : tree->depth[r] - 1);
+
+        if (r != tree->root &&
+            !synth_schedule_add(schedule, chunk, adds ? r : tree->parent[r], adds ? tree->parent[r] : r, step, adds)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool fine)
+{
+    if (!fine || steps > SYNTH_MAX_STEPS) {
+        synth_schedule_free(schedule);
+        return NULL;
+    }
+    schedule->steps = steps;
+    synth_schedule_sort(schedule);
+    synth_schedule_fit(topology, schedule);
+    return schedule;
+}
+
+synth_schedule_t *synth_trees(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
+                              int chunks, int units)
+{
+    bool all = collective == SYNTH_ALLGATHER;
+    packing_t packing = {.topology = topology, .capacity = malloc(sizeof(int) * (size_t)(topology->link_count + 1))};
+    forest_t *forest = calloc(1, sizeof(*forest));
+    synth_schedule_t *schedule = NULL;
+    int seen[SYNTH_MAX_RANKS] = {0}, height = 0;
+    bool fine = packing.capacity != NULL && forest != NULL && topology->group_count == 0 &&
+                topology->ranks <= MOST_PACKED && (long)chunks * (all ? topology->ranks : 1) <= MOST_TREES &&
+                (all || collective == SYNTH_BROADCAST);
+
+    for (int i = 0; fine && i < topology->link_count; ++i) {
+        packing.capacity[i] = topology->links[i].capacity * rounds;
+    }
+    for (int r = 0; r < topology->ranks; ++r) {
+        packing.left[r] = all || r == root ? chunks : 0;
+    }
+    if (fine && pack(&packing, forest)) {
+        schedule = synth_schedule_new(collective, topology->ranks, root, chunks * units);
+        height = highest(forest);
+        fine = schedule != NULL;
+        for (int i = 0; fine && i < forest->count; ++i) {
+            const tree_t *tree = &forest->tree[i];
+            int first = seen[tree->root]++;
+
+            for (int u = 0; fine && u < units; ++u) {
+                int chunk = (all ? tree->root * chunks * units : 0) + u * chunks + first;
+
+                fine = send_along(schedule, tree, chunk, u, height, false);
+            }
+        }
+        schedule = schedule != NULL ? finish(topology, schedule, units - 1 + height, fine) : NULL;
+    }
+    free(packing.capacity);
+    free(forest);
+    return schedule;
+}
+
+struct synth_shares {
+    forest_t in, out; /* tree i of one and tree i of the other have one root */
+};
+
+int synth_shares_chunks(const synth_shares_t *shares)
+{
+    return shares->in.count;
+}
+
+void synth_shares_free(synth_shares_t *shares)
+{
+    free(shares);
+}
+
+/* Trees for a vector of so many parts, as the program shares links and roots. False if the shares are no whole numbers
+ * of parts, or there are no such trees. */
+static bool pack_shares(const synth_topology_t *topology, const synth_free_roots_t *program, int parts,
+                        synth_shares_t *shares)
+{
+    int e = topology->link_count, *capacity = malloc(sizeof(int) * (size_t)(e + 1)), sum = 0;
+    bool fine = capacity != NULL;
+
+    shares->in.count = shares->out.count = 0;
+    for (int r = 0; fine && r < topology->ranks; ++r) {
+        double share = program->share[r] * parts;
+        int trees = (int)lround(share);
+
+        fine = fabs(share - trees) < 1e-4;
+        sum += trees;
+        for (int way = 0; fine && trees > 0 && way < 2; ++way) {
+            packing_t packing = {.topology = topology, .backwards = way == 1, .capacity = capacity};
+
+            for (int i = 0; i < e; ++i) {
+                capacity[i] = (int)floor(program->load[(way * topology->ranks + r) * e + i] * parts + 1e-4);
+            }
+            packing.left[r] = trees;
+            fine = pack(&packing, way == 1 ? &shares->in : &shares->out);
+        }
+    }
+    free(capacity);
+    return fine && sum == parts && shares->in.count == parts && shares->out.count == parts;
+}
+
+synth_shares_t *synth_shares_new(const synth_topology_t *topology, double seconds)
+{
+    size_t loads = (size_t)(2 * topology->ranks * topology->link_count);
+    synth_free_roots_t program = {.load = calloc(loads + 1, sizeof(double))};
+    synth_shares_t *shares = calloc(1, sizeof(*shares));
+    bool fine = program.load != NULL && shares != NULL && topology->group_count == 0 &&
+                synth_free_roots(topology, seconds, &program) == MSCCLPP_OK,
+         found = false;
+
+    for (int parts = 1; fine && !found && parts <= MOST_PARTS; ++parts) {
+        found = pack_shares(topology, &program, parts, shares);
+    }
+    free(program.load);
+    if (!found) {
+        free(shares);
+        return NULL;
+    }
+    return shares;
+}
+
+synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units)
+{
+    int parts = shares->in.count, in = highest(&shares->in), out = highest(&shares->out);
+    synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
+    bool fine = schedule != NULL;
+
+    for (int u = 0; fine && u < units; ++u) {
+        for (int i = 0; fine && i < parts; ++i) {
+            fine = send_along(schedule, &shares->in.tree[i], u * parts + i, u, in, true) &&
+                   send_along(schedule, &shares->out.tree[i], u * parts + i, u + in, out, false);
+        }
+    }
+    return schedule != NULL ? finish(topology, schedule, units - 1 + in + out, fine) : NULL;
+}
