@@ -45,7 +45,35 @@ cases_plans() {
     cases_plans_chosen "$folder"
     cases_plans_refused "$folder"
     cases_plans_between "$folder"
+    cases_plans_synthesised
     cases_plans_of_mscclpp
+}
+
+# Plans that mscclpp_synth writes: a folder for several numbers of ranks, of which each communicator finds its own, and
+# one for nodes.
+cases_plans_synthesised() {
+    local folder=$scratch/synthesised kind n synth
+    synth=("$bindir/../../mscclpp_synth" --no-search --no-cache)
+    if [ "${patterns[0]:-}" != --list ]; then
+        for kind in allgather allreduce; do
+            {
+                "${synth[@]}" --topology line:4 --collective "$kind" -o "$folder"
+                "${synth[@]}" --topology line:4 --only 2,1,3 --collective "$kind" -o "$folder"
+                "${synth[@]}" --topology nodes:2x2 --collective "$kind" -o "$folder/nodes"
+            } >"$log" 2>&1 || {
+                report_failure "plans:synth" "mscclpp_synth writes no plans"
+                return 0
+            }
+        done
+    fi
+    for kind in allgather allreduce; do
+        for n in 3 4; do
+            run "plans:synth:$kind:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder" \
+                "$bindir/test_plans" "$kind" planned any 5000
+        done
+        run "plans:synth:nodes:$kind" 120 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+            --mca coll_mscclpp_plans "$folder/nodes" "$bindir/test_plans" "$kind" planned any 5000
+    done
 }
 
 # Plans whose ports lead to other, imitated nodes.

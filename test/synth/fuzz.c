@@ -1,10 +1,11 @@
 /*
  * Topologies with bytes changed, left out and put in: the readers may refuse them, with a message, and nothing else.
- * Usage: fuzz [COUNT [SEED]]
+ * Usage: fuzz [COUNT [SEED [SECONDS]]]: at least COUNT texts, and as many as SECONDS of processor time suffice for.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tools/synth/lib/topology.h"
 
@@ -101,11 +102,13 @@ static size_t mutate(char *text, size_t size, size_t room)
 int main(int argc, char **argv)
 {
     enum { ROOM = 4096 };
-    long count = argc > 1 ? strtol(argv[1], NULL, 10) : 20000, read = 0, mute = 0;
+    long count = argc > 1 ? strtol(argv[1], NULL, 10) : 20000, texts = 0, read = 0, mute = 0;
     char *text = malloc(ROOM);
 
+    const double seconds = argc > 3 ? strtod(argv[3], NULL) : 0;
+
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    for (long i = 0; text != NULL && i < count; ++i) {
+    for (long i = 0; text != NULL && (i < count || clock() / (double)CLOCKS_PER_SEC < seconds); ++i) {
         const char *sample = samples[below(sizeof(samples) / sizeof(samples[0]))];
         size_t size = strlen(sample), changes = 1 + below(6);
         synth_topology_t *topology = NULL;
@@ -131,8 +134,9 @@ int main(int argc, char **argv)
         }
         synth_topology_free(topology);
         free(exact);
+        ++texts;
     }
     free(text);
-    printf("%ld texts, %ld read, %ld refused without one line that says why\n", count, read, mute);
+    printf("%ld texts, %ld read, %ld refused without one line that says why\n", texts, read, mute);
     return mute > 0 || read == 0;
 }

@@ -15,8 +15,8 @@ static bool wrong(const char *path)
 }
 
 /* Plans that others beat for every size go to where nobody takes them by themselves. */
-static bool save_plan(const char *folder, const synth_point_t *point, int instances, const synth_range_t *range,
-                      FILE *say)
+static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_point_t *point, int instances,
+                      const synth_range_t *range, FILE *say)
 {
     const synth_schedule_t *schedule = point->schedule;
     char name[80], path[4096], why[512] = "no memory";
@@ -26,10 +26,10 @@ static bool save_plan(const char *folder, const synth_point_t *point, int instan
     char *text;
     FILE *file;
 
-    snprintf(name, sizeof(name), "synth_%s_%d_%d_%d", synth_collective_names[schedule->collective], schedule->chunks,
-             schedule->steps, synth_schedule_rounds(schedule));
+    snprintf(name, sizeof(name), "synth_%s_%d_%d_%d_%d", synth_collective_names[schedule->collective], schedule->ranks,
+             schedule->chunks, schedule->steps, synth_schedule_rounds(schedule));
     snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->any ? "" : "found/", name);
-    text = synth_lower(schedule, name, instances, range->any ? range : &all, &size);
+    text = synth_lower(topology, schedule, name, instances, range->any ? range : &all, &size);
     if (text == NULL || !synth_prove(text, size, &checked, why, sizeof(why))) {
         fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, why);
         free(text);
@@ -64,7 +64,7 @@ static bool save_topology(const char *folder, const synth_topology_t *topology)
     FILE *file;
     bool fine;
 
-    snprintf(path, sizeof(path), "%s/found/topology.json", folder);
+    snprintf(path, sizeof(path), "%s/found/topology_%d.json", folder, topology->ranks);
     file = fopen(path, "w");
     if (file == NULL) {
         return wrong(path);
@@ -93,7 +93,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     if (!save_topology(folder, topology)) {
         return false;
     }
-    snprintf(path, sizeof(path), "%s/found/%s.json", folder, synth_collective_names[collective]);
+    snprintf(path, sizeof(path), "%s/found/%s_%d.json", folder, synth_collective_names[collective], topology->ranks);
     file = fopen(path, "w");
     if (file == NULL) {
         return wrong(path);
@@ -104,7 +104,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     }
     synth_ranges(topology, front, range);
     for (int i = 0; i < front->count; ++i) {
-        fine = save_plan(folder, &front->point[i], instances, &range[i], say) && fine;
+        fine = save_plan(folder, topology, &front->point[i], instances, &range[i], say) && fine;
     }
     return fine;
 }

@@ -173,8 +173,8 @@ static void try_direct(search_t *search, synth_rational_t bound)
     int root = search->options->root, least = least_chunks(search), most = search->options->most_chunks;
     double size = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
 
-    for (int chunks = least;
-         chunks <= (most > least ? most : least) && !meets(search, SYNTH_MAX_STEPS, bound) && !over(search);
+    for (int chunks = least; chunks <= (most > least ? most : least) && !meets(search, SYNTH_MAX_STEPS, bound) &&
+                             (chunks == least || !over(search)); /* one schedule is found in any case */
          chunks += least) {
         if (wanted(search, chunks) && (chunks == least || size * chunks < 1e6)) {
             offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
@@ -526,8 +526,8 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         if (options->search && search.symmetry.count > 0 && synth_sat_available()) {
             scout(&search, bound.ratio);
         }
-        walk(&search, bound.ratio);
         try_trees(&search, bound.ratio);
+        walk(&search, bound.ratio);
         keep(&search);
     }
     synth_topology_free(turned);

@@ -22,14 +22,16 @@ typedef struct {
 
 typedef struct {
     const synth_schedule_t *schedule;
+    const int *node_of; /* peers on other nodes are reached over ports */
     int instances, ranks, count;
     spot_t *spot; /* [rank][chunk]: where a rank has it, or will have it */
     spot_t *slot; /* of each send that adds: where it arrives */
     int *scratch; /* chunks of each rank */
     FILE *out;
-    int peer[SYNTH_MAX_RANKS], peers; /* of the rank at hand */
-    int position[SYNTH_MAX_RANKS];
-    bool any; /* an operation was written already */
+    int rank, peer[SYNTH_MAX_RANKS], peers; /* the rank at hand, and those that it has to do with: near ones first */
+    int near_peers;
+    int position[SYNTH_MAX_RANKS]; /* of a peer among the near ones, or among the far ones */
+    bool any;                      /* an operation was written already */
 } lowering_t;
 
 static spot_t *spot_at(lowering_t *lowering, int rank, int chunk)
@@ -159,21 +161,34 @@ static void copy(lowering_t *lowering, spot_t from, spot_t to, int instance)
     fputc('}', lowering->out);
 }
 
-/* Signals or waits on the channels to a set of peers. */
-static void synchronise(lowering_t *lowering, const char *name, const bool *with)
+static bool is_far(const lowering_t *lowering, int other)
+{
+    return lowering->node_of[lowering->rank] != lowering->node_of[other];
+}
+
+static const char *channel_type(bool far)
+{
+    return far ? "port" : "memory";
+}
+
+/* Signals, waits or flushes on the channels of one kind to a set of peers. */
+static void synchronise_kind(lowering_t *lowering, const char *name, const bool *with, bool far)
 {
     int count = 0;
 
     for (int k = 0; k < lowering->peers; ++k) {
-        if (with[lowering->peer[k]]) {
+        int peer = lowering->peer[k];
+
+        if (with[peer] && is_far(lowering, peer) == far) {
             if (count % LIST == 0) {
                 if (count > 0) {
                     fprintf(lowering->out, "]}");
                 }
                 begin_op(lowering, name);
-                fprintf(lowering->out, ", \"channel_type\": \"memory\", \"channel_ids\": [%d", k);
+                fprintf(lowering->out, ", \"channel_type\": \"%s\", \"channel_ids\": [%d", channel_type(far),
+                        lowering->position[peer]);
             } else {
-                fprintf(lowering->out, ", %d", k);
+                fprintf(lowering->out, ", %d", lowering->position[peer]);
             }
             ++count;
         }
@@ -183,47 +198,68 @@ static void synchronise(lowering_t *lowering, const char *name, const bool *with
     }
 }
 
+static void synchronise(lowering_t *lowering, const char *name, const bool *with)
+{
+    synchronise_kind(lowering, name, with, false);
+    synchronise_kind(lowering, name, with, true);
+}
+
 /* Of each peer the output and the scratch can be reached. */
 static int remote(const lowering_t *lowering, int rank, char buffer)
 {
     return 2 * lowering->position[rank] + (buffer == 's');
 }
 
-/* The puts of a rank in a step, so many in one operation. */
-static void put(lowering_t *lowering, int rank, int step, int instance)
+static void put_list(lowering_t *lowering, const int *mine, int count, int instance, bool far)
 {
     const synth_schedule_t *schedule = lowering->schedule;
-    int mine[LIST], count = 0, i = 0;
+    int rank = lowering->rank;
 
-    while (i < schedule->send_count || count > 0) {
-        if (i < schedule->send_count) {
-            if (schedule->sends[i].step == step && schedule->sends[i].from == rank) {
-                mine[count++] = i;
-            }
-            ++i;
-        }
-        if (count == LIST || (i == schedule->send_count && count > 0)) {
-            begin_op(lowering, "put");
-            fprintf(lowering->out, ", \"channel_type\": \"memory\", \"src_buff\": [");
-            for (int k = 0; k < count; ++k) {
-                local(lowering, *spot_at(lowering, rank, schedule->sends[mine[k]].chunk), k == 0);
-            }
-            fprintf(lowering->out, "], \"dst_buff\": [");
-            for (int k = 0; k < count; ++k) {
-                const synth_send_t *send = &schedule->sends[mine[k]];
-                spot_t to = send->adds ? lowering->slot[mine[k]] : *spot_at(lowering, send->to, send->chunk);
+    begin_op(lowering, "put");
+    fprintf(lowering->out, ", \"channel_type\": \"%s\"", channel_type(far));
+    for (int k = 0; far && k < count; ++k) { /* who is asked to carry it */
+        fprintf(lowering->out, "%s%d", k == 0 ? ", \"channel_ids\": [" : ", ",
+                lowering->position[schedule->sends[mine[k]].to]);
+    }
+    fprintf(lowering->out, "%s, \"src_buff\": [", far ? "]" : "");
+    for (int k = 0; k < count; ++k) {
+        local(lowering, *spot_at(lowering, rank, schedule->sends[mine[k]].chunk), k == 0);
+    }
+    fprintf(lowering->out, "], \"dst_buff\": [");
+    for (int k = 0; k < count; ++k) {
+        const synth_send_t *send = &schedule->sends[mine[k]];
+        spot_t to = send->adds ? lowering->slot[mine[k]] : *spot_at(lowering, send->to, send->chunk);
 
-                if (!send->adds && adds_up(lowering)) {
-                    to = target_of(lowering, send->to, send->chunk); /* a sum that is complete */
-                }
-                fprintf(lowering->out, "%s{\"buffer_id\": %d, \"index\": %d, \"size\": 1}", k > 0 ? ", " : "",
-                        remote(lowering, send->to, to.buffer), to.index);
-            }
-            fputc(']', lowering->out);
-            group(lowering, instance);
-            fputc('}', lowering->out);
-            count = 0;
+        if (!send->adds && adds_up(lowering)) {
+            to = target_of(lowering, send->to, send->chunk); /* a sum that is complete */
         }
+        fprintf(lowering->out, "%s{\"buffer_id\": %d, \"index\": %d, \"size\": 1}", k > 0 ? ", " : "",
+                remote(lowering, send->to, to.buffer), to.index);
+    }
+    fputc(']', lowering->out);
+    group(lowering, instance);
+    fputc('}', lowering->out);
+}
+
+/* The puts of the rank at hand in a step over channels of one kind, so many in one operation. */
+static void put(lowering_t *lowering, int step, int instance, bool far)
+{
+    const synth_schedule_t *schedule = lowering->schedule;
+    int mine[LIST], count = 0;
+
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+
+        if (send->step == step && send->from == lowering->rank && is_far(lowering, send->to) == far) {
+            mine[count++] = i;
+            if (count == LIST) {
+                put_list(lowering, mine, count, instance, far);
+                count = 0;
+            }
+        }
+    }
+    if (count > 0) {
+        put_list(lowering, mine, count, instance, far);
     }
 }
 
@@ -323,6 +359,29 @@ static bool partners(const synth_schedule_t *schedule, int rank, int step, bool 
     return any;
 }
 
+/*
+ * What a block uses of its rank's lists, near and far. A list has `each` entries for every peer; channels are `apart`
+ * from peer to peer, and numbered anew for each kind; remote buffers of far peers come behind those of near ones.
+ */
+static void list_kinds(lowering_t *lowering, const char *kind, const char *ids, int apart, int from, int each)
+{
+    bool first = true;
+
+    for (int far = 0; far < 2; ++far) {
+        int peers = far ? lowering->peers - lowering->near_peers : lowering->near_peers;
+        int before = far && each > 1 ? each * lowering->near_peers : 0;
+
+        for (int k = 0; k < each * peers; ++k) {
+            if (k == 0) {
+                fprintf(lowering->out, "%s{\"%s\": \"%s\", \"%s\": [", first ? "" : ", ", kind, channel_type(far), ids);
+                first = false;
+            }
+            fprintf(lowering->out, "%s%d", k > 0 ? ", " : "", before + k * apart + from);
+        }
+        fprintf(lowering->out, peers > 0 ? "]}" : "");
+    }
+}
+
 static void write_block(lowering_t *lowering, int rank, int instance)
 {
     const synth_schedule_t *schedule = lowering->schedule;
@@ -339,9 +398,11 @@ static void write_block(lowering_t *lowering, int rank, int instance)
         if (!partners(schedule, rank, s, from, to)) {
             continue;
         }
-        put(lowering, rank, s, instance);
+        put(lowering, s, instance, false);
+        put(lowering, s, instance, true);
         simple(lowering, "nop");
         synchronise(lowering, "signal", to);
+        synchronise_kind(lowering, "flush", to, true); /* what was put may be written from now on */
         synchronise(lowering, "wait", from);
         simple(lowering, "nop");
         if (add_up(lowering, rank, s, instance) > 0) {
@@ -359,16 +420,10 @@ static void write_block(lowering_t *lowering, int rank, int instance)
         add_inputs(lowering, rank, instance);
     }
     fprintf(lowering->out, "],\n         \"channels\": [");
-    for (int k = 0; k < lowering->peers; ++k) {
-        fprintf(lowering->out, k == 0 ? "{\"channel_type\": \"memory\", \"channel_ids\": [%d" : ", %d",
-                k * lowering->instances + instance);
-    }
-    fprintf(lowering->out,
-            lowering->peers > 0 ? "]}],\n         \"remote_buffer_refs\": [" : "], \"remote_buffer_refs\": [");
-    for (int k = 0; k < 2 * lowering->peers; ++k) {
-        fprintf(lowering->out, k == 0 ? "{\"access_channel_type\": \"memory\", \"remote_buffer_ids\": [%d" : ", %d", k);
-    }
-    fprintf(lowering->out, lowering->peers > 0 ? "]}]}" : "]}");
+    list_kinds(lowering, "channel_type", "channel_ids", lowering->instances, instance, 1);
+    fprintf(lowering->out, "],\n         \"remote_buffer_refs\": [");
+    list_kinds(lowering, "access_channel_type", "remote_buffer_ids", 1, 0, 2);
+    fprintf(lowering->out, "]}");
 }
 
 /* How many chunks the rank's input and output have; 0 says that it has none. */
@@ -414,12 +469,16 @@ static bool write_rank(lowering_t *lowering, int rank)
     }
     memcpy(spots, spot_at(lowering, rank, 0), sizeof(*spots) * (size_t)lowering->count);
     partners(lowering->schedule, rank, NONE, from, to);
-    lowering->peers = 0;
-    for (int other = 0; other < lowering->ranks; ++other) {
-        if (from[other] || to[other]) {
-            lowering->position[other] = lowering->peers;
-            lowering->peer[lowering->peers++] = other;
+    lowering->rank = rank;
+    lowering->peers = lowering->near_peers = 0;
+    for (int far = 0; far < 2; ++far) {
+        for (int other = 0; other < lowering->ranks; ++other) {
+            if ((from[other] || to[other]) && is_far(lowering, other) == far) {
+                lowering->position[other] = lowering->peers - (far ? lowering->near_peers : 0);
+                lowering->peer[lowering->peers++] = other;
+            }
         }
+        lowering->near_peers = far ? lowering->near_peers : lowering->peers;
     }
     fprintf(lowering->out, "%s\n    {\"id\": %d, \"threadblocks\": [", rank > 0 ? "," : "", rank);
     for (int instance = 0; instance < lowering->instances; ++instance) {
@@ -432,16 +491,23 @@ static bool write_rank(lowering_t *lowering, int rank)
     free(spots);
     fprintf(lowering->out, "],\n     \"channels\": [");
     for (int k = 0; k < lowering->peers; ++k) {
+        bool far = k >= lowering->near_peers, first = k == 0 || k == lowering->near_peers;
+
         for (int instance = 0; instance < lowering->instances; ++instance) {
-            fprintf(lowering->out, k + instance == 0 ? "{\"channel_type\": \"memory\", \"connected_to\": [%d" : ", %d",
-                    lowering->peer[k]);
+            if (first && instance == 0) {
+                fprintf(lowering->out, "%s{\"channel_type\": \"%s\", \"connected_to\": [%d", k > 0 ? "]}, " : "",
+                        channel_type(far), lowering->peer[k]);
+            } else {
+                fprintf(lowering->out, ", %d", lowering->peer[k]);
+            }
         }
     }
     fprintf(lowering->out, lowering->peers > 0 ? "]}],\n     \"remote_buffers\": [" : "], \"remote_buffers\": [");
     for (int k = 0; k < lowering->peers; ++k) {
         for (int scratch_too = 0; scratch_too < 2; ++scratch_too) {
-            fprintf(lowering->out, "%s{\"rank\": %d, \"type\": \"%c\", \"access_channel_types\": [\"memory\"]}",
-                    k + scratch_too > 0 ? ", " : "", lowering->peer[k], scratch_too ? 's' : 'o');
+            fprintf(lowering->out, "%s{\"rank\": %d, \"type\": \"%c\", \"access_channel_types\": [\"%s\"]}",
+                    k + scratch_too > 0 ? ", " : "", lowering->peer[k], scratch_too ? 's' : 'o',
+                    channel_type(k >= lowering->near_peers));
         }
     }
     counts(lowering, rank, &inputs, &outputs);
@@ -459,10 +525,11 @@ static const char *plan_collective(synth_collective_t collective)
                : "custom";
 }
 
-char *synth_lower(const synth_schedule_t *schedule, const char *name, int instances, const synth_range_t *range,
-                  size_t *size_p)
+char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, const char *name, int instances,
+                  const synth_range_t *range, size_t *size_p)
 {
-    lowering_t lowering = {.schedule = schedule, .instances = instances, .ranks = schedule->ranks};
+    lowering_t lowering = {
+        .schedule = schedule, .node_of = topology->node_of, .instances = instances, .ranks = schedule->ranks};
     char *text = NULL;
     bool fine;
 
