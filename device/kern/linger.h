@@ -428,14 +428,13 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         ctx->failed = mscclpp_dev_linger_serve_put(&mine, &own->args, code);
     } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS) {
         ctx->failed = mscclpp_dev_linger_serve_coll(&mine, &own->coll, code, own->words[MSCCLPP_DEV_BELL_COLL]);
-    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
+    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         if (mine.tid == 0) {
             own->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);
         }
         mscclpp_dev_block_sync(&mine);
-        ctx->failed = mscclpp_dev_linger_nodes(mine, &own->nodes);
-    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
-        ctx->failed = mscclpp_dev_linger_nodes_packets(mine, &own->nodes);
+        ctx->failed = kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES ? mscclpp_dev_linger_nodes(mine, &own->nodes)
+                                                               : mscclpp_dev_linger_nodes_packets(mine, &own->nodes);
     } else {
         ctx->failed = mscclpp_dev_linger_serve_packets(&mine, &own->args, code);
     }

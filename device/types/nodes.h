@@ -35,10 +35,39 @@
 
 /* Who sends what to whom. device/kern/allreduce/allreduce_nodes.h describes the patterns. */
 typedef enum {
-    MSCCLPP_DEV_NODES_DIRECT, /* everything to all other nodes; each combines all of it */
-    MSCCLPP_DEV_NODES_SPLIT,  /* to each other node the part that it combines; it sends the result back */
-    MSCCLPP_DEV_NODES_RING    /* from each node to the next one */
+    MSCCLPP_DEV_NODES_DIRECT,  /* everything to all other nodes; each combines all of it */
+    MSCCLPP_DEV_NODES_SPLIT,   /* to each other node the part that it combines; it sends the result back */
+    MSCCLPP_DEV_NODES_RING,    /* from each node to the next one */
+    MSCCLPP_DEV_NODES_DOUBLING /* packets: with one partner after another, as the list of steps says */
 } mscclpp_dev_nodes_pattern_t;
+
+/*
+ * Steps of a node's list (mca/common/algo/schedule/schedule.h), as kernels carry them out. The peer is a node. A
+ * message arrives in slot `slot` of its receiver. A node has at most so many steps, whatever the number of nodes.
+ */
+#define MSCCLPP_DEV_NODES_STEPS 48u
+
+typedef enum {
+    MSCCLPP_DEV_STEP_SEND,
+    MSCCLPP_DEV_STEP_STORE,  /* what is received replaces what this node has */
+    MSCCLPP_DEV_STEP_BEFORE, /* what is received, combined with what this node has */
+    MSCCLPP_DEV_STEP_AFTER   /* what this node has, combined with what is received */
+} mscclpp_dev_step_kind_t;
+
+typedef struct {
+    uint32_t kind; /* mscclpp_dev_step_kind_t */
+    uint32_t peer;
+    uint32_t slot;
+    uint32_t round;
+} mscclpp_dev_step_t;
+
+/*
+ * Units that a packet slot holds: one slot for each node and one to send from, or, with steps, one for each message and
+ * one to send from in each round. `slots_` is the number of both.
+ */
+#define MSCCLPP_DEV_NODES_PACKET_UNITS(pattern_, nnodes_, packet_units_, slots_)                                       \
+    ((pattern_) == MSCCLPP_DEV_NODES_DOUBLING ? ((uint64_t)(nnodes_) + 1) * (packet_units_) / (2 * (uint64_t)(slots_)) \
+                                              : (uint64_t)(packet_units_))
 
 /*
  * Partners in an exchange of all nodes. The node that is `i_` nodes after or before `node_`, going around; `i_` is at
@@ -108,7 +137,10 @@ typedef struct {
     uint32_t shards;
     uint32_t most;    /* ranks of the largest node */
     uint32_t pattern; /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
-    uint32_t maps;    /* not 0: packets for other nodes are stored through `mapped`, else put; may differ by rank */
+    uint32_t slots;   /* of the list of steps; equal on all ranks */
+    uint32_t step_count;
+    const mscclpp_dev_step_t *steps; /* device memory; for MSCCLPP_DEV_NODES_DOUBLING on ranks that own a shard */
+    uint32_t maps; /* not 0: packets for other nodes are stored through `mapped`, else put; may differ by rank */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* other nodes' packet slots, as kernels of this rank see them */
 } mscclpp_dev_nodes_args_t;
 

@@ -26,6 +26,9 @@ const matrix_algo_t matrix_algos[] = {
     {"packets2", "nodes_packets", "auto", 2, false},
     {"stored1", "nodes_packets", "auto", 1, true},
     {"stored3", "nodes_packets", "auto", 3, true},
+    {"doubling1", "nodes_doubling", "auto", 1, false},
+    {"doubling2", "nodes_doubling", "auto", 2, false},
+    {"doubled1", "nodes_doubling", "auto", 1, true},
     {"split1", "nodes_split", "auto", 1, false},
     {"split2", "nodes_split", "auto", 2, false},
     {"split3", "nodes_split", "auto", 3, false},
@@ -316,6 +319,9 @@ static bool check_name(runner_t *runner, const case_t *c)
     if (strcmp(wanted, "nodes_ring") == 0 && is_narrow(c->dtype)) {
         wanted = "nodes_split";
     }
+    if (strcmp(wanted, "nodes_doubling") == 0 && is_narrow(c->dtype)) {
+        wanted = "nodes_packets";
+    }
     maps_in = strcmp(wanted, "zerocopy") == 0;
     for (rank = 0; rank < group->ranks && (maps_in || strcmp(wanted, "engines") == 0); ++rank) {
         if (c->out_kind[rank] != USER_DEVICE || (maps_in && !c->in_place[rank] && c->in_kind[rank] != USER_DEVICE)) {
@@ -375,7 +381,7 @@ static bool call(runner_t *runner, const case_t *c, user_buffer_t *in, user_buff
 
 /*
  * Computes a part of the expected results. Each node combines its own operands, and then the nodes combine these
- * results: in node order, and in a ring from each node on.
+ * results: in node order, in a ring from each node on, or as reference_reduce_doubled says.
  */
 static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t begin, uint64_t end)
 {
@@ -394,6 +400,10 @@ static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t be
 
         reference_reduce(c->dtype, c->op, operand + first, size, begin, end, state->partial[node]);
         in_turn[node] = in_turn[nodes + node] = state->partial[node];
+    }
+    if (strcmp(state->group->algo->algorithm, "nodes_doubling") == 0 && !is_narrow(c->dtype)) {
+        reference_reduce_doubled(c->dtype, c->op, state->partial, nodes, begin, end, state->expected[0]);
+        return;
     }
     for (order = 0; order < orders_of(state->group, c->dtype); ++order) {
         reference_reduce(c->dtype, c->op, in_turn + order, nodes, begin, end, state->expected[order]);

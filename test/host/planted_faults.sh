@@ -211,6 +211,12 @@ run_packets() {
         run test_allreduce --algo stored1 --ranks 3 --grid 2x2 --cases 30 --timeout "$deadline" && run_storms
 }
 
+run_doubling() {
+    run test_allreduce --algo doubling1 --ranks 5 --grid 2x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo doubling2 --ranks 6 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo doubled1 --ranks 4 --grid 2x2 --cases 30 --timeout "$deadline" && run_storms
+}
+
 run_storms() {
     run test_stress --quick --timeout "$deadline" nodes
 }
@@ -474,6 +480,12 @@ plant packets-early-push packets $packets $launcher \
 plant packets-stored-together packets $packets $launcher \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false)/'
+plant doubling-one-set doubling $packets $launcher \
+    '/nodes_step_at\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant doubling-early-push doubling $packets $launcher \
+    '/void mscclpp_dev_nodes_step_send\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant doubling-partner doubling mca/common/fabric/equip.c mca/common/fabric/equip.c \
+    's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
 plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
 plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \

@@ -310,6 +310,35 @@ void reference_reduce(mscclpp_dtype_t dtype, mscclpp_op_t op, const void *const 
     }
 }
 
+void reference_reduce_doubled(mscclpp_dtype_t dtype, mscclpp_op_t op, unsigned char *const *operands, int nodes,
+                              uint64_t first, uint64_t last, void *result)
+{
+    unsigned char *have[RANKS_MAX];
+    const void *pair[2];
+    int power = 1, pairs, i, distance;
+
+    while (2 * power <= nodes) {
+        power *= 2;
+    }
+    pairs = nodes - power;
+    for (i = 0; i < power; ++i) {
+        pair[0] = have[i] = operands[i < pairs ? 2 * i : i + pairs];
+        if (i < pairs) {
+            pair[1] = operands[2 * i + 1];
+            reference_reduce(dtype, op, pair, 2, first, last, have[i]);
+        }
+    }
+    for (distance = 1; distance < power; distance *= 2) {
+        for (i = 0; i < power; i += 2 * distance) {
+            pair[0] = have[i];
+            pair[1] = have[i + distance];
+            reference_reduce(dtype, op, pair, 2, first, last, have[i]);
+        }
+    }
+    pair[0] = have[0];
+    reference_reduce(dtype, op, pair, 1, first, last, result);
+}
+
 bool reference_agrees(mscclpp_dtype_t dtype, mscclpp_op_t op, int nranks, const void *got, const void *want)
 {
     const element_t *element = element_of(dtype);

@@ -21,6 +21,13 @@ void reference_reduce(mscclpp_dtype_t dtype, mscclpp_op_t op, const void *const 
                       uint64_t last, void *result);
 
 /*
+ * The same for nodes that combine with one partner after another: as many pairs of neighbours as the number of nodes
+ * exceeds a power of two are combined first, and then neighbours until one is left. Changes the operands.
+ */
+void reference_reduce_doubled(mscclpp_dtype_t dtype, mscclpp_op_t op, unsigned char *const *operands, int nodes,
+                              uint64_t first, uint64_t last, void *result);
+
+/*
  * True if `got` is right for an element whose result should be `want`. The comparison is exact, except for products of
  * complex numbers: the compiler may fuse a multiplication and an addition, so these have a bound for `nranks` factors.
  */

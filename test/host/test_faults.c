@@ -581,6 +581,7 @@ int main(void)
     test_faults_in_bringup("nodes", 3);
     test_faults_in_call("nodes", 3, false, USER_HOST);
     test_faults_in_call("nodes_packets", 3, false, USER_HOST);
+    test_faults_in_call("nodes_doubling", 3, false, USER_HOST);
     test_faults_in_call("nodes_split", 3, false, USER_HOST);
     test_faults_in_call("nodes_ring", 3, false, USER_HOST);
     process_state_read(&after);

@@ -1,6 +1,7 @@
 /*
- * Every collective among more ranks than a node may have, on imitated nodes of equal and of different sizes: each with
- * small blocks, with blocks of several tiles, and with blocks of different sizes, where it has such.
+ * Every collective, all-reduce included, among more ranks than a node may have, on imitated nodes of equal and of
+ * different sizes: each with small blocks, with blocks of several tiles, and with blocks of different sizes, where it
+ * has such.
  *
  * Usage: test_many [--long] [PART]...; MSCCLPP_TEST_LONG=1 and --long add larger shapes.
  */
@@ -20,7 +21,7 @@
 
 /* Cases of each collective on one shape. */
 #define EACH 2
-#define CASES (EACH * MSCCLPP_COLL_LAST)
+#define CASES (EACH * (MSCCLPP_COLL_NEIGHBORS + 1))
 
 typedef struct {
     int ranks;
@@ -57,7 +58,7 @@ static void configure(mscclpp_config_t *config, const shape_t *shape)
 /* The choices of case `i`. What has no part in a collective is left out, as the matrix of test_collectives does. */
 static void draw(const shape_t *shape, int i, case_choice_t *choice)
 {
-    const int coll = i / EACH;
+    const int coll = i / EACH < MSCCLPP_COLL_NEIGHBORS ? i / EACH : (int)CASE_ALLREDUCE;
     uint64_t state = random_mix((uint64_t)shape->ranks, (uint64_t)(i + 1));
 
     memset(choice, 0, sizeof(*choice));
@@ -87,7 +88,8 @@ static void run_on(rank_t *rank)
     for (i = 0; i < CASES && end.team != NULL; ++i) {
         case_t c;
 
-        CHECK(mscclpp_collective_serves(end.team, (mscclpp_coll_t)many->choice[i].coll));
+        CHECK(many->choice[i].coll == CASE_ALLREDUCE ||
+              mscclpp_collective_serves(end.team, (mscclpp_coll_t)many->choice[i].coll));
         case_draw(&many->choice[i], (uint64_t)(i + 1), SCRATCH_SIZE, &c);
         coll_case_fill(&c, rank->rank, many->images.in[rank->rank], many->images.out[rank->rank]);
         meet(rank);

@@ -86,7 +86,7 @@ cases_many() {
 # Every algorithm between nodes by name; without a name the sizes of test_counts cross all thresholds.
 cases_nodes_algorithms() {
     local algorithm n nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
-    for algorithm in nodes nodes_split nodes_ring nodes_packets; do
+    for algorithm in nodes nodes_split nodes_ring nodes_packets nodes_doubling; do
         # Over what serves between real nodes, else over shared memory.
         for n in 2 3 4; do
             run_saying "nodes:$algorithm:$n/1" "call [0-9]+: $algorithm, " 240 -n "$n" "${forced[@]}" \

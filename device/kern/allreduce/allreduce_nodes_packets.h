@@ -1,6 +1,7 @@
 /*
  * All-reduce over several nodes with packets, for small messages. It uses no barriers and no signals, and sends one
- * message to each other node:
+ * message to each other node, or, with MSCCLPP_DEV_NODES_DOUBLING, to one partner after another, whose number grows
+ * with the logarithm of the number of nodes:
  *
  *   1. Every rank sends its operands as packets to the ranks of its node that own them.
  *   2. An owner combines the operands in rank order, stores this partial result as packets in the exchange area, and
@@ -223,16 +224,170 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const ms
     }
 }
 
+/* Sends unit `u` of the result to all ranks of this owner's node. */
+MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                           uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
+{
+    const mscclpp_dev_args_t *args = &epoch->nodes->common;
+    uint32_t i;
+
+    for (i = 1; i < args->nranks && !ctx->failed; ++i) {
+        mscclpp_dev_nodes_send_near(
+            epoch, args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks, 1, u, v);
+    }
+    mscclpp_dev_nodes_store(ctx, epoch, args->rank, u, v, mask);
+}
+
+/* ---- Step by step: with one partner after another ---- */
+
+/* What this node has is not stored yet. */
+#define MSCCLPP_DEV_NODES_UNSTORED 0xffffffffu
+
+/*
+ * Offset of unit `u` of the block's part of slot `slot` in the exchange area. After the slots for messages come those
+ * to send from, one for each round.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_at(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    const uint64_t half = ((uint64_t)nodes->nnodes + 1) * nodes->packet_units;
+    const uint64_t units =
+        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->slots);
+
+    return nodes->packets_offset + ((epoch->flag & 1) * half + slot * units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
+           u * MSCCLPP_DEV_PACKET_STEP;
+}
+
+/* Waits for unit `u` in a slot of this node. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                                         uint32_t slot, uint64_t u, uint32_t peer)
+{
+    mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
+
+    mscclpp_dev_get_unit(ctx, &epoch->nodes->common, epoch->nodes->exchange + mscclpp_dev_nodes_step_at(epoch, slot, u),
+                         epoch->count * MSCCLPP_DEV_PACKET_STEP, &v, epoch->flag, MSCCLPP_DEV_LL16, peer);
+    return v;
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u,
+                                            mscclpp_dev_vec_t v)
+{
+    mscclpp_dev_put_unit(epoch->nodes->exchange + mscclpp_dev_nodes_step_at(epoch, slot, u),
+                         epoch->count * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+}
+
+/* Unit `u` of what this node has: in slot `stored`, or not stored. `first` is this thread's first unit. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                                         bool hot, int dtype, int op, uint32_t stored, uint64_t u,
+                                                         mscclpp_dev_vec_t first)
+{
+    return u == ctx->tid                          ? first
+           : stored == MSCCLPP_DEV_NODES_UNSTORED ? mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u)
+                                                  : mscclpp_dev_nodes_step_get(ctx, epoch, stored, u, 0);
+}
+
+/* Sends the block's part to the peer, from where it lies. Called by all threads. */
+MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                             const mscclpp_dev_step_t *step, uint32_t from)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    uint64_t u;
+
+    if (nodes->maps != 0) {
+        for (u = ctx->tid; u < epoch->count && !ctx->failed; u += ctx->nthreads) {
+            const mscclpp_dev_vec_t v = mscclpp_dev_nodes_step_get(ctx, epoch, from, u, 0);
+
+            mscclpp_dev_put_unit(nodes->mapped[step->peer] +
+                                     (mscclpp_dev_nodes_step_at(epoch, step->slot, u) - nodes->packets_offset),
+                                 epoch->count * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+        }
+        return;
+    }
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid == 0 && !ctx->failed) {
+        mscclpp_dev_port_put(ctx, &nodes->common,
+                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)],
+                             mscclpp_dev_nodes_step_at(epoch, step->slot, 0), mscclpp_dev_nodes_step_at(epoch, from, 0),
+                             epoch->count * MSCCLPP_DEV_PACKET_UNIT);
+    }
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
+                                                             mscclpp_dev_vec_t own, mscclpp_dev_vec_t received)
+{
+    mscclpp_dev_acc_t acc;
+
+    if (kind == MSCCLPP_DEV_STEP_STORE) {
+        return received;
+    }
+    mscclpp_dev_acc_set(&acc, dtype, kind == MSCCLPP_DEV_STEP_BEFORE ? received : own);
+    mscclpp_dev_acc_add(&acc, hot, dtype, op, kind == MSCCLPP_DEV_STEP_BEFORE ? own : received);
+    return mscclpp_dev_acc_get(&acc, dtype);
+}
+
+/*
+ * The owner's part with one partner after another. Each unit stays with one thread. What a round combines is stored
+ * where the next round sends it from. The argument why two sets are enough holds here, too: whoever has ended epoch
+ * e + 1 has received, directly or through others, what every block of the same number pushed in e + 1, after all its
+ * threads had read all packets of e. So all puts of e have arrived, and both slots and sources of e are free, whichever
+ * pattern e and e + 2 have.
+ */
+MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
+                                            int dtype, int op)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    mscclpp_dev_vec_t first = mscclpp_dev_vec_zero(), v;
+    uint32_t stored = MSCCLPP_DEV_NODES_UNSTORED, s, to;
+    bool delivered = false;
+    uint64_t u;
+
+    if (epoch->count == 0) {
+        return;
+    }
+    if (ctx->tid < epoch->count) {
+        first = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, ctx->tid);
+    }
+    for (s = 0; s < nodes->step_count; ++s) {
+        const mscclpp_dev_step_t step = nodes->steps[s];
+        const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, last = s + 1 == nodes->step_count;
+
+        to = nodes->slots + (sends ? step.round : last ? 0 : nodes->steps[s + 1].round);
+        for (u = ctx->tid; u < epoch->count && !(sends && stored == to); u += ctx->nthreads) {
+            v = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, u, first);
+            if (!sends) {
+                v = mscclpp_dev_nodes_step_combine(
+                    step.kind, hot, dtype, op, v,
+                    mscclpp_dev_nodes_step_get(ctx, epoch, step.slot, u,
+                                               mscclpp_dev_nodes_name(ctx, nodes, true, step.peer)));
+            }
+            first = u == ctx->tid ? v : first;
+            if (!sends && last) {
+                mscclpp_dev_nodes_deliver(ctx, epoch, u, v, mask);
+            } else if (!ctx->failed) {
+                mscclpp_dev_nodes_step_put(epoch, to, u, v);
+            }
+        }
+        stored = to;
+        delivered = !sends && last;
+        if (sends) {
+            mscclpp_dev_nodes_step_send(ctx, epoch, &step, to);
+        }
+    }
+    for (u = ctx->tid; u < epoch->count && !delivered; u += ctx->nthreads) {
+        mscclpp_dev_nodes_deliver(ctx, epoch, u,
+                                  mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, u, first), mask);
+    }
+}
+
 /* The owner's part: combines all nodes' partial results and sends the result to all ranks of its node. */
 MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                            int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
-    const mscclpp_dev_args_t *args = &nodes->common;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     mscclpp_dev_vec_t first = mscclpp_dev_vec_zero(), v;
     uint64_t u;
-    uint32_t i;
 
     for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
         v = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);
@@ -251,11 +406,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
         v = u == ctx->tid ? first : mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);
         v = mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op, mscclpp_dev_nodes_far(epoch, u), true, nodes->nnodes,
                                      nodes->node, v);
-        for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-            mscclpp_dev_nodes_send_near(
-                epoch, args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks, 1, u, v);
-        }
-        mscclpp_dev_nodes_store(ctx, epoch, args->rank, u, v, mask);
+        mscclpp_dev_nodes_deliver(ctx, epoch, u, v, mask);
     }
 }
 
@@ -275,7 +426,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             }
         }
     }
-    if (args->rank < nodes->shards) {
+    if (args->rank < nodes->shards && nodes->pattern == MSCCLPP_DEV_NODES_DOUBLING) {
+        mscclpp_dev_nodes_stepwise(ctx, epoch, hot, dtype, op);
+    } else if (args->rank < nodes->shards) {
         mscclpp_dev_nodes_combine(ctx, epoch, hot, dtype, op);
     }
     for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
@@ -299,7 +452,9 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t shard = (units + nodes->shards - 1) / nodes->shards;
-    const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
+    const uint64_t slot =
+        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->slots);
+    const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot);
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
     const uint64_t part = (chunk + ctx->nblocks - 1) / ctx->nblocks;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);

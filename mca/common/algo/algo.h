@@ -152,7 +152,7 @@ struct mscclpp_algo {
     bool spans_nodes;  /* for ranks on several nodes only; where it cannot run, `instead` runs */
     bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
-    uint32_t pattern; /* for ranks on several nodes without packets: mscclpp_dev_nodes_pattern_t */
+    uint32_t pattern; /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */
 
     /*
      * Fills in the choice's kernel, grid and epochs for a message of any size. False if the team's scratch is too small
@@ -171,6 +171,7 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling;
 
 extern const mscclpp_algo_t *const mscclpp_algos[];
 extern const int mscclpp_algo_count;

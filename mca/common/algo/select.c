@@ -55,13 +55,14 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     if (protocol->algorithm >= 0 && mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
     } else if (mscclpp_worth_packets(input)) {
-        algo = &mscclpp_algo_allreduce_nodes_packets;
+        algo = mscclpp_worth_doubling(input) ? &mscclpp_algo_allreduce_nodes_doubling
+                                             : &mscclpp_algo_allreduce_nodes_packets;
     } else if (mscclpp_worth_ring(input)) {
         algo = &mscclpp_algo_allreduce_nodes_ring;
     } else if (mscclpp_worth_splitting(input)) {
         algo = &mscclpp_algo_allreduce_nodes_split;
     }
-    if (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
+    while (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
         algo = algo->instead;
     }
     return mscclpp_select_shape(input, algo, choice_p);

@@ -60,11 +60,16 @@ struct mscclpp_fabric {
     bool in_call;         /* atomic */
     bool failed;          /* atomic: only notices of the failure are sent any more */
 
-    /* One allocation in device memory: counters of expected signals and of exchanges, and the channels. */
+    /* One allocation in device memory: counters of expected signals and of exchanges, the channels, and the steps. */
     char *state;
     uint64_t *expected;
     uint64_t *exchanged;
     mscclpp_dev_port_channel_t *channels;
+    mscclpp_dev_step_t *device_steps;
+    mscclpp_dev_step_t steps[MSCCLPP_DEV_NODES_STEPS]; /* this node's list for MSCCLPP_DEV_NODES_DOUBLING */
+    uint32_t step_count;
+    uint32_t slots;   /* for these steps; equal on all ranks */
+    uint32_t pattern; /* of the current call, if it uses packets */
 
     /* fabric/places.c: lists by rank, in device memory and in host memory. Every rank has them. */
     void *places;
@@ -90,6 +95,9 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric);
 
 /* Fills in a kernel's arguments that number the ranks of all nodes, and copies the blocks if these differ. */
 mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args);
+
+/* fabric/equip.c: lists the steps of this node. With too many nodes for a schedule there are none. */
+void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric);
 
 /* fabric/equip.c: creates the proxy, its channels, and the state that kernels keep between calls. */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);

@@ -205,6 +205,9 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->nnodes = (uint32_t)fabric->nodes.count;
     kernel_args->shards = (uint32_t)fabric->nodes.shards;
     kernel_args->most = (uint32_t)fabric->nodes.most;
+    kernel_args->slots = fabric->slots;
+    kernel_args->step_count = fabric->step_count;
+    kernel_args->steps = fabric->device_steps;
     kernel_args->maps = fabric->maps;
     memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
@@ -280,6 +283,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     }
     ++fabric->calls;
     fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(fabric->runner->epochs - choice->epochs) + 1;
+    fabric->pattern = choice->algo->pattern;
     if (stored) {
         status = mscclpp_runner_launch(fabric->runner, NULL, &launch, choice->algo->name);
     } else {
@@ -311,6 +315,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
     }
     ++fabric->calls;
     fabric->first_flag = tiles == 0 ? (uint32_t)fabric->runner->epochs : 0;
+    fabric->pattern = MSCCLPP_DEV_NODES_DIRECT;
     status = run_with_proxy(fabric, launch, what, args->most);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);

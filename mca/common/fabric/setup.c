@@ -438,6 +438,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->device = runner->device;
     fabric->label = oob->label;
     cut_area(fabric);
+    mscclpp_fabric_list_steps(fabric);
     status = open_and_connect(fabric);
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_open_places(fabric);

@@ -85,25 +85,46 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * True if a packet of the current call has come from a node. The first packets are at the start of its slots, and flags
- * only increase.
+ * True if a packet of the current call has come that lies `unit` units behind the start of a set. Flags only increase.
  */
-static bool has_packets(const mscclpp_fabric_t *fabric, int node)
+static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
-    const uint64_t slots = (uint64_t)fabric->nodes.count + 1;
+    const uint64_t units = ((uint64_t)fabric->nodes.count + 1) * fabric->packet_units;
     const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
     bool found = false;
     uint64_t set;
 
     for (set = 0; set < 2 && !found; ++set) {
-        const uint64_t slot = set * slots + 1 + (uint64_t)node;
         const uint64_t *word =
-            (const uint64_t *)(const void *)(packets + slot * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT);
+            (const uint64_t *)(const void *)(packets + (set * units + unit) * MSCCLPP_DEV_PACKET_UNIT);
         const uint32_t flag = (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
 
         found = flag >= fabric->first_flag;
     }
     return found;
+}
+
+/* The first packets of a node are at the start of its slots. */
+static bool has_packets(const mscclpp_fabric_t *fabric, int node)
+{
+    return has_packet(fabric, (1 + (uint64_t)node) * fabric->packet_units);
+}
+
+/* With one partner after another, the first one whose packets have not come. It may itself be waiting for another. */
+static uint64_t find_partner(const mscclpp_fabric_t *fabric)
+{
+    const uint64_t units = MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, (uint32_t)fabric->nodes.count,
+                                                          fabric->packet_units, fabric->slots);
+    uint32_t i;
+
+    for (i = 0; i < fabric->step_count; ++i) {
+        const mscclpp_dev_step_t *step = &fabric->steps[i];
+
+        if (step->kind != MSCCLPP_DEV_STEP_SEND && !has_packet(fabric, step->slot * units)) {
+            return mscclpp_board_add_absent(0, fabric->nodes.owners[step->peer]);
+        }
+    }
+    return 0;
 }
 
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
@@ -119,6 +140,9 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     tokens = packets ? NULL : look_at_tokens(fabric, may_ask);
     if (packets ? fabric->area.on_device : tokens == NULL) {
         return 0;
+    }
+    if (packets && fabric->pattern == MSCCLPP_DEV_NODES_DOUBLING) {
+        return find_partner(fabric);
     }
     for (node = 0; node < fabric->nodes.count; ++node) {
         if (node != fabric->nodes.node &&

@@ -182,7 +182,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     const mscclpp_dev_args_t *args = launch->args;
     const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
     const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard;
+    uint64_t shard, slot;
 
     if (!runner->linger.allowed || args->bytes > runner->linger.max_bytes) {
         return false;
@@ -201,8 +201,9 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
         return launch->nblocks <= runner->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard = (units + nodes->shards - 1) / nodes->shards;
+        slot = MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->slots);
         return launch->nblocks <= runner->linger.most_blocks &&
-               shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
+               shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /*
          * With many blocks, a launch of the kernel that is compiled for the exact type is faster. The twin has no such
@@ -290,7 +291,7 @@ static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
         return find_set(&runner->linger, launch->args);
     }
-    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
+    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         return ((const mscclpp_dev_nodes_args_t *)launch->args)->pattern;
     }
     return 0;

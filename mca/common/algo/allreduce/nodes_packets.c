@@ -1,20 +1,22 @@
 /* Host side of the all-reduce over several nodes with packets (device/kern/allreduce/allreduce_nodes_packets.h). */
 #include "device/types/nodes.h"
 #include "mca/common/algo/algo.h"
+#include "mca/common/algo/schedule/schedule.h"
 
 /* The least part of a shard for one block, as each block has a trigger and a message for each other node. */
 #define BLOCK_UNITS 2048u
 
-static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+/* `slot`: units of a packet slot. */
+static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot, mscclpp_choice_t *choice)
 {
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t shard, capacity, chunk, most;
 
-    if (input->nodes < 2 || input->shards == 0 || input->most == 0 || input->packet_units == 0) {
+    if (input->nodes < 2 || input->shards == 0 || input->most == 0 || slot == 0) {
         return false;
     }
     shard = (units + input->shards - 1) / input->shards;
-    capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->most, input->packet_units);
+    capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->most, slot);
     if (capacity == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, capacity, false, choice)) {
         return false;
     }
@@ -27,10 +29,41 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     return true;
 }
 
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    return shape_slots(input, input->packet_units, choice);
+}
+
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
     .name = "nodes_packets",
     .description = "shards combined within nodes and exchanged between nodes with packets alone",
     .spans_nodes = true,
     .instead = &mscclpp_algo_allreduce_nodes,
     .shape = shape,
+};
+
+/*
+ * Each round rounds what is combined to the type of the elements. With 16-bit floats that would be one rounding in each
+ * round, where nodes_packets has one for each node's partial result and one for the result.
+ */
+static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    mscclpp_schedule_t schedule;
+
+    return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 &&
+           mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_DOUBLING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
+                                 0) &&
+           shape_slots(input,
+                       MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, input->nodes, input->packet_units,
+                                                      schedule.slots),
+                       choice);
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling = {
+    .name = "nodes_doubling",
+    .description = "the same, with one node after another, at twice the distance each time; not for 16-bit floats",
+    .spans_nodes = true,
+    .instead = &mscclpp_algo_allreduce_nodes_packets,
+    .pattern = MSCCLPP_DEV_NODES_DOUBLING,
+    .shape = shape_doubling,
 };

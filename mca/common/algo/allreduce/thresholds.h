@@ -31,9 +31,11 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
 
 /*
  * Between nodes: whether the message is small enough for packets, large enough for a ring, and large enough that each
- * node combines only a part. Parameters override the built-in sizes.
+ * node combines only a part. Parameters override the built-in sizes. And whether there are so many nodes that packets
+ * go to one partner after another.
  */
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
+bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input);
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input);
 
