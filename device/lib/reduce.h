@@ -167,6 +167,7 @@ typedef union {
     }                                                                                                                  \
     break
 
+/* Combines the elements of two units. 16-bit floats are not for this function: see mscclpp_dev_acc_add. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev_vec_t first, mscclpp_dev_vec_t second)
 {
     mscclpp_dev_elements_t a, b;
@@ -249,6 +250,7 @@ MSCCLPP_DEV bool mscclpp_dev_is_float16(int dtype)
     return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;
 }
 
+/* Widens one of the two 16-bit floats of a word. */
 MSCCLPP_DEV float mscclpp_dev_widen(int dtype, uint32_t word, int half)
 {
     uint16_t bits = (uint16_t)(word >> 16 * half);
@@ -288,6 +290,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, m
     }
 }
 
+/* Combines another unit with what has been accumulated. */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op, mscclpp_dev_vec_t v)
 {
     int i;
@@ -304,6 +307,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, in
     }
 }
 
+/* What has been accumulated, as a unit. */
 MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
 {
     mscclpp_dev_vec_t v;

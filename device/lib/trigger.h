@@ -26,6 +26,7 @@ MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_req
     return trigger;
 }
 
+/* Unpacks a request that mscclpp_dev_trigger_pack has packed. */
 MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_trigger_t *trigger)
 {
     const uint64_t offset_mask = ((uint64_t)1 << MSCCLPP_DEV_TRIGGER_OFFSET_BITS) - 1;

@@ -68,6 +68,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *p, uint32_t size)
     return v;
 }
 
+/* Stores the first `size` bytes of a unit, to an address that is a multiple of 4. */
 MSCCLPP_DEV void mscclpp_dev_st_words(char *p, mscclpp_dev_vec_t v, uint32_t size)
 {
     mscclpp_dev_word_t *words = (mscclpp_dev_word_t *)p;

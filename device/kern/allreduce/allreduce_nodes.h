@@ -2,13 +2,16 @@
  * All-reduce over several nodes. Each block only meets blocks of the same number: those of its node, and those of one
  * rank of each other node. It works tile by tile, in three steps:
  *
- *   give     Every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks.
- *            Barrier of the node. The owner of a shard combines its node's operands in rank order and sends this
- * partial result to the owners of the same shard on the other nodes. join     Only if split: each node has received one
- * part of the tile from all others. Its owner combines the partial results of this part in node order and sends the
- * result to all others. In a ring, this step is what allreduce_nodes_ring.h calls a turn. take     The owner combines
- * the partial results of all nodes in node order, unless others have combined them, and hands the result to the ranks
- * of its node. Barrier of the node. Every rank copies the result out.
+ *   give   Every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks.
+ *          Barrier of the node. The owner of a shard combines its node's operands in rank order, and sends this partial
+ *          result to the owners of the same shard on the other nodes.
+ *
+ *   join   Only if split: each node has received one part of the tile from all others. Its owner combines the partial
+ *          results of this part in node order, and sends the result to all others. In a ring, this step is what
+ *          allreduce_nodes_ring.h calls a turn.
+ *
+ *   take   The owner combines the partial results of all nodes in node order, unless others have combined them, and
+ *          hands the result to the ranks of its node. Barrier of the node. Every rank copies the result out.
  *
  * A block gives the next tile, and joins it if there is a join, before it takes the last one. So the links are busy
  * while the block combines and copies. A rank that is alone on its node reads operands and writes results in place,
@@ -132,6 +135,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
+/* The step `give` of a tile. */
 MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
@@ -236,6 +240,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
+/* The step `take` of a tile. */
 MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
@@ -276,6 +281,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
+/* The kernel's body. The tiles go through their steps one behind the other, as the top of this file says. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, bool hot,
                                              int dtype, int op)
 {

@@ -31,6 +31,7 @@ typedef struct {
     uint64_t set;
 } mscclpp_dev_nodes_tile_t;
 
+/* Describes tile `index` of this block of the grid. */
 MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ctx_t *ctx,
                                                             const mscclpp_dev_nodes_block_t *block, uint64_t index)
 {

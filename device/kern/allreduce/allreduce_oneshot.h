@@ -33,6 +33,7 @@ MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, u
            (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
 }
 
+/* Reads a sender's unit `u` into *v. False if it has not arrived. */
 MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t u, int width,
                                           mscclpp_dev_vec_t *v)
 {
@@ -40,6 +41,7 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, ui
                                  epoch->flag, width);
 }
 
+/* Waits for a sender's unit `u`. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, uint32_t sender,
                                          uint32_t u, int width, mscclpp_dev_vec_t *v)
 {
@@ -114,6 +116,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx,
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
+/* Sends, receives and combines the units of one epoch. Each thread handles its own units from beginning to end. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n, bool hot,
                                            int dtype, int op, int width)
 {

@@ -50,6 +50,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
 }
 
+/* Tells whether both user buffers are aligned to whole units. */
 MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
 {
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
@@ -76,6 +77,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args,
                                       : mscclpp_dev_ld_words(p, (uint32_t)left);
 }
 
+/* Stores a unit of the result. `plain`: the buffers are aligned to whole units. */
 MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, int dtype, uint64_t index,
                                     mscclpp_dev_vec_t v)
 {
@@ -111,6 +113,7 @@ MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_v
     }
 }
 
+/* Stores a thread's units of a row, each a warp's width behind the last one. */
 MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *v)
 {
     int k;

@@ -33,6 +33,7 @@ typedef struct {
     uint32_t flag;
 } mscclpp_dev_twophase_t;
 
+/* Loads unit `u` of the epoch's part of a shard. It is zero behind the end of the shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner, uint64_t u)
 {
     if (epoch->base + u >= epoch->shard) {
@@ -41,6 +42,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twopha
     return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + u, epoch->args->bytes);
 }
 
+/* Sends a unit to a peer, in phase 0 or 1. */
 MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t u,
                                           mscclpp_dev_vec_t v)
 {
@@ -50,6 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, u
                          epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
 }
 
+/* Reads a unit from a peer into *v. False if it has not arrived. */
 MSCCLPP_DEV bool mscclpp_dev_twophase_poll(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t u,
                                            mscclpp_dev_vec_t *v)
 {
@@ -60,6 +63,7 @@ MSCCLPP_DEV bool mscclpp_dev_twophase_poll(const mscclpp_dev_twophase_t *epoch, 
         epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
 }
 
+/* Waits for a unit from a peer. */
 MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                           int phase, uint64_t u, mscclpp_dev_vec_t *v)
 {
@@ -97,6 +101,10 @@ MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, 
     }
 }
 
+/*
+ * Receives all ranks' unit `u` of this rank's shard, and combines them in rank order. `n` is the number of ranks if the
+ * compiler knows it, or 0.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                            int n, bool hot, int dtype, int op, uint64_t u)
 {
@@ -138,6 +146,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
+/* Stores unit `u` of a shard of the result, unless it lies behind the end of the shard. */
 MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint32_t owner, uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
 {
@@ -146,6 +155,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
+/* Receives unit `u` of all other shards of the result, and stores them. */
 MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
                                               uint64_t u, uint32_t mask)
 {

@@ -35,6 +35,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ll128_nth(const mscclpp_dev_ll128_batch_t *batc
     return b < batch->chunk ? b : batch->first;
 }
 
+/* Loads bundle `b` of a shard of the operand. Lanes without a unit get zeros. */
 MSCCLPP_DEV void mscclpp_dev_ll128_load(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                         uint32_t owner, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
@@ -47,6 +48,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_load(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
+/* Stores bundle `b` of a shard of the result. */
 MSCCLPP_DEV void mscclpp_dev_ll128_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                          uint32_t owner, uint64_t b, const mscclpp_dev_bundle_t *bundle, uint32_t mask)
 {
@@ -90,6 +92,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_bundle_open(ctx, bundle);
 }
 
+/* First phase, for any number of ranks: sends bundle `b` of each other rank's shard to that rank. */
 MSCCLPP_DEV void mscclpp_dev_ll128_send_any(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint64_t b)
 {
@@ -105,6 +108,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send_any(const mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
+/*
+ * First phase, if the number of ranks is the constant `n`: sends a batch of bundles. It loads all of them before it
+ * sends the first one.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
                                         const mscclpp_dev_ll128_batch_t *batch)
 {
@@ -175,6 +182,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_ll128_store(ctx, epoch, args->rank, b, &result, mask);
 }
 
+/* Between the phases, for any number of ranks: combines bundle `b` of this rank's shard, and sends the result. */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
                                               int dtype, int op, uint32_t mask, uint64_t b)
 {
@@ -193,6 +201,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscc
     mscclpp_dev_ll128_finish(ctx, epoch, 0, dtype, mask, b, acc);
 }
 
+/*
+ * Between the phases, if the number of ranks is the constant `n`: combines a batch of bundles of this rank's shard, and
+ * sends the results.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n, bool hot,
                                           int dtype, int op, uint32_t mask, const mscclpp_dev_ll128_batch_t *batch)
 {
@@ -251,6 +263,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
 }
 
+/* Second phase, for any number of ranks: receives bundle `b` of all other shards of the result. */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                uint32_t mask, uint64_t b)
 {
@@ -265,6 +278,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
+/* Second phase, if the number of ranks is the constant `n`: receives a batch of bundles of all other shards. */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
                                            uint32_t mask, const mscclpp_dev_ll128_batch_t *batch)
 {

@@ -50,6 +50,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint
     }
 }
 
+/* Stores a thread's units, each `stride` units behind the last one. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
                                                 const mscclpp_dev_vec_t *v)
 {

@@ -5,6 +5,7 @@
 #include "device/types/coll.h"
 #include "device/lib/unit.h"
 
+/* Tells whether one rank sends anything to another in this collective. */
 MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uint32_t sender, uint32_t receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(coll->pattern, coll->root, sender, receiver);
@@ -68,6 +69,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint3
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 }
 
+/* The rank `i` places before this one, in a circle. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank >= i ? args->rank - i : args->rank + args->nranks - i;

@@ -234,6 +234,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_laid(const mscclpp_dev_cn_block_t *b, const 
     return flows ? bytes : 0;
 }
 
+/* The step `give` of a turn. */
 MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
@@ -416,6 +417,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
+/* The step `take` of a turn. */
 MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
                                      const mscclpp_dev_cn_turn_t *turn)
 {

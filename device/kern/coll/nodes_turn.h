@@ -32,6 +32,7 @@ typedef struct {
     uint32_t owner; /* sender of this turn, if the owners take turns */
 } mscclpp_dev_cn_turn_t;
 
+/* Describes turn `index` of this block of the grid. */
 MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                                       uint64_t index)
 {
@@ -64,6 +65,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_block_t *b, const mscclpp_d
 
 /* ---- Which bytes ---- */
 
+/* Tells whether one rank sends anything to another in this collective. */
 MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(args->pattern, args->root, sender, receiver);
@@ -245,12 +247,14 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_block_t *b, co
     return turn->set + (b->many ? k * b->room : 0);
 }
 
+/* Where data from node `k` arrive, as an offset in the exchange area. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
                                              uint32_t k)
 {
     return turn->set + ((b->many ? b->args->nodes.nnodes : 1) + (uint64_t)k) * b->room;
 }
 
+/* A size, rounded up to whole units. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;

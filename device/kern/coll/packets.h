@@ -34,12 +34,14 @@ typedef struct {
     uint32_t first; /* number of this thread's block among them; `rows` if it has none */
 } mscclpp_dev_coll_packets_t;
 
+/* Where the receiver finds unit `u` of the sender's block. */
 MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *p, uint32_t receiver, uint32_t sender,
                                         uint32_t u)
 {
     return p->coll->common.scratch[receiver] + p->half + sender * 2 * p->pair + (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
 }
 
+/* Sets the state of a call, and which units of which blocks this thread handles. */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *p,
                                                 const mscclpp_dev_coll_args_t *coll,
                                                 const mscclpp_dev_blocks_args_t *blocks)
@@ -66,6 +68,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     p->first = thread / p->row < p->rows ? thread / p->row : args->nranks;
 }
 
+/* Sends this thread's units to all peers. */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *p)
 {
     const mscclpp_dev_args_t *args = &p->coll->common;
@@ -88,6 +91,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, con
     }
 }
 
+/* Waits for unit `u` of a peer's block. */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *p,
                                               uint32_t peer, uint32_t u, mscclpp_dev_vec_t *v)
 {

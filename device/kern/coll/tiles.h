@@ -31,6 +31,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn
     return block;
 }
 
+/* The tile of the receiver's scratch that the sender stores in this turn. */
 MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                         uint32_t receiver, uint32_t sender)
 {
@@ -56,6 +57,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
+/* Moves the tiles that peers have stored to their places in the output. */
 MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;

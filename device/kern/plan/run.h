@@ -45,6 +45,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, con
     }
 }
 
+/* Where an item's data lie, from byte `from` of its chunks on. */
 MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_item_t *item, uint64_t from,
                                                           uint32_t flag)
@@ -66,6 +67,7 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
     return span;
 }
 
+/* Loads a unit of a span. If the span holds packets, waits for this one. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                     const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag)
 {
@@ -79,6 +81,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, cons
     return v;
 }
 
+/* Stores a unit of a span, as a packet if the span holds packets. */
 MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                         uint64_t unit, uint32_t flag, mscclpp_dev_vec_t v, uint32_t mask)
 {
@@ -90,6 +93,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
     }
 }
 
+/* Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets. */
 MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
                                        uint64_t loop_unit, int dtype, int op)
@@ -225,6 +229,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
+/* The kernel's body: executes the steps of this block's program. */
 MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, int dtype, int op)
 {
     mscclpp_dev_plan_run_t run = {0, 0, 0};

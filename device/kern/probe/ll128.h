@@ -29,6 +29,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_pattern(const mscclpp_dev_ctx_t *ctx, uint32_
     mscclpp_dev_bundle_close(ctx, bundle, flag);
 }
 
+/* Tells whether this thread's parts of two bundles differ. */
 MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *a, const mscclpp_dev_bundle_t *b)
 {
     uint32_t different = 0, i, w;
@@ -42,6 +43,7 @@ MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *a, const 
     return different != 0;
 }
 
+/* The kernel's body: exchanges known bundles with all peers, and notes if one arrives torn. */
 MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ll128_probe_args_t *probe)
 {
     const mscclpp_dev_args_t *args = &probe->common;

@@ -12,6 +12,7 @@
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
 
+/* Sends a round's puts, and waits until the last one is done. */
 MSCCLPP_DEV void mscclpp_dev_port_pair_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {
     const mscclpp_dev_args_t *args = &pair->common;
@@ -23,6 +24,7 @@ MSCCLPP_DEV void mscclpp_dev_port_pair_send(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_port_put_with_signal_and_flush(ctx, args, &pair->channel, pair->to, pair->from, args->bytes);
 }
 
+/* One round, in this rank's role. */
 MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {
     const mscclpp_dev_args_t *args = &pair->common;
@@ -49,6 +51,7 @@ MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
+/* The kernel's body: measures the time of all rounds, after both ranks have met. */
 MSCCLPP_DEV void mscclpp_dev_port_pair(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {
     const mscclpp_dev_args_t *args = &pair->common;

@@ -44,6 +44,10 @@ MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const msccl
                                counted + (round + 1) * ring->add;
 }
 
+/*
+ * The kernel's body: passes bytes around the ring, and counts rounds in which an addition was late, if there are
+ * additions.
+ */
 MSCCLPP_DEV void mscclpp_dev_port_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring)
 {
     const mscclpp_dev_args_t *args = &ring->common;

@@ -282,6 +282,7 @@ static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout
     layout->type = type;
 }
 
+/* A layout of blocks with their own counts and displacements, as in MPI_Allgatherv. */
 static inline void mca_coll_mscclpp_stage_vector(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
                                                  mca_coll_mscclpp_counts_t counts, mca_coll_mscclpp_displs_t displs,
                                                  struct ompi_datatype_t *type)
@@ -293,6 +294,7 @@ static inline void mca_coll_mscclpp_stage_vector(mca_coll_mscclpp_stage_layout_t
     layout->type = type;
 }
 
+/* A layout of blocks with their own types, too, as in MPI_Alltoallw. */
 static inline void mca_coll_mscclpp_stage_types(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
                                                 mca_coll_mscclpp_counts_t counts, mca_coll_mscclpp_displs_t displs,
                                                 struct ompi_datatype_t *const *types)
@@ -304,6 +306,7 @@ static inline void mca_coll_mscclpp_stage_types(mca_coll_mscclpp_stage_layout_t 
     layout->types = types;
 }
 
+/* The same with displacements in bytes, as in MPI_Neighbor_alltoallw. */
 static inline void mca_coll_mscclpp_stage_offsets(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
                                                   mca_coll_mscclpp_counts_t counts, const MPI_Aint *offsets,
                                                   struct ompi_datatype_t *const *types)

@@ -355,6 +355,7 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
 /* Posts the work requests that are listed, with one doorbell. */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp);
 
+/* A message as the immediate data of a work request, which are in network byte order. */
 static inline uint32_t mscclpp_verbs_imm(uint32_t message)
 {
     return htonl(message);

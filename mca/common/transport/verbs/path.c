@@ -66,7 +66,8 @@ int mscclpp_verbs_path_distance(const char *a, const char *b)
     return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
 }
 
-static void resolve(const char *name, char *path, size_t size)
+/* The path without symbolic links. Empty if it does not exist. */
+static void resolve_links(const char *name, char *path, size_t size)
 {
     char *resolved = realpath(name, NULL);
 
@@ -82,7 +83,7 @@ void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size
     char name[IBV_SYSFS_PATH_MAX + 16];
 
     snprintf(name, sizeof(name), "%s/device", device->ibdev_path);
-    resolve(name, path, size);
+    resolve_links(name, path, size);
 }
 
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
@@ -98,5 +99,5 @@ void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
     for (char *at = name; '\0' != *at; ++at) {
         *at = (char)tolower((unsigned char)*at);
     }
-    resolve(name, path, size);
+    resolve_links(name, path, size);
 }
