@@ -75,7 +75,8 @@ void bench_between_close(void)
     memset(&loop, 0, sizeof(loop));
 }
 
-static bool launch(void)
+/* Launches the kernel that stands for the application's work. The host twin only waits as long. */
+static bool launch_work(void)
 {
     if (loop.env->on_twin) {
         double now = bench_now();
@@ -86,7 +87,8 @@ static bool launch(void)
     return BENCH_KERNEL_GEMM == loop.between->kind ? bench_gemm_launch() : bench_kernel_launch();
 }
 
-static bool wait(void)
+/* Waits until the work that was launched has ended. */
+static bool await_work(void)
 {
     if (!loop.env->on_twin) {
         return bench_cuda_stream_wait(loop.stream);
@@ -107,15 +109,16 @@ static bool make_calls(bench_contender_t *calls, const bench_operation_t *operat
     return ok && (calls->finish == NULL || (loop.stream != NULL && !loop.own_stream) || calls->finish(calls));
 }
 
+/* One iteration: work and then the contender's call, or the call and then work. */
 static bool iterate(bench_contender_t *contender, const bench_operation_t *operation)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < loop.between->ahead; ++i) {
-        ok = launch();
+        ok = launch_work();
     }
     return ok && (contender->calls == NULL || make_calls(contender->calls, operation)) &&
-           (0 != loop.between->ahead || launch()) && wait();
+           (0 != loop.between->ahead || launch_work()) && await_work();
 }
 
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls)

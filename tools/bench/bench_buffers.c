@@ -46,6 +46,7 @@ static long operand(const bench_operation_t *operation, int rank, size_t index, 
     }
 }
 
+/* Combines two elements as the operation does. */
 static long combine(mscclpp_op_t op, long a, long b)
 {
     switch (op) {

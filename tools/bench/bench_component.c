@@ -82,6 +82,7 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
     return known;
 }
 
+/* Finds one of the component's performance variables (MPI_T). */
 static void find_counter(counter_t *counter)
 {
     int total;

@@ -36,8 +36,9 @@ const char *bench_copies_describe(void)
                          : "within each rank's own buffers, as not all ranks can map those of the others";
 }
 
-static bool map(const bench_env_t *env, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mapping_p,
-                char **address_p)
+/* Maps a buffer of a peer. */
+static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mapping_p,
+                       char **address_p)
 {
     if (MSCCLPP_OK !=
         mscclpp_mapping_get(env->gpu, env->device, handle, mscclpp_mapping_limit(&env->config), mapping_p)) {
@@ -56,8 +57,8 @@ static bool map_peers(const bench_env_t *env, const card_t *cards)
         seen_t *seen = &copies.seen[i];
         if (i != env->rank) {
             ok = cards[i].exported && 0 == strcmp(env->places[i].host, env->places[env->rank].host) &&
-                 map(env, &cards[i].send, &seen->mapping[0], &seen->send) &&
-                 map(env, &cards[i].recv, &seen->mapping[1], &seen->recv);
+                 map_buffer(env, &cards[i].send, &seen->mapping[0], &seen->send) &&
+                 map_buffer(env, &cards[i].recv, &seen->mapping[1], &seen->recv);
         }
     }
     return ok;
@@ -119,6 +120,7 @@ static bool pull(const bench_env_t *env, const bench_operation_t *operation)
     return copy(env, operation->recv, from + segment.from * operation->type->size, segment.count, operation->type);
 }
 
+/* Does a collective call's copies, without any synchronisation between the ranks. */
 static bool call(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_env_t *env = contender->env;
@@ -136,6 +138,7 @@ static bool call(bench_contender_t *contender, const bench_operation_t *operatio
     return ok && (!contender->waits || finish(contender));
 }
 
+/* Copies cannot reduce. Where they cannot give a right result either, only their time is compared. */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
     (void)contender;

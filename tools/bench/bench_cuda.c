@@ -78,6 +78,7 @@ void *bench_cuda_find(const char *name)
     return function;
 }
 
+/* Reports a failed call. True if it did not fail. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {

@@ -57,6 +57,7 @@ static void load_rules(bench_env_t *env)
     }
 }
 
+/* Selects a device: ranks of a node take them in turn. */
 static bool select_device(bench_env_t *env)
 {
     int local_rank, count;
@@ -89,6 +90,7 @@ static bool create_stream(bench_env_t *env)
     return true;
 }
 
+/* Tells all ranks which node and GPU each of them uses. */
 static bool exchange_places(bench_env_t *env)
 {
     bench_place_t own;
@@ -108,6 +110,7 @@ static bool exchange_places(bench_env_t *env)
     return true;
 }
 
+/* Counts nodes, and notes whether ranks share a GPU. */
 static void study_places(bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {

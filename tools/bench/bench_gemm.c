@@ -35,6 +35,7 @@ static struct {
                  const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc);
 } blas;
 
+/* Reports a failed call. True if it did not fail. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -43,7 +44,8 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
-static bool find(void *function_p, const char *name, bool speaks)
+/* Finds a function of cuBLAS. */
+static bool find_function(void *function_p, const char *name, bool speaks)
 {
     void *symbol = dlsym(blas.library, name);
 
@@ -68,8 +70,10 @@ bool bench_gemm_load(bool speaks)
         }
         return false;
     }
-    return find(&blas.create, "cublasCreate_v2", speaks) && find(&blas.destroy, "cublasDestroy_v2", speaks) &&
-           find(&blas.set_stream, "cublasSetStream_v2", speaks) && find(&blas.sgemm, "cublasSgemm_v2", speaks);
+    return find_function(&blas.create, "cublasCreate_v2", speaks) &&
+           find_function(&blas.destroy, "cublasDestroy_v2", speaks) &&
+           find_function(&blas.set_stream, "cublasSetStream_v2", speaks) &&
+           find_function(&blas.sgemm, "cublasSgemm_v2", speaks);
 }
 
 static size_t matrix_bytes(void)
@@ -116,6 +120,7 @@ bool bench_gemm_launch(void)
                                                size, b, size, &zero, c, size));
 }
 
+/* Multiplies matrices a number of times, and waits. */
 static bool repeat(int products, void *stream)
 {
     bool ok = true;

@@ -58,6 +58,7 @@ static struct {
     cu_launch_cooperative_fn_t launch_cooperative; /* NULL: the plain launch is used */
 } kernel;
 
+/* Reports a failed call. True if it did not fail. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -76,7 +77,8 @@ static bool get_attribute(int attribute, int device, int *value_p)
            succeeded("cuDeviceGetAttribute", attribute_of(value_p, attribute, handle));
 }
 
-static bool load(void)
+/* Loads the kernel into the device. */
+static bool load_kernel(void)
 {
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");
     cu_function_fn_t get_function = (cu_function_fn_t)bench_cuda_find("cuModuleGetFunction");
@@ -122,7 +124,8 @@ bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds
     kernel.stream = stream;
     kernel.nanoseconds = (uint64_t)(1e3 * microseconds);
     kernel.launch = (cu_launch_fn_t)bench_cuda_find("cuLaunchKernel");
-    if (kernel.launch == NULL || !load() || !get_attribute(ATTRIBUTE_MULTIPROCESSORS, device, &multiprocessors)) {
+    if (kernel.launch == NULL || !load_kernel() ||
+        !get_attribute(ATTRIBUTE_MULTIPROCESSORS, device, &multiprocessors)) {
         return false;
     }
     if (BENCH_KERNEL_WAVES == kind) {

@@ -8,6 +8,7 @@ typedef struct {
     bench_times_t *times;
 } turn_t;
 
+/* Measures rounds. The contenders take turns, and each round begins with another one. */
 static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation, int rounds, int iterations,
                            const turn_t *turns, int count)
 {

@@ -29,6 +29,7 @@ const char *bench_nccl_version(void)
     return nccl.version;
 }
 
+/* Reports a failed call. True if it did not fail. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -37,7 +38,8 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
-static bool find(void *function_p, const char *name)
+/* Finds a function of NCCL. */
+static bool find_function(void *function_p, const char *name)
 {
     void *symbol = dlsym(nccl.library, name);
 
@@ -60,13 +62,17 @@ static bool load(const char *library, bool speaks)
         }
         return false;
     }
-    if (!find(&nccl.get_version, "ncclGetVersion") || !find(&nccl.get_unique_id, "ncclGetUniqueId") ||
-        !find(&nccl.comm_init_rank, "ncclCommInitRank") || !find(&nccl.comm_destroy, "ncclCommDestroy") ||
-        !find(&nccl.get_error_string, "ncclGetErrorString") || !find(&nccl.call.all_reduce, "ncclAllReduce") ||
-        !find(&nccl.call.all_gather, "ncclAllGather") || !find(&nccl.call.reduce_scatter, "ncclReduceScatter") ||
-        !find(&nccl.call.broadcast, "ncclBroadcast") || !find(&nccl.call.reduce, "ncclReduce") ||
-        !find(&nccl.call.send, "ncclSend") || !find(&nccl.call.recv, "ncclRecv") ||
-        !find(&nccl.call.group_start, "ncclGroupStart") || !find(&nccl.call.group_end, "ncclGroupEnd") ||
+    if (!find_function(&nccl.get_version, "ncclGetVersion") || !find_function(&nccl.get_unique_id, "ncclGetUniqueId") ||
+        !find_function(&nccl.comm_init_rank, "ncclCommInitRank") ||
+        !find_function(&nccl.comm_destroy, "ncclCommDestroy") ||
+        !find_function(&nccl.get_error_string, "ncclGetErrorString") ||
+        !find_function(&nccl.call.all_reduce, "ncclAllReduce") ||
+        !find_function(&nccl.call.all_gather, "ncclAllGather") ||
+        !find_function(&nccl.call.reduce_scatter, "ncclReduceScatter") ||
+        !find_function(&nccl.call.broadcast, "ncclBroadcast") || !find_function(&nccl.call.reduce, "ncclReduce") ||
+        !find_function(&nccl.call.send, "ncclSend") || !find_function(&nccl.call.recv, "ncclRecv") ||
+        !find_function(&nccl.call.group_start, "ncclGroupStart") ||
+        !find_function(&nccl.call.group_end, "ncclGroupEnd") ||
         !succeeded("ncclGetVersion", nccl.get_version(&version))) {
         return false;
     }

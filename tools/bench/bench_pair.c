@@ -33,6 +33,7 @@ static struct {
     mscclpp_log_level_t printed; /* highest level that the user is to see */
 } heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Receives a line of the log. Keeps the last one, which says why something does not work. */
 static void listen(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;
@@ -181,6 +182,7 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
     return false;
 }
 
+/* Tells whether a transport reaches the peer. If not, `reason` says why. */
 static bool reaches(const bench_pair_t *pair, uint32_t flags, char *reason)
 {
     const bench_env_t *env = pair->env;
@@ -203,6 +205,7 @@ static bool reaches(const bench_pair_t *pair, uint32_t flags, char *reason)
     return true;
 }
 
+/* Allocates the memory that puts come from and go to, and what the kernel needs. */
 static bool allocate(bench_pair_t *pair, size_t capacity)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
@@ -240,7 +243,8 @@ static bool allocate(bench_pair_t *pair, size_t capacity)
     return true;
 }
 
-static bool describe(bench_pair_t *pair, card_t *card)
+/* Makes this rank's region and its end of the connection, and describes them for the peer. */
+static bool fill_card(bench_pair_t *pair, card_t *card)
 {
     card->exported = MSCCLPP_OK == pair->env->gpu->export_memory(pair->memory, &card->handle);
     return MSCCLPP_OK == pair->ops->region_create(pair->transport, pair->memory, pair->size, &pair->region) &&
@@ -249,7 +253,8 @@ static bool describe(bench_pair_t *pair, card_t *card)
            MSCCLPP_OK == pair->ops->conn_address(pair->conn, card->address, &card->address_length);
 }
 
-static bool join(bench_pair_t *pair, const card_t *card)
+/* Connects with the peer, and makes the proxy and the port channel. */
+static bool connect_peer(bench_pair_t *pair, const card_t *card)
 {
     const bench_env_t *env = pair->env;
     const mscclpp_proxy_params_t params = {
@@ -377,11 +382,11 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     reason[0] = '\0';
     start_listening(env);
     ok = pair->peer < 0 || (create_instance(pair, &flags) && reaches(pair, flags, reason) && allocate(pair, capacity) &&
-                            describe(pair, own));
+                            fill_card(pair, own));
     ok = agree(pair, ok, reason);
     if (ok) {
         bench_allgather(env->control, own, cards + 1, sizeof(*own));
-        ok = agree(pair, pair->peer < 0 || join(pair, &cards[1 + pair->peer]), reason);
+        ok = agree(pair, pair->peer < 0 || connect_peer(pair, &cards[1 + pair->peer]), reason);
     }
     if (ok) {
         map(pair, &cards[1 + pair->peer]);
@@ -394,7 +399,8 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     return ok;
 }
 
-static mscclpp_status_t launch(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts)
+/* Launches the kernel that makes the puts. */
+static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts)
 {
     mscclpp_dev_port_pair_args_t args;
     const mscclpp_dev_launch_t kernel = {
@@ -447,7 +453,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
 
     __atomic_store_n(pair->elapsed_ns, 0, __ATOMIC_RELAXED);
     mscclpp_proxy_begin(pair->proxy);
-    status = launch(pair, role, bytes, rounds, puts);
+    status = launch_kernel(pair, role, bytes, rounds, puts);
     if (MSCCLPP_OK == status) {
         status = serve(pair, done);
     }

@@ -11,7 +11,7 @@ static unsigned char byte_at(int rank, int seed, size_t at)
     return (unsigned char)((mix >> 40) % 255 + 1);
 }
 
-static bool settle(const bench_pair_t *pair)
+static bool await_stream(const bench_pair_t *pair)
 {
     return MSCCLPP_OK == pair->env->gpu->stream_sync(pair->env->stream);
 }
@@ -27,13 +27,13 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
         for (size_t i = 0; i < part; ++i) {
             pair->staging[i] = (char)byte_at(pair->env->rank, seed, done + i);
         }
-        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + done, pair->staging, part) && settle(pair);
+        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + done, pair->staging, part) && await_stream(pair);
     }
     memset(pair->staging, 0, BENCH_PAIR_STAGING);
     for (size_t done = 0; ok && done < cleared; done += BENCH_PAIR_STAGING) {
         const size_t part = cleared - done < BENCH_PAIR_STAGING ? cleared - done : BENCH_PAIR_STAGING;
         ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + pair->target + done, pair->staging, part) &&
-             settle(pair);
+             await_stream(pair);
     }
     return ok;
 }
@@ -47,7 +47,7 @@ bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wro
         const size_t part = looked_at - done < BENCH_PAIR_STAGING ? looked_at - done : BENCH_PAIR_STAGING;
         if (MSCCLPP_OK !=
                 pair->env->gpu->copy(pair->env->stream, pair->staging, pair->memory + pair->target + done, part) ||
-            !settle(pair)) {
+            !await_stream(pair)) {
             return false;
         }
         for (size_t i = 0; i < part; ++i) {

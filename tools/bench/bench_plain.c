@@ -159,6 +159,7 @@ static struct {
     cu_launch_fn_t launch;
 } plain;
 
+/* Reports a failed call. True if it did not fail. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -167,6 +168,7 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
+/* Tells whether a rank uses the same GPU as this one. */
 static bool shares_gpu(const bench_env_t *env, int rank)
 {
     const bench_place_t *own = &env->places[env->rank], *other = &env->places[rank];
@@ -174,6 +176,7 @@ static bool shares_gpu(const bench_env_t *env, int rank)
     return 0 == strcmp(own->host, other->host) && 0 == memcmp(own->uuid, other->uuid, sizeof(own->uuid));
 }
 
+/* Tells whether this rank is the first one of its GPU: the kernel runs once per GPU. */
 static bool is_leader(const bench_env_t *env)
 {
     for (int i = 0; i < env->rank; ++i) {
@@ -202,7 +205,8 @@ static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, s
     *writes_p = (writes * size + UNIT - 1) / UNIT * UNIT;
 }
 
-static bool load(int device)
+/* Loads the kernel into the device. */
+static bool load_kernel(int device)
 {
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");
     cu_function_fn_t get_function = (cu_function_fn_t)bench_cuda_find("cuModuleGetFunction");
@@ -241,6 +245,7 @@ static void touch(uint64_t reads, uint64_t writes)
     plain.sum = sum;
 }
 
+/* Launches the kernel, which reads and writes as many bytes as the call would. */
 static bool call(bench_contender_t *contender, const bench_operation_t *operation)
 {
     uint64_t reads, writes, read_units, write_units;
@@ -303,7 +308,7 @@ bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool wai
             fprintf(stderr, "mscclpp_bench: --compare kernel: rank %d: cannot allocate two buffers of %llu bytes\n",
                     env->rank, (unsigned long long)plain.capacity);
         }
-        ok = ok && (env->on_twin || load(env->device));
+        ok = ok && (env->on_twin || load_kernel(env->device));
     }
     *contender_p = (bench_contender_t){
         .name = "kernel", .env = env, .call = call, .finish = waits ? NULL : finish, .serves = serves, .waits = waits};

@@ -29,6 +29,7 @@ double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind)
     return seconds > 0 ? (goes_both_ways(kind) ? 2.0 : 1.0) * row->puts * (double)row->bytes / seconds : 0;
 }
 
+/* This rank's part in a measurement: even ranks begin or send. */
 static uint32_t role_of(const bench_pair_t *pair, int kind)
 {
     const bool even = pair->env->rank % 2 == 0;
@@ -85,6 +86,7 @@ static uint64_t check(bench_pair_t *pair, const bench_options_t *options, size_t
     return bench_sum(pair->env->control, total);
 }
 
+/* Chooses the number of rounds so that a measurement takes long enough, from the time of one. */
 static int choose_rounds(const bench_options_t *options, double seconds)
 {
     double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);
@@ -95,6 +97,7 @@ static int choose_rounds(const bench_options_t *options, double seconds)
     return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
 }
 
+/* Checks and measures puts of one size. */
 static void measure_size(bench_pair_t *pair, const bench_options_t *options, bool copies, bench_port_row_t *row)
 {
     const size_t fit = WINDOW_BYTES / row->bytes;
@@ -120,6 +123,7 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
     }
 }
 
+/* Measures all sizes over one transport. Returns how many elements were wrong. */
 static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *options, bench_report_t *report)
 {
     const bool copies = bench_all(pair->env->control, pair->mapped != NULL || pair->peer < 0);

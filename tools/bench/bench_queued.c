@@ -26,6 +26,7 @@ static bool succeeded(const char *what, int result)
 
 #define QUEUED(Name_, name_) MPIX_Mscclpp_##name_##_enqueue
 
+/* Enqueues a call in the stream. */
 static bool call_queued(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
@@ -63,6 +64,7 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
     return contender;
 }
 
+/* Captures a batch of calls in a graph. */
 static bool capture(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bool on_twin = contender->env->on_twin;
@@ -83,6 +85,7 @@ static bool capture(bench_contender_t *contender, const bench_operation_t *opera
     return ok && CUDA(cu_destroy_fn_t, "cuGraphDestroy", graph);
 }
 
+/* Launches the graph, which is captured in the first call. */
 static bool call_graph(bench_contender_t *contender, const bench_operation_t *operation)
 {
     if (contender->graph == NULL && !capture(contender, operation)) {
@@ -93,6 +96,7 @@ static bool call_graph(bench_contender_t *contender, const bench_operation_t *op
                : CUDA(cu_graph_launch_fn_t, "cuGraphLaunch", contender->graph, stream);
 }
 
+/* Destroys the graph. */
 static bool forget(bench_contender_t *contender)
 {
     void *graph = contender->graph;

@@ -9,6 +9,7 @@
 #endif
 #define NONBLOCKING(Name_, name_) MPI_I##name_
 
+/* Starts a nonblocking call, and waits for it. */
 static bool call_nonblocking(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
@@ -19,6 +20,7 @@ static bool call_nonblocking(bench_contender_t *contender, const bench_operation
     return MPI_SUCCESS == result && MPI_SUCCESS == MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* Starts a persistent request, which is made in the first call, and waits for it. */
 static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
 {
     int result = MPI_SUCCESS;
@@ -32,6 +34,7 @@ static bool call_persistent(bench_contender_t *contender, const bench_operation_
            MPI_SUCCESS == MPI_Wait(&contender->request, MPI_STATUS_IGNORE);
 }
 
+/* Frees the persistent request. */
 static bool forget(bench_contender_t *contender)
 {
     return MPI_REQUEST_NULL == contender->request || MPI_SUCCESS == MPI_Request_free(&contender->request);

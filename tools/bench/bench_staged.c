@@ -13,6 +13,7 @@ static bool copy(const bench_env_t *env, void *to, const void *from, size_t byte
                           MSCCLPP_OK == env->gpu->stream_sync(env->stream));
 }
 
+/* Copies the input to host memory, calls MPI there, and copies the output back. */
 static bool call(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_env_t *env = contender->env;

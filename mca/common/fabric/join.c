@@ -39,11 +39,13 @@ typedef struct {
     char *all;                 /* by rank; then what this rank says */
 } cards_t;
 
+/* A rank's card, among all cards. */
 static card_t *card_of(const cards_t *cards, int rank)
 {
     return (card_t *)(void *)(cards->all + (size_t)rank * cards->size);
 }
 
+/* The address for a rank, in a card. */
 static address_t *address_in(const cards_t *cards, const card_t *card, int rank)
 {
     return (address_t *)(void *)((uintptr_t)card + sizeof(card_t) + (size_t)rank * cards->address_size);
@@ -128,6 +130,7 @@ static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fab
     return status;
 }
 
+/* Fills in what this rank's peers need: the key of its region, and an address for each of them. */
 static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards_t *cards, card_t *card)
 {
     const mscclpp_transport_ops_t *ops = join->fabric->ops;
@@ -147,6 +150,7 @@ static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards
     return status;
 }
 
+/* Connects this rank's ends of the connections with their peers' ends. */
 static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t *cards)
 {
     const mscclpp_transport_ops_t *ops = join->fabric->ops;
@@ -171,6 +175,7 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t 
     return status;
 }
 
+/* Creates the port channels, and writes what kernels need of them. */
 static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
                                         mscclpp_dev_port_channel_t *channels)
 {

@@ -18,6 +18,7 @@ typedef struct {
 
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
+/* Checks the application's arguments, and fills in the card that is compared with its peers' cards. */
 static mscclpp_status_t check(const mscclpp_user_t *user, int n, const int *peers, int per_peer, card_t *card)
 {
     int i;
@@ -79,6 +80,7 @@ static mscclpp_status_t compare(const mscclpp_user_t *user, const card_t *cards)
     return MSCCLPP_OK;
 }
 
+/* Exchanges the cards, and checks that they fit one another. */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
     card_t *cards = malloc((size_t)user->oob.size * sizeof(*cards));
@@ -211,6 +213,7 @@ int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
     return channels->n * channels->per_peer;
 }
 
+/* The counter of signals for channel `k` with a rank, in the memory of its owner. */
 static uint64_t *counter(const mscclpp_user_channels_t *channels, int owner, int rank, int k)
 {
     return (uint64_t *)(void *)channels->inbound.bases[owner] + STEP * mscclpp_user_token(channels, rank, k);

@@ -61,6 +61,7 @@ static mscclpp_status_t no_memory(const mscclpp_user_t *user)
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
+/* Allocates the tokens, and opens the transport that the channels use. */
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports, size_t tokens)
 {
     mscclpp_transport_params_t params;
@@ -358,6 +359,7 @@ static mscclpp_status_t check_set(const mscclpp_user_channels_t *channels, int i
     return MSCCLPP_OK;
 }
 
+/* Has the application's handler execute a request. */
 static mscclpp_status_t do_handler(void *context, const mscclpp_dev_request_t *request)
 {
     const handler_t *handler = context;
@@ -406,6 +408,7 @@ static mscclpp_status_t do_item(list_t *list, const mscclpp_dev_request_t *item)
     return status;
 }
 
+/* Executes the items of a list, from the one on that is next. Called again until all are done. */
 static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *request)
 {
     list_t *list = context;
@@ -425,6 +428,7 @@ static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *requ
     return status;
 }
 
+/* Checks an item of a list, as far as this rank knows what is allowed. */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
 {

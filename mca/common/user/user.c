@@ -95,6 +95,7 @@ static uint64_t word_of(const mscclpp_user_t *user, int which)
     return __atomic_load_n(&user->words->report[which], __ATOMIC_ACQUIRE);
 }
 
+/* Writes what a kernel of the application did wrong. */
 static mscclpp_status_t tell_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {
     const unsigned long long rank = word_of(user, 2), offset = word_of(user, 3), bytes = word_of(user, 4),
