@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether `wanted` more files can be open at a time. Opens none to find out. */
+/* Tells whether `wanted` more files can be open at a time. Opens none to find out. */
 bool mscclpp_limits_descriptors(size_t wanted);
 
-/* Whether `wanted` more bytes of address space are available. */
+/* Tells whether `wanted` more bytes of address space are available. */
 bool mscclpp_limits_address_space(size_t wanted);
 
-/* Whether one more thread with the default stack size can be started. */
+/* Tells whether one more thread with the default stack size can be started. */
 bool mscclpp_limits_thread(void);
 
 /*

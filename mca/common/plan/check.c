@@ -59,7 +59,7 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
     return count;
 }
 
-/* Whether the counts fit the collective. One side may have none; the other side then gives the size of a chunk. */
+/* Checks that the counts fit the collective. One side may have none; the other side then gives the size of a chunk. */
 static void check_shape(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;

@@ -486,7 +486,7 @@ const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node
     return reach.why;
 }
 
-/* Whether an operation crosses the end of a rank's block. */
+/* What a search for operations that cross the end of a rank's block has found. */
 typedef struct {
     uint32_t chunks;
     bool crosses;

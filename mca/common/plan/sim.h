@@ -242,7 +242,7 @@ void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, u
 /* sim_data.c: whether all packets that an operation reads are there; the operation itself. */
 bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
-/* Whether packet source `i` of an operation covers a cell. */
+/* Tells whether packet source `i` of an operation covers a cell. */
 bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        uint32_t i, size_t cell);
 

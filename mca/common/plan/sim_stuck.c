@@ -31,7 +31,7 @@ static const char *describe_position(const mscclpp_sim_block_t *block, char *tex
     return text;
 }
 
-/* Whether an operation does what a stuck one waits for. */
+/* A function that tells whether an operation does what a stuck one waits for. */
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t which);
 

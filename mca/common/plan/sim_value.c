@@ -115,7 +115,7 @@ static bool same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
     return x.a == y.a && x.b == y.b;
 }
 
-/* Whether the value is a single input, of any rank, place and launch. */
+/* Tells whether the value is a single input, of any rank, place and launch. */
 static bool is_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text, size_t size)
 {
     for (uint32_t l = launch + 1; l > 0; --l) {

@@ -299,7 +299,8 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
     return status;
 }
 
-static void leave(mscclpp_plan_room_t *room)
+/* Gives up a room's connections with other nodes, and its ports. */
+static void leave_fabric(mscclpp_plan_room_t *room)
 {
     mscclpp_fabric_leave(room->join);
     room->join = NULL;
@@ -456,10 +457,10 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (!all) {
         /* No rank uses a room now: the old one's counters may be ahead on some ranks. */
         plan->refused = chunk < plan->refused ? chunk : plan->refused;
-        leave(&plan->room);
+        leave_fabric(&plan->room);
         close_peers(team, &plan->room);
     }
-    leave(&room);
+    leave_fabric(&room);
     close_peers(team, &room);
     plan->given_up = room.base;
     status = meet_ranks(team, "memory of a plan, given up by all", chunk);
@@ -496,7 +497,7 @@ uint64_t mscclpp_plans_bytes(const mscclpp_team_t *team)
 void mscclpp_plans_leave(mscclpp_team_t *team)
 {
     for (int i = 0; i < team->plan_count; ++i) {
-        leave(&team->plans[i].room);
+        leave_fabric(&team->plans[i].room);
     }
 }
 

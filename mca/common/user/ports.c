@@ -337,7 +337,7 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
     return status;
 }
 
-/* Whether a handler or a list may be set now for this channel. */
+/* Checks that a handler or a list may be set now for this channel. */
 static mscclpp_status_t check_set(const mscclpp_user_channels_t *channels, int index)
 {
     const mscclpp_user_t *user = channels->user;

@@ -1,7 +1,9 @@
 /*
- * Describes the arguments of each collective. All ranks decide the same way whether a call goes to the gate, as that
- * depends only on what MPI requires to be equal: the amount of data of a block, the type, the operation, the root. If a
- * type has holes on one rank only, that rank alone handles them.
+ * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h).
+ *
+ * All ranks decide the same way whether a call goes to the gate, as that depends only on what MPI requires to be equal:
+ * the amount of data of a block, the type, the operation, the root. If a type has holes on one rank only, that rank
+ * alone handles them.
  */
 #include "mca/coll/mscclpp/native/define.h"
 

@@ -1,4 +1,7 @@
-/* What defines the functions of a collective that kernels serve. */
+/*
+ * Generates the functions of a collective that kernels serve: blocking, nonblocking and persistent. They differ only in
+ * their parameters, so they are written once, here.
+ */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_DEFINE_H
 #define MCA_COLL_MSCCLPP_NATIVE_DEFINE_H
 
@@ -14,11 +17,11 @@ typedef mca_coll_mscclpp_displs_t displs_t;
 typedef struct ompi_datatype_t type_t;
 
 /*
- * Of a collective that kernels serve: its blocking, nonblocking and persistent functions. What kernels do not serve is
- * staged, or left to Open MPI where that takes device buffers itself.
+ * NATIVE generates all functions of the collective `name_`. `params_` are its parameters and `args_` their names, both
+ * in parentheses.
  *
- * Of a collective `name_`: its parameters and their names, and `fill_`, which describes the call in `call` and says
- * false if there is nothing to do.
+ * The function fill_<name> has to exist. It describes a call's arguments in `call`, and returns false if there is
+ * nothing to do. What kernels do not serve is staged, or left to Open MPI where that takes device buffers itself.
  */
 #define LIST(...) __VA_ARGS__
 #define NATIVE(name_, id_, params_, args_)                                                                             \

@@ -1,4 +1,7 @@
-/* Collectives in which every rank sends and every rank receives. */
+/*
+ * Collectives in which every rank sends and every rank receives. Each function describe_<name> says which parts of its
+ * buffers a call reads and writes (define.h). Only those are copied.
+ */
 #include "mca/coll/mscclpp/stage/define.h"
 
 typedef mca_coll_mscclpp_stage_call_t call_t;

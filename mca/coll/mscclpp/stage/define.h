@@ -2,10 +2,12 @@
  * Generates the three functions of a collective from one description. These functions differ only in their names, their
  * arguments and the request, so they are written once, here. What a collective means is in ordinary functions.
  *
- * `params_` and `args_` are the parameters that the three variants share and their names, in parentheses; the buffers
- * are named sbuf and rbuf. `use_` replaces them by their copies; `is_` is one of the names below. The description is
+ * `params_` are the parameters that the three variants share, and `args_` their names, both in parentheses. The buffers
+ * are named sbuf and rbuf. `use_` replaces them by their copies. `is_` is one of the names below.
+ *
+ * The description is a function
  *     static void describe_<name>(mca_coll_mscclpp_stage_call_t *call, <params_>, struct ompi_communicator_t *comm)
- * and fills in a *call that is zeroed.
+ * which fills in a *call that is zeroed.
  */
 #ifndef MCA_COLL_MSCCLPP_STAGE_DEFINE_H
 #define MCA_COLL_MSCCLPP_STAGE_DEFINE_H

@@ -1,4 +1,7 @@
-/* Collectives along the edges of a communicator's topology. MPI_IN_PLACE does not exist here. */
+/*
+ * Collectives along the edges of a communicator's topology. Each function describe_<name> says which parts of its
+ * buffers a call reads and writes (define.h). MPI_IN_PLACE does not exist here.
+ */
 #include "mca/coll/mscclpp/stage/define.h"
 
 #include "ompi/mca/topo/topo.h"

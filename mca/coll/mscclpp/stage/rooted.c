@@ -1,4 +1,7 @@
-/* Collectives with a root, and the local reduction. */
+/*
+ * Collectives with a root, and the local reduction. Each function describe_<name> says which parts of its buffers a
+ * call reads and writes on this rank (define.h). Only those are copied.
+ */
 #include "mca/coll/mscclpp/stage/define.h"
 
 typedef mca_coll_mscclpp_stage_call_t call_t;

@@ -48,7 +48,7 @@ static void renew_plain(mscclpp_conn_t *conn)
     }
 }
 
-/* Whether a put on rail 0 into these bytes is still under way; if so, asks for its completion. */
+/* Tells whether a put on rail 0 into these bytes is still under way. If so, asks for its completion. */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
     renew_plain(conn);
