@@ -90,7 +90,7 @@ int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
         return MPI_ERR_ARG;
     }
     if (component != NULL) {
-        end = component->look(comm, found, sizeof(found));
+        end = component->find_failure(comm, found, sizeof(found));
     }
     *code = mpix_code_of(end, MPI_ERR_OTHER);
     if (size > 0) {

@@ -163,7 +163,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /* Reports to the host that the block has ended its operation: writes the block's word of the mailbox. */
-MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
+MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
     uint64_t *word = &args->mailbox->ended[block];
 
@@ -240,7 +240,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     if (!rung || self.block == 0) {
         state->progress[self.block] = after;
     }
-    mscclpp_dev_tell(args, self.block, launches + 1);
+    mscclpp_dev_report_end(args, self.block, launches + 1);
 }
 
 /* The same for operations without barriers. */

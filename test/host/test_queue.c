@@ -289,7 +289,7 @@ static void run_overlap(rank_t *rank)
             meet(rank);
         }
         while (status == MSCCLPP_OK) {
-            status = mscclpp_team_look(line.team, text, sizeof(text));
+            status = mscclpp_team_find_failure(line.team, text, sizeof(text));
         }
         CHECK(rank->rank == 0 ? status == MSCCLPP_ERR_INVALID && strstr(text, "at once") != NULL
                               : status == MSCCLPP_ERR_PEER || status == MSCCLPP_ERR_TIMEOUT);

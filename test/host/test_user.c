@@ -240,7 +240,7 @@ static void close_side(side_t *side)
 {
     char text[320] = "";
 
-    CHECK_EQ(mscclpp_user_look(side->user, text, sizeof(text)), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_user_find_failure(side->user, text, sizeof(text)), MSCCLPP_OK);
     CHECK_EQ(mscclpp_user_memory_free(side->memory), MSCCLPP_OK);
     CHECK_EQ(side->wrong, 0);
     mscclpp_user_end(side->user);

@@ -28,7 +28,7 @@ static bool grow(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, s
         room *= 2;
     }
     memcpy(&old, table_p, sizeof(old));
-    if (!mscclpp_plan_room(reader, room, size, &all)) {
+    if (!mscclpp_plan_allocate(reader, room, size, &all)) {
         return false;
     }
     if (count > 0) {
@@ -178,7 +178,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     }
     for (type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
         rank->channel_count[type] = peers[type].count;
-        if (!mscclpp_plan_room(reader, peers[type].count, sizeof(*rank->channels[type]), &rank->channels[type])) {
+        if (!mscclpp_plan_allocate(reader, peers[type].count, sizeof(*rank->channels[type]), &rank->channels[type])) {
             return false;
         }
         for (uint32_t i = 0; i < peers[type].count; ++i) {
@@ -225,7 +225,7 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
         return mscclpp_plan_bad(reader, "limit", "%u semaphores; the most is %d", array->count, MSCCLPP_PLAN_MAX_TABLE);
     }
-    if (!mscclpp_plan_room(reader, array->count, sizeof(*rank->semaphores), &rank->semaphores)) {
+    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->semaphores), &rank->semaphores)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
@@ -266,7 +266,7 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
         return mscclpp_plan_bad(reader, "limit", "%u remote buffers; the most is %d", array->count,
                                 MSCCLPP_PLAN_MAX_TABLE);
     }
-    if (!mscclpp_plan_room(reader, array->count, sizeof(*rank->remotes), &rank->remotes)) {
+    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->remotes), &rank->remotes)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
@@ -282,7 +282,7 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     if (array->count > MSCCLPP_PLAN_MAX_BLOCKS) {
         return mscclpp_plan_bad(reader, "limit", "%u blocks; the most is %d", array->count, MSCCLPP_PLAN_MAX_BLOCKS);
     }
-    if (!mscclpp_plan_room(reader, array->count, sizeof(*rank->blocks), &rank->blocks)) {
+    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->blocks), &rank->blocks)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
@@ -322,7 +322,7 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     if (strlen(name->text) > MSCCLPP_PLAN_MAX_NAME) {
         return mscclpp_plan_bad(reader, "limit", "a name of more than %d bytes", MSCCLPP_PLAN_MAX_NAME);
     }
-    if (!mscclpp_plan_room(reader, strlen(name->text) + 1, 1, &plan->name)) {
+    if (!mscclpp_plan_allocate(reader, strlen(name->text) + 1, 1, &plan->name)) {
         return false;
     }
     memcpy(plan->name, name->text, strlen(name->text));
@@ -379,7 +379,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     if (gpus->count == 0 || gpus->count > MSCCLPP_PLAN_MAX_RANKS) {
         return mscclpp_plan_bad(reader, "limit", "%u ranks; allowed are 1 to %d", gpus->count, MSCCLPP_PLAN_MAX_RANKS);
     }
-    if (!mscclpp_plan_room(reader, gpus->count, sizeof(*plan->ranks), &plan->ranks)) {
+    if (!mscclpp_plan_allocate(reader, gpus->count, sizeof(*plan->ranks), &plan->ranks)) {
         return false;
     }
     for (rank = gpus->first; rank != NULL; rank = rank->next) {
@@ -420,7 +420,7 @@ mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_
     if (status == MSCCLPP_ERR_INVALID || status == MSCCLPP_ERR_NOT_SUPPORTED) {
         mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "json", mscclpp_plan_nowhere, "%s", why);
     }
-    if (status == MSCCLPP_OK && mscclpp_plan_room(&reader, 1, sizeof(*plan), &plan)) {
+    if (status == MSCCLPP_OK && mscclpp_plan_allocate(&reader, 1, sizeof(*plan), &plan)) {
         plan->arena = arena;
         plan->digest = digest_of(text, size);
         plan->file_bytes = size;

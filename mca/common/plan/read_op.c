@@ -54,7 +54,7 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
         return mscclpp_plan_bad(reader, "limit", "\"%s\" has %u entries; the most is %d", key, array->count,
                                 MSCCLPP_PLAN_MAX_ITEMS);
     }
-    if (!mscclpp_plan_room(reader, array->count, sizeof(*items), &items)) {
+    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*items), &items)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
@@ -160,7 +160,7 @@ bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *
     if (array->count > MSCCLPP_PLAN_MAX_OPS) {
         return mscclpp_plan_bad(reader, "limit", "%u operations; the most is %d", array->count, MSCCLPP_PLAN_MAX_OPS);
     }
-    if (!mscclpp_plan_room(reader, array->count, sizeof(*ops), &ops)) {
+    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*ops), &ops)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next, ++count) {

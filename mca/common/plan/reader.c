@@ -19,7 +19,7 @@ bool mscclpp_plan_bad(mscclpp_plan_reader_t *reader, const char *rule, const cha
     return false;
 }
 
-bool mscclpp_plan_room(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p)
+bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p)
 {
     void *memory = mscclpp_plan_arena_get(reader->arena, count, size);
 
@@ -136,7 +136,7 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     if (array->count > items) {
         return mscclpp_plan_bad(reader, "limit", "\"%s\" has %u entries; the most is %u", key, array->count, items);
     }
-    if (!mscclpp_plan_room(reader, array->count, sizeof(*numbers), &numbers)) {
+    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*numbers), &numbers)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {

@@ -41,7 +41,7 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
                           uint32_t *count_p);
 
 /* Allocates from the arena. Without memory returns false and notes that in the reader. */
-bool mscclpp_plan_room(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p);
+bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p);
 
 /* Refuses, by name, keys that only other generations of the format have. */
 bool mscclpp_plan_no_stranger(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object);

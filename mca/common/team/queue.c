@@ -216,7 +216,7 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
     return status;
 }
 
-mscclpp_status_t mscclpp_team_look(mscclpp_team_t *team, char *text, size_t size)
+mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, size_t size)
 {
     mscclpp_group_t *group = &team->group;
     mscclpp_status_t status = read_mailbox(team, text, size);

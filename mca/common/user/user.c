@@ -122,7 +122,7 @@ static mscclpp_status_t tell_misuse(const mscclpp_user_t *user, uint64_t misuse,
     return MSCCLPP_ERR_INVALID;
 }
 
-mscclpp_status_t mscclpp_user_look(mscclpp_user_t *user, char *text, size_t size)
+mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size)
 {
     uint64_t late, misuse;
     mscclpp_status_t status = MSCCLPP_OK;

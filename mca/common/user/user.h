@@ -40,7 +40,7 @@ void mscclpp_user_end(mscclpp_user_t *user);
  * Local; never waits. What kernels have reported: MSCCLPP_OK, MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a misuse, or
  * MSCCLPP_ERR_PEER if the proxy failed. `text` gets the message. After an error all waits of kernels of this rank end.
  */
-mscclpp_status_t mscclpp_user_look(mscclpp_user_t *user, char *text, size_t size);
+mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size);
 
 /*
  * Shares [base, base + bytes) of each rank, which has to lie in one allocation of device memory that can be exported.

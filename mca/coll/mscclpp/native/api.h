@@ -67,8 +67,9 @@ typedef struct {
     uint32_t size; /* of this structure */
     mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
-    /* Whether the communicator's queued operations have failed. Never waits. `text` is empty if nothing is known. */
-    mca_coll_mscclpp_queue_end_t (*look)(MPI_Comm comm, char *text, size_t size);
+    /* Tells whether the communicator's queued operations have failed. Never waits. `text` is empty if nothing is known.
+     */
+    mca_coll_mscclpp_queue_end_t (*find_failure)(MPI_Comm comm, char *text, size_t size);
 
     /* Number of calls of the communicator that were queued. */
     uint64_t (*count)(MPI_Comm comm);

@@ -55,9 +55,10 @@ void mca_coll_mscclpp_channels_end(mca_coll_mscclpp_module_t *module)
     module->user = NULL;
 }
 
-mscclpp_status_t mca_coll_mscclpp_channels_look(const mca_coll_mscclpp_module_t *module, char *text, size_t size)
+mscclpp_status_t mca_coll_mscclpp_channels_find_failure(const mca_coll_mscclpp_module_t *module, char *text,
+                                                        size_t size)
 {
-    return module->user == NULL ? MSCCLPP_OK : mscclpp_user_look(module->user, text, size);
+    return module->user == NULL ? MSCCLPP_OK : mscclpp_user_find_failure(module->user, text, size);
 }
 
 /* The MPI error code for a status. */

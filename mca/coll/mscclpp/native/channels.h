@@ -7,8 +7,9 @@
 
 extern const mca_coll_mscclpp_channel_api_t mca_coll_mscclpp_channel_api;
 
-/* What kernels have reported; never waits. MSCCLPP_OK, or an error and its text. */
-mscclpp_status_t mca_coll_mscclpp_channels_look(const mca_coll_mscclpp_module_t *module, char *text, size_t size);
+/* Returns what kernels have reported: MSCCLPP_OK, or an error and its text. Never waits. */
+mscclpp_status_t mca_coll_mscclpp_channels_find_failure(const mca_coll_mscclpp_module_t *module, char *text,
+                                                        size_t size);
 
 /* Called when the communicator is freed, before its lanes are ended. */
 void mca_coll_mscclpp_channels_end(mca_coll_mscclpp_module_t *module);

@@ -94,7 +94,7 @@ static end_t end_of(mscclpp_status_t status, int *code_p)
 static mscclpp_status_t why_broken(mscclpp_team_t *team)
 {
     char text[320];
-    const mscclpp_status_t status = mscclpp_team_look(team, text, sizeof(text));
+    const mscclpp_status_t status = mscclpp_team_find_failure(team, text, sizeof(text));
 
     return MSCCLPP_OK == status ? MSCCLPP_ERR_PEER : status;
 }
@@ -297,10 +297,10 @@ static end_t find_failure(MPI_Comm comm, char *text, size_t size)
 
     text[0] = '\0';
     if (module != NULL && module->queued != NULL && module->queued->team != NULL) {
-        end = end_of(mscclpp_team_look(module->queued->team, text, size), &code);
+        end = end_of(mscclpp_team_find_failure(module->queued->team, text, size), &code);
     }
     if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == end) {
-        const mscclpp_status_t status = mca_coll_mscclpp_channels_look(module, text, size);
+        const mscclpp_status_t status = mca_coll_mscclpp_channels_find_failure(module, text, size);
 
         end = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : end_of(status, &code);
     }
@@ -439,7 +439,7 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .version = MCA_COLL_MSCCLPP_API_VERSION,
     .size = sizeof(mca_coll_mscclpp_api_t),
     .enqueue = enqueue,
-    .look = find_failure,
+    .find_failure = find_failure,
     .count = count_calls,
     .wait = wait_stream,
     .is_capturing = is_capturing,

@@ -287,7 +287,7 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
     }
 }
 
-bool mscclpp_transport_ucx_note(mscclpp_conn_t *conn, ucx_kind_t kind)
+bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
 {
     ucx_note_t *note = &conn->notes[kind - UCX_ACK];
 

@@ -125,7 +125,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const 
     status = mscclpp_transport_ucx_equip(conn);
     if (status == MSCCLPP_OK) {
         status =
-            mscclpp_transport_ucx_endpoint_take(conn, (const char *)address + sizeof(conn->to), conn->to.worker_length);
+            mscclpp_transport_ucx_endpoint_get(conn, (const char *)address + sizeof(conn->to), conn->to.worker_length);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -158,11 +158,11 @@ static void judge_loss(mscclpp_conn_t *conn)
     }
 }
 
-void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport)
+void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t **link = &transport->conns;
 
-    mscclpp_transport_ucx_endpoint_tend(transport);
+    mscclpp_transport_ucx_clean_up_endpoints(transport);
     while (*link != NULL) {
         mscclpp_conn_t *conn = *link;
         if (conn->destroyed && conn->outstanding == 0) {
@@ -176,7 +176,7 @@ void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport)
         if (!conn->destroyed && conn->left && conn->acked < conn->packed) {
             mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it with puts or signals under way");
         }
-        if (conn->tell && mscclpp_transport_ucx_note(conn, UCX_TROUBLE)) {
+        if (conn->tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
             conn->tell = false;
         }
         link = &conn->next;
@@ -219,7 +219,7 @@ static bool await_end(const mscclpp_region_t *region)
         if (region->transport->stranded || mscclpp_now() >= deadline) {
             return false;
         }
-        (void)mscclpp_transport_ucx_drive(region->transport);
+        (void)mscclpp_transport_ucx_progress_worker(region->transport);
     }
     return true;
 }
@@ -228,7 +228,7 @@ static bool await_end(const mscclpp_region_t *region)
 static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
-    if (conn->tell && mscclpp_transport_ucx_note(conn, UCX_TROUBLE)) {
+    if (conn->tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
         conn->tell = false;
     }
     conn->connected = false;
@@ -283,7 +283,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
     }
     mscclpp_transport_ucx_end_copies(transport);
     if (!conn->left) {
-        (void)mscclpp_transport_ucx_note(conn, UCX_BYE);
+        (void)mscclpp_transport_ucx_send_note(conn, UCX_BYE);
     }
     conn->connected = false;
     /*
@@ -294,7 +294,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
     mscclpp_transport_ucx_endpoint_release(conn, by_force);
     deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
     while (by_force && conn->outstanding > 0 && !transport->stranded && mscclpp_now() < deadline) {
-        (void)mscclpp_transport_ucx_drive(transport);
+        (void)mscclpp_transport_ucx_progress_worker(transport);
     }
 }
 

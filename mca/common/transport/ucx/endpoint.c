@@ -69,7 +69,7 @@ static ucx_endpoint_t *find_free(const mscclpp_conn_t *conn, const void *address
     return endpoint;
 }
 
-mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const void *address, size_t length)
+mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_transport_t *transport = conn->transport;
     ucx_endpoint_t *endpoint = find_free(conn, address, length);
@@ -168,7 +168,7 @@ static void check_processes(mscclpp_transport_t *transport)
     }
 }
 
-void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
+void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
 {
     ucx_endpoint_t **link = &transport->endpoints;
 
@@ -196,7 +196,7 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
 /* Makes progress once. False after the deadline. */
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
-    (void)mscclpp_transport_ucx_drive(transport);
+    (void)mscclpp_transport_ucx_progress_worker(transport);
     return mscclpp_now() < deadline;
 }
 

@@ -245,7 +245,7 @@ void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 
 /* state.c: makes progress on the worker; nothing else may do so. Returns 0 if there was nothing to do. */
-unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport);
+unsigned mscclpp_transport_ucx_progress_worker(mscclpp_transport_t *transport);
 
 /* Logs a failed call of UCX. True if it succeeded. */
 bool mscclpp_transport_ucx_succeeded(const mscclpp_transport_t *transport, const char *call, ucs_status_t status);
@@ -290,13 +290,13 @@ void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, c
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region);
 
 /* Checks endpoints that were lost, and frees destroyed connections whose endpoint has closed. */
-void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport);
+void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport);
 
 /* Frees the remaining connections, after the worker is gone. */
 void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport);
 
 /* endpoint.c: gives the connection an endpoint to a worker. Fails as transport.h says. */
-mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const void *address, size_t length);
+mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length);
 
 /*
  * Ends the connection's use of its endpoint. `by_force`: UCX gives up the operations under way, and the endpoint is
@@ -306,7 +306,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
 void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force);
 
 /* Frees endpoints that have closed, and closes those that nobody can use any more. */
-void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport);
+void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport);
 
 /*
  * Gives good-byes a moment to leave and starts to close all endpoints. `drop` frees the rest after the worker is gone.
@@ -340,7 +340,7 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport);
 
 /* Sends a note. False if the last one of this kind has not left yet, or there is no endpoint. */
-bool mscclpp_transport_ucx_note(mscclpp_conn_t *conn, ucx_kind_t kind);
+bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 
 /* Starts a copy in the copier's batch. On failure breaks the connection and returns false. */
 bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, void *to, const void *from,

@@ -402,7 +402,8 @@ void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
         }
     }
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        if (!conn->destroyed && conn->acknowledged != conn->executed && mscclpp_transport_ucx_note(conn, UCX_ACK)) {
+        if (!conn->destroyed && conn->acknowledged != conn->executed &&
+            mscclpp_transport_ucx_send_note(conn, UCX_ACK)) {
             conn->acknowledged = conn->executed;
         }
     }

@@ -3,7 +3,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport)
+unsigned mscclpp_transport_ucx_progress_worker(mscclpp_transport_t *transport)
 {
     return transport->stranded ? 0 : transport->ucx.ucp_worker_progress(transport->worker);
 }

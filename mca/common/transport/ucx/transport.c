@@ -122,11 +122,11 @@ static bool close_all(mscclpp_transport_t *transport)
     mscclpp_transport_ucx_endpoint_close_all(transport);
     deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
     do {
-        mscclpp_transport_ucx_tend(transport);
+        mscclpp_transport_ucx_clean_up_conns(transport);
         if (transport->endpoints == NULL && transport->conns == NULL) {
             return true;
         }
-        (void)mscclpp_transport_ucx_drive(transport);
+        (void)mscclpp_transport_ucx_progress_worker(transport);
     } while (mscclpp_now() < deadline);
     /* Remaining connections have requests that UCX has not ended; 1.16 aborts if a context goes before them. */
     return false;
@@ -237,14 +237,14 @@ static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (int i = 0; i < UCX_PROGRESS_MAX && mscclpp_transport_ucx_drive(transport) != 0; ++i) {
+    for (int i = 0; i < UCX_PROGRESS_MAX && mscclpp_transport_ucx_progress_worker(transport) != 0; ++i) {
     }
     mscclpp_transport_ucx_execute(transport);
     mscclpp_transport_ucx_copy_out(transport);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_transport_ucx_advance(conn);
     }
-    mscclpp_transport_ucx_tend(transport);
+    mscclpp_transport_ucx_clean_up_conns(transport);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         if (conn->status != MSCCLPP_OK && !conn->reported && !conn->destroyed && status == MSCCLPP_OK) {
             conn->reported = true;

@@ -248,7 +248,7 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
     return conn->status;
 }
 
-void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message)
+void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
     const uint32_t kind = message & ~MSCCLPP_VERBS_COUNT_MASK;

@@ -285,7 +285,7 @@ bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
 
 /* Called when a control message other than good-bye has arrived. */
-void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message);
+void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message);
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport);
 
 /* verbs/conn.c: entries of the operations. */

@@ -75,7 +75,7 @@ static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
         return;
     }
     if (token >= MSCCLPP_VERBS_TOKEN_LIMIT) {
-        mscclpp_verbs_bounce_take(conn, token);
+        mscclpp_verbs_bounce_on_message(conn, token);
         return;
     }
     if (token >= params->token_count) {
