@@ -207,8 +207,8 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
         module = spare_take();
     }
     if (module == NULL) {
-        mscclpp_error("%s: no memory for a module, and %d communicators have come to be without: not used here, which "
-                      "the other ranks do not know",
+        mscclpp_error("%s: no memory for a module, and the %d spare ones are in use: this rank does not serve the "
+                      "communicator, which the other ranks do not know",
                       mca_coll_mscclpp_comm_name(comm), SPARES);
         return NULL;
     }

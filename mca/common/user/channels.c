@@ -36,8 +36,8 @@ static mscclpp_status_t check(const mscclpp_user_t *user, int n, const int *peer
         const uint64_t bit = peers[i] >= 0 && peers[i] < user->oob.size ? UINT64_C(1) << peers[i] : 0;
 
         if (bit == 0 || peers[i] == user->oob.rank || (card->peers & bit) != 0) {
-            mscclpp_error("%s: rank %d: peer number %d of its channels is rank %d; 0 to %d are allowed, but the rank "
-                          "itself, each once",
+            mscclpp_error("%s: rank %d: peer number %d of its channels is rank %d; ranks 0 to %d are allowed, each "
+                          "once, and not the rank itself",
                           user->oob.label, user->oob.rank, i, peers[i], user->oob.size - 1);
             return MSCCLPP_ERR_INVALID;
         }
