@@ -6,6 +6,7 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/rule_match.h"
 #include "mca/common/algo/rules.h"
+#include "mca/common/algo/schedule/cost.h"
 #include "test/unit/unit.h"
 
 static char path[] = "test_rules.XXXXXX";
@@ -144,6 +145,47 @@ static void test_collectives(void)
 }
 
 /* The rule decides, if no parameter does, and the built-in table where there is none. */
+/* Lines with figures of a transport, which are written before the rules. */
+static void test_figures(void)
+{
+    mscclpp_rules_t *rules = accept("ranks=4 device=host bytes<=1k algorithm=oneshot\n"
+                                    "  transport=ucx latency=2.5 overhead=0.5 gap=0 bandwidth=25 # measured\n"
+                                    "transport=shm gap=0.25 bandwidth=0.001 overhead=1000000 latency=1\n");
+    const mscclpp_rule_figures_t *figures = mscclpp_rules_find_figures(rules);
+    const int ucx = mscclpp_cost_transport("ucx"), verbs = mscclpp_cost_transport("verbs");
+    mscclpp_rules_t *again = NULL;
+    FILE *file;
+
+    CHECK_EQ(figures[verbs].given, 0);
+    CHECK_EQ(figures[ucx].given, 1);
+    CHECK_EQ(figures[ucx].latency * 1e9, 2500);
+    CHECK_EQ(figures[ucx].bandwidth, 25000000000);
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, 1);
+    CHECK_EQ(mscclpp_rules_find_figures(NULL)[ucx].given, 0);
+    file = fopen(path, "w");
+    REQUIRE(file != NULL);
+    mscclpp_rules_write(rules, file);
+    REQUIRE(fclose(file) == 0);
+    CHECK_EQ(mscclpp_rules_read(path, &again), MSCCLPP_OK);
+    REQUIRE(again != NULL);
+    CHECK(memcmp(mscclpp_rules_find_figures(again), figures, MSCCLPP_RULE_TRANSPORTS * sizeof(*figures)) == 0);
+    CHECK_EQ(mscclpp_rules_find(again, 4, true)->count, 1);
+    mscclpp_rules_destroy(again);
+    mscclpp_rules_destroy(rules);
+
+    refuse("\ntransport=tcp latency=1\n", 2, "\"tcp\"", "verbs|ucx");
+    refuse("transport=ucx latency=1 overhead=1 gap=1\n", 1, "bandwidth=", "each once");
+    refuse("transport=ucx latency=1 latency=1\n", 1, "\"latency=1\"", "each once");
+    refuse("transport=ucx ranks=4\n", 1, "\"ranks=4\"", "each once");
+    refuse("transport=ucx latency=-1 overhead=1 gap=1 bandwidth=1\n", 1, "\"-1\"", "from 0 to");
+    refuse("transport=ucx latency=nan overhead=1 gap=1 bandwidth=1\n", 1, "\"nan\"", "from 0 to");
+    refuse("transport=ucx latency=1 overhead=1us gap=1 bandwidth=1\n", 1, "\"1us\"", "from 0 to");
+    refuse("transport=ucx latency=1 overhead=1 gap=1 bandwidth=0\n", 1, "\"0\"", "from 0.001 to");
+    refuse("transport=ucx latency=1 overhead=1 gap=1 bandwidth=1\n"
+           "transport=ucx latency=1 overhead=1 gap=1 bandwidth=1\n",
+           2, "\"ucx\"", "one line of figures");
+}
+
 static void test_selection(void)
 {
     static mscclpp_protocol_t protocol;
@@ -382,6 +424,7 @@ int main(void)
     close(descriptor);
     test_accepted();
     test_collectives();
+    test_figures();
     test_selection();
     test_places();
     test_refused();

@@ -1,5 +1,6 @@
 /* The selector: a pure function of the message, the ranks, the settings and the rules. */
 #include "mca/common/algo/allreduce/thresholds.h"
+#include "mca/common/algo/schedule/cost.h"
 #include "mca/common/algo/select.h"
 #include "device/types/nodes.h"
 #include "test/unit/select_input.h"
@@ -64,6 +65,8 @@ static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protoc
 static void test_model(mscclpp_select_input_t *input)
 {
     static const char *const transports[] = {"cuda_ipc", "verbs", "ucx", "shm", NULL, "unknown"};
+    const mscclpp_protocol_t *protocol = input->protocol;
+    mscclpp_protocol_t measured = *protocol;
     mscclpp_choice_t choice;
     char text[512];
     size_t i;
@@ -87,6 +90,14 @@ static void test_model(mscclpp_select_input_t *input)
     mscclpp_select_explain(input, &choice, text, sizeof(text));
     CHECK(strstr(text, "all-reduce of 1048576 bytes over 4 nodes: nodes_split; by the cost model nodes ") == text);
     CHECK(strstr(text, "(ucx: latency 3.00 us") != NULL);
+    /* Measured figures take the place of the built-in ones. */
+    input->protocol = &measured;
+    measured.figures[mscclpp_cost_transport("ucx")] =
+        (mscclpp_rule_figures_t){.given = 1, .latency = 1e-3, .overhead = 0, .gap = 0, .bandwidth = 25e9};
+    CHECK_TEXT(selected(input, 1024 * KIB), "nodes");
+    mscclpp_select_explain(input, &choice, text, sizeof(text));
+    CHECK(strstr(text, "(ucx: latency 1000.00 us") != NULL);
+    input->protocol = protocol;
     input->transport = NULL;
 }
 

@@ -31,7 +31,7 @@ static const char help[] =
     "      --taper X             a group's bandwidth to that of its way out (default 1; of a fat tree 2)\n"
     "      --rails N             of a node (default: one for each rank)\n"
     "      --transport NAME      whose built-in figures to take: verbs (default), ucx, shm or cuda_ipc\n"
-    "      --figures FILE        take figures from a file, over those of the transport\n"
+    "      --figures FILE        take the transport's figures from a rules file\n"
     "      --latency US, --overhead US, --gap US, --bandwidth GB/S\n"
     "                            of a message, and of a rail; microseconds, and 10^9 bytes a second\n"
     "      --node-latency US, --node-bandwidth GB/S\n"

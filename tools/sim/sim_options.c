@@ -308,7 +308,7 @@ bool sim_check_arguments(sim_arguments_t *arguments)
         return false;
     }
     *figures = *builtin;
-    if (arguments->figures_file != NULL && !sim_read_figures(arguments->figures_file, figures)) {
+    if (arguments->figures_file != NULL && !sim_read_figures(arguments->figures_file, arguments->transport, figures)) {
         return false;
     }
     set(arguments, SIM_OPTION_LATENCY, US, &figures->latency);

@@ -69,7 +69,10 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value);
 /* What can be said only of all options together, and the figures of a file. */
 bool sim_check_arguments(sim_arguments_t *arguments);
 
-/* sim_figures.c: takes figures from a file; false, with one line on standard error that has the number of the line. */
-bool sim_read_figures(const char *path, mscclpp_cost_figures_t *figures);
+/*
+ * sim_figures.c: takes a transport's figures from a rules file (mca/common/algo/rules.h); false, with one line on
+ * standard error, if it cannot be read or has none.
+ */
+bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figures_t *figures);
 
 #endif

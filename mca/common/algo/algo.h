@@ -47,6 +47,18 @@ typedef struct {
     mscclpp_coll_rule_t rule[MSCCLPP_COLL_RULES_MAX];
 } mscclpp_coll_rule_set_t;
 
+/* Transports that rules have figures of (mca/common/algo/schedule/cost.h has their order). */
+#define MSCCLPP_RULE_TRANSPORTS 4
+
+/* Measured figures of a transport: seconds, and bytes a second. */
+typedef struct {
+    uint64_t given; /* 0: none */
+    double latency;
+    double overhead;
+    double gap;
+    double bandwidth;
+} mscclpp_rule_figures_t;
+
 /* The most collectives besides all-reduce (mca/common/base/colls.h). */
 #define MSCCLPP_PROTOCOL_COLLS 24
 
@@ -71,8 +83,9 @@ typedef struct {
     uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;
-    mscclpp_rule_set_t rules;                       /* for the team's ranks, of all-reduce */
-    mscclpp_coll_rule_set_t coll_rules;             /* of the others */
+    mscclpp_rule_set_t rules;           /* for the team's ranks, of all-reduce */
+    mscclpp_coll_rule_set_t coll_rules; /* of the others */
+    mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
     uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
     uint64_t nodes_split_min;                       /* the same */
     uint64_t nodes_ring_min;                        /* the same */

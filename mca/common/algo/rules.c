@@ -9,6 +9,7 @@
 
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/coll.h"
+#include "mca/common/algo/rule_figures.h"
 #include "mca/common/base/config.h"
 #include "mca/common/base/file.h"
 #include "mca/common/base/log.h"
@@ -30,6 +31,7 @@ struct mscclpp_rules {
     char plan[PLANS_MAX][PLAN_NAME_MAX]; /* names of the plans that rules name; an empty name ends the list */
     mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* [on the twin?][number of ranks] */
     mscclpp_coll_rule_set_t coll_set[2][MSCCLPP_DEV_MAX_RANKS + 1];
+    mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
 };
 
 /* The line being read, for messages. */
@@ -334,6 +336,14 @@ static bool is_rooted(mscclpp_coll_t coll)
     return i < sizeof(rooted) / sizeof(rooted[0]);
 }
 
+/* Parses a line with figures of a transport. */
+static bool parse_figures(const place_t *place, char *text, mscclpp_rules_t *rules)
+{
+    mscclpp_figures_fault_t fault;
+
+    return mscclpp_figures_parse(text, rules->figures, &fault) || refuse(place, fault.what, fault.value, fault.allowed);
+}
+
 /* Parses one line and adds its rule, if it has one. */
 static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
 {
@@ -346,6 +356,9 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     memset(&line, 0, sizeof(line));
     line.coll = MSCCLPP_COLL_LAST;
     text[strcspn(text, "#\n")] = '\0';
+    if (mscclpp_figures_begin(text)) {
+        return parse_figures(place, text, rules);
+    }
     for (word = strtok_r(text, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
         any = true;
         if (!parse_word(place, word, &line)) {
@@ -441,6 +454,13 @@ const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *ru
     return rules == NULL || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->coll_set[on_twin][nranks];
 }
 
+const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules)
+{
+    static const mscclpp_rule_figures_t none[MSCCLPP_RULE_TRANSPORTS];
+
+    return rules == NULL ? none : rules->figures;
+}
+
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
 {
     rules->set[on_twin][nranks] = *set;
@@ -457,6 +477,7 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
     uint64_t i;
     int on_twin;
 
+    mscclpp_figures_write(rules->figures, file);
     for (on_twin = 0; on_twin < 2; ++on_twin) {
         for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
             const mscclpp_rule_set_t *set = &rules->set[on_twin][nranks];

@@ -14,6 +14,11 @@
  * calls, in place or not, and whose size is at least the message's, is used. If there is none, the built-in thresholds
  * decide. A rule that could never be used, because earlier ones take all its calls, is an error.
  *
+ *     transport=ucx latency=2.8 overhead=0.4 gap=0.1 bandwidth=23.5
+ *
+ * The last line is no rule, but has figures of a transport, in microseconds and 10^9 bytes a second, in place of the
+ * built-in ones of the cost model that chooses between nodes.
+ *
  * A plan is named by the name inside its file, not by the file's name (mca/common/plan/library.h). If no plan of that
  * name serves the call, the built-in thresholds decide.
  */
@@ -49,6 +54,9 @@ const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint3
 
 /* The same for the other collectives. */
 const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
+
+/* Measured figures of MSCCLPP_RULE_TRANSPORTS transports, owned by the rules; none is given if `rules` is NULL. */
+const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules);
 
 /*
  * The number that stands for a plan's name in a rule's `algorithm`: a digest of the name, at least MSCCLPP_RULE_PLANS.

@@ -467,6 +467,8 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     /* The last element of the array is what this rank sends. */
     *own_p = prepare(team, params, nodes == NULL, &facts[oob->size]);
     fill_protocol(&facts[oob->size].protocol, params->config);
+    memcpy(facts[oob->size].protocol.figures, mscclpp_rules_find_figures(params->rules),
+           sizeof(facts[oob->size].protocol.figures));
     if (nodes == NULL) {
         facts[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
         facts[oob->size].protocol.coll_rules =

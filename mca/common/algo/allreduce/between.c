@@ -4,11 +4,20 @@
 
 #include "mca/common/algo/schedule/cost.h"
 
-static const mscclpp_cost_figures_t *figures_of(const mscclpp_select_input_t *input)
+/* The transport's built-in figures, or those of verbs; measured ones of the rules file take their place. */
+static mscclpp_cost_figures_t figures_of(const mscclpp_select_input_t *input)
 {
-    const mscclpp_cost_figures_t *figures = input->transport != NULL ? mscclpp_cost_builtin(input->transport) : NULL;
+    const int transport = input->transport != NULL ? mscclpp_cost_transport(input->transport) : -1;
+    mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(transport >= 0 ? input->transport : "verbs");
+    const mscclpp_rule_figures_t *measured = transport >= 0 ? &input->protocol->figures[transport] : NULL;
 
-    return figures != NULL ? figures : mscclpp_cost_builtin("verbs");
+    if (measured != NULL && measured->given != 0) {
+        figures.latency = measured->latency;
+        figures.overhead = measured->overhead;
+        figures.gap = measured->gap;
+        figures.bandwidth = measured->bandwidth;
+    }
+    return figures;
 }
 
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
@@ -16,17 +25,18 @@ double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nod
     static const mscclpp_schedule_kind_t kinds[] = {[MSCCLPP_DEV_NODES_DIRECT] = MSCCLPP_SCHEDULE_DIRECT,
                                                     [MSCCLPP_DEV_NODES_SPLIT] = MSCCLPP_SCHEDULE_SPLIT,
                                                     [MSCCLPP_DEV_NODES_RING] = MSCCLPP_SCHEDULE_RING};
+    const mscclpp_cost_figures_t figures = figures_of(input);
     mscclpp_schedule_t schedule;
 
     if (!mscclpp_schedule_init(&schedule, kinds[pattern], MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0)) {
         return 0;
     }
-    return mscclpp_cost_estimate(figures_of(input), &schedule, input->shards, input->bytes);
+    return mscclpp_cost_estimate(&figures, &schedule, input->shards, input->bytes);
 }
 
 void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size)
 {
-    const mscclpp_cost_figures_t *figures = figures_of(input);
+    const mscclpp_cost_figures_t figures = figures_of(input);
 
     snprintf(text, size,
              "all-reduce of %llu bytes over %u nodes: %s; by the cost model nodes %.1f us, nodes_split %.1f us, "
@@ -35,6 +45,6 @@ void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *ch
              mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) * 1e6,
              mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) * 1e6,
              mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING) * 1e6,
-             input->transport != NULL ? input->transport : "verbs", figures->latency * 1e6, figures->overhead * 1e6,
-             figures->gap * 1e6, mscclpp_cost_rate(figures, input->shards) * 1e-9, input->shards);
+             input->transport != NULL ? input->transport : "verbs", figures.latency * 1e6, figures.overhead * 1e6,
+             figures.gap * 1e6, mscclpp_cost_rate(&figures, input->shards) * 1e-9, input->shards);
 }

@@ -18,7 +18,7 @@
 static const struct {
     const char *transport;
     mscclpp_cost_figures_t figures;
-} builtin[] = {
+} builtin[MSCCLPP_COST_TRANSPORTS] = {
     /* latency, overhead, gap, bandwidth, node_latency, node_bandwidth, combining, tile, lanes, crossing, rails */
     {"verbs", {2 * US, 0.2 * US, 0.05 * US, 50 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0.02, 0}},
     {"ucx", {3 * US, 0.5 * US, 0.1 * US, 25 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0.02, 0}},
@@ -26,16 +26,28 @@ static const struct {
     {"cuda_ipc", {3 * US, 0.5 * US, 0.1 * US, 400 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0.02, 0}},
 };
 
-const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport)
+int mscclpp_cost_transport(const char *name)
 {
-    size_t i;
+    int i;
 
-    for (i = 0; i < sizeof(builtin) / sizeof(builtin[0]); ++i) {
-        if (strcmp(transport, builtin[i].transport) == 0) {
-            return &builtin[i].figures;
+    for (i = 0; i < MSCCLPP_COST_TRANSPORTS; ++i) {
+        if (strcmp(name, builtin[i].transport) == 0) {
+            return i;
         }
     }
-    return NULL;
+    return -1;
+}
+
+const char *mscclpp_cost_transport_name(int number)
+{
+    return builtin[number].transport;
+}
+
+const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport)
+{
+    const int i = mscclpp_cost_transport(transport);
+
+    return i >= 0 ? &builtin[i].figures : NULL;
 }
 
 double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)

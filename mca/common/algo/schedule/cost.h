@@ -22,6 +22,12 @@ typedef struct {
     uint32_t rails;        /* of a node; 0: as many as ranks */
 } mscclpp_cost_figures_t;
 
+#define MSCCLPP_COST_TRANSPORTS 4
+
+/* The number of a transport, from 0 on, or -1: there is none of that name. And its name. */
+int mscclpp_cost_transport(const char *name);
+const char *mscclpp_cost_transport_name(int number);
+
 /* The built-in figures of a transport (mca/common/transport/registry.c); NULL: there is none of that name. */
 const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport);
 

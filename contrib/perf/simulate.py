@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Compares mscclpp_sim with all-reduces between imitated nodes on this machine, and prints the error.
+
+Usage: simulate.py BUILD [--transport shm|network] [--nodes LIST] [--bytes LIST] [--save FILE]
+
+For each number of nodes of one rank, measures the patterns nodes, nodes_split and nodes_ring with mscclpp_bench. Finds
+the figures (latency, overhead, bandwidth) with which the simulation of the first pattern is closest, and prints how far
+the simulation of all three is off with them. So the first pattern says how well the figures fit, and the other two how
+well the model foretells what they were not made from. Ranks that share processors are slower than ranks of a cluster:
+the figures are those of this machine with so many ranks, and on one that others use they say little.
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PATTERNS = {"nodes": "direct", "nodes_split": "split", "nodes_ring": "ring"}
+EXCHANGE = 16 << 20  # coll_mscclpp_exchange_size
+BLOCKS, SETS = 16, 5  # device/types/nodes.h
+
+
+def measure(build, transport, nodes, algorithm, sizes):
+    """Seconds by size: the least of the slowest rank's averages, in place."""
+    info = subprocess.run(["ompi_info", "--path", "pkglibdir", "--parsable"], capture_output=True, text=True,
+                          check=True)
+    folder = info.stdout.strip().removeprefix("path:pkglibdir:")
+    launch = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(nodes)]
+    launch += ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    settings = {"mca_base_component_path": f"{build}/components:{folder}", "coll": "mscclpp",
+                "coll_mscclpp_device": "host", "coll_mscclpp_ranks_per_node": "1",
+                "coll_mscclpp_transport": transport, "coll_mscclpp_algorithm": algorithm}
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "times.json")
+        for name, value in settings.items():
+            launch += ["--mca", name, value]
+        subprocess.run(launch + [f"{build}/mscclpp_bench", "--device", "host", "--in-place", "--check", "0", "--rounds",
+                                 "7", "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "4", "--json", path],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=build, timeout=300)
+        with open(path, encoding="utf-8") as file:
+            return times_of(json.load(file))
+
+
+def times_of(answer):
+    return {row["bytes"]: row["time_us"]["min"] * 1e-6 for row in answer["results"]}
+
+
+def simulate(build, nodes, kind, sizes, figures):
+    slot = EXCHANGE * 7 // 8 // (BLOCKS * SETS * (nodes + 1)) // 16 * 16
+    tile = (nodes + 1) * slot // 2 if kind == "ring" else slot
+    done = subprocess.run([f"{build}/mscclpp_sim", "--json", "--nodes", str(nodes), "--ranks-per-node", "1", "--bytes",
+                           ",".join(str(size) for size in sizes), "--algorithm", kind, "--tile", str(tile), "--lanes",
+                           "3", "--gap", "0", "--latency", f"{figures[0]:.6g}", "--overhead", f"{figures[1]:.6g}",
+                           "--bandwidth", f"{figures[2]:.6g}"], capture_output=True, text=True, check=True)
+    return {row["bytes"]: row["seconds"] for row in json.loads(done.stdout)}
+
+
+def error(measured, simulated):
+    """The mean of the logarithms' squares."""
+    return statistics.mean(math.log(simulated[size] / measured[size]) ** 2 for size in measured)
+
+
+def fit(build, nodes, measured):
+    """Figures in microseconds, microseconds and 10^9 bytes a second, by steps that get smaller."""
+    sizes = sorted(measured)
+    figures, step = [5.0, 5.0, 2.0], 4.0
+    best = error(measured, simulate(build, nodes, "direct", sizes, figures))
+    while step > 1.02:
+        better = False
+        for i in range(3):
+            for factor in (step, 1 / step):
+                trial = list(figures)
+                trial[i] = min(max(trial[i] * factor, 0.01), 1e5)
+                found = error(measured, simulate(build, nodes, "direct", sizes, trial))
+                if found < best:
+                    best, figures, better = found, trial, True
+        step = step if better else math.sqrt(step)
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--transport", default="shm", choices=("shm", "network"))
+    parser.add_argument("--nodes", default="2,4")
+    parser.add_argument("--bytes", default="16384,65536,262144,1048576,4194304")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each pattern, by turns; the best time counts")
+    parser.add_argument("--save", help="write the figures of the last number of nodes as a rules file")
+    arguments = parser.parse_args()
+    build = os.path.abspath(arguments.build)
+    sizes = [int(size) for size in arguments.bytes.split(",")]
+    for nodes in (int(n) for n in arguments.nodes.split(",")):
+        times = {name: dict.fromkeys(sizes, math.inf) for name in PATTERNS}
+        for name in list(PATTERNS) * arguments.repeats:
+            for size, seconds in measure(build, arguments.transport, nodes, name, sizes).items():
+                times[name][size] = min(times[name][size], seconds)
+        figures = fit(build, nodes, times["nodes"])
+        print(f"{nodes} nodes over {arguments.transport}: latency {figures[0]:.2f} us, overhead {figures[1]:.2f} us, "
+              f"{figures[2]:.3f} GB/s")
+        for name, kind in PATTERNS.items():
+            simulated = simulate(build, nodes, kind, sizes, figures)
+            for size in sizes:
+                print(f"  {name:12} {size:9} bytes: measured {times[name][size] * 1e6:9.1f} us, simulated "
+                      f"{simulated[size] * 1e6:9.1f} us, {100 * (simulated[size] / times[name][size] - 1):+5.0f} %")
+            print(f"  {name:12} off by a factor of {math.exp(math.sqrt(error(times[name], simulated))):.2f} on average")
+        if arguments.save:
+            with open(arguments.save, "w", encoding="utf-8") as file:
+                file.write(f"transport={'shm' if arguments.transport == 'shm' else 'ucx'} latency={figures[0]:.6g} "
+                           f"overhead={figures[1]:.6g} gap=0 bandwidth={figures[2]:.6g}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+#include "mca/common/algo/rule_figures.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/algo/schedule/cost.h"
+
+_Static_assert(MSCCLPP_RULE_TRANSPORTS == MSCCLPP_COST_TRANSPORTS, "each transport has figures");
+
+#define TRANSPORT "transport="
+
+/* The numbers of a line, in their order, in microseconds and 10^9 bytes a second. */
+static const struct {
+    const char *key;
+    size_t offset;
+    double unit, least, most;
+} numbers[] = {
+    {"latency=", offsetof(mscclpp_rule_figures_t, latency), 1e-6, 0, 1e6},
+    {"overhead=", offsetof(mscclpp_rule_figures_t, overhead), 1e-6, 0, 1e6},
+    {"gap=", offsetof(mscclpp_rule_figures_t, gap), 1e-6, 0, 1e6},
+    {"bandwidth=", offsetof(mscclpp_rule_figures_t, bandwidth), 1e9, 0.001, 1e6},
+};
+
+enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
+
+static bool refuse(mscclpp_figures_fault_t *fault, const char *what, const char *value, const char *allowed)
+{
+    (void)snprintf(fault->what, sizeof(fault->what), "%s", what);
+    (void)snprintf(fault->value, sizeof(fault->value), "%s", value);
+    (void)snprintf(fault->allowed, sizeof(fault->allowed), "%s", allowed);
+    return false;
+}
+
+bool mscclpp_figures_begin(const char *text)
+{
+    return strncmp(text + strspn(text, " \t\r"), TRANSPORT, strlen(TRANSPORT)) == 0;
+}
+
+static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
+{
+    char what[32], allowed[64], *end = NULL;
+    const double value = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(value >= numbers[i].least && value <= numbers[i].most)) {
+        (void)snprintf(what, sizeof(what), "%.*s", (int)strlen(numbers[i].key) - 1, numbers[i].key);
+        (void)snprintf(allowed, sizeof(allowed), "a number from %g to %g", numbers[i].least, numbers[i].most);
+        return refuse(fault, what, text, allowed);
+    }
+    *(double *)(void *)((char *)figures + numbers[i].offset) = value * numbers[i].unit;
+    return true;
+}
+
+bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
+{
+    static const char all[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";
+    mscclpp_rule_figures_t read = {.given = 1};
+    bool given[NUMBERS] = {false};
+    char *rest = NULL, *word = strtok_r(text, " \t\r", &rest);
+    const int transport = mscclpp_cost_transport(word + strlen(TRANSPORT));
+    int i;
+
+    if (transport < 0) {
+        return refuse(fault, "transport", word + strlen(TRANSPORT), "one of verbs|ucx|shm|cuda_ipc");
+    }
+    if (figures[transport].given != 0) {
+        return refuse(fault, "transport", word + strlen(TRANSPORT), "one line of figures for each transport");
+    }
+    for (word = strtok_r(NULL, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
+        for (i = 0; i < NUMBERS && strncmp(word, numbers[i].key, strlen(numbers[i].key)) != 0; ++i) {
+        }
+        if (i == NUMBERS || given[i]) {
+            return refuse(fault, "word", word, all);
+        }
+        given[i] = true;
+        if (!parse_number(i, word + strlen(numbers[i].key), &read, fault)) {
+            return false;
+        }
+    }
+    for (i = 0; i < NUMBERS; ++i) {
+        if (!given[i]) {
+            return refuse(fault, "a line without", numbers[i].key, all);
+        }
+    }
+    figures[transport] = read;
+    return true;
+}
+
+void mscclpp_figures_write(const mscclpp_rule_figures_t *figures, FILE *file)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_RULE_TRANSPORTS; ++i) {
+        if (figures[i].given != 0) {
+            (void)fprintf(file, "transport=%s latency=%.6g overhead=%.6g gap=%.6g bandwidth=%.6g\n",
+                          mscclpp_cost_transport_name(i), figures[i].latency * 1e6, figures[i].overhead * 1e6,
+                          figures[i].gap * 1e6, figures[i].bandwidth * 1e-9);
+        }
+    }
+}
