@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares mscclpp_sim with all-reduces between imitated nodes on this machine, and prints the error.
 
-Usage: simulate.py BUILD [--transport shm|network] [--nodes LIST] [--bytes LIST] [--save FILE]
+Usage: simulate.py BUILD [--transport shm|network] [--nodes LIST] [--bytes LIST]
 
 For each number of nodes of one rank, measures the patterns nodes, nodes_split and nodes_ring with mscclpp_bench. Finds
 the figures (latency, overhead, bandwidth) with which the simulation of the first pattern is closest, and prints how far
@@ -88,7 +88,6 @@ def main():
     parser.add_argument("--nodes", default="2,4")
     parser.add_argument("--bytes", default="16384,65536,262144,1048576,4194304")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each pattern, by turns; the best time counts")
-    parser.add_argument("--save", help="write the figures of the last number of nodes as a rules file")
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)
     sizes = [int(size) for size in arguments.bytes.split(",")]
@@ -106,10 +105,6 @@ def main():
                 print(f"  {name:12} {size:9} bytes: measured {times[name][size] * 1e6:9.1f} us, simulated "
                       f"{simulated[size] * 1e6:9.1f} us, {100 * (simulated[size] / times[name][size] - 1):+5.0f} %")
             print(f"  {name:12} off by a factor of {math.exp(math.sqrt(error(times[name], simulated))):.2f} on average")
-        if arguments.save:
-            with open(arguments.save, "w", encoding="utf-8") as file:
-                file.write(f"transport={'shm' if arguments.transport == 'shm' else 'ucx'} latency={figures[0]:.6g} "
-                           f"overhead={figures[1]:.6g} gap=0 bandwidth={figures[2]:.6g}\n")
     return 0
 
 

@@ -135,6 +135,25 @@ cases_tune_program() {
         --max 64 --rounds 1
 }
 
+# Figures of the transport between imitated nodes, which the cost model takes.
+cases_tune_between() {
+    local file=$scratch/between tune
+    tune=("${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file" --warmup 1
+        --rounds 1 --between)
+    echo 'ranks=2 device=host bytes<=1k algorithm=oneshot' >"$file"
+    run_saying "tune:between" '^# shm: latency [0-9.]+ us' 120 -n 2 --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_transport shm "${tune[@]}"
+    run "tune:between:keeps rules" 30 -n 1 grep -q '^ranks=2 ' "$file"
+    run "tune:between:figures" 30 -n 1 grep -q '^transport=shm latency=' "$file"
+    # shellcheck disable=SC2016 # the rank's own shell expands it
+    run "tune:between:obeyed" 60 -n 1 sh -c '
+        sed "s/ latency=[^ ]*/ latency=12345/" "$0" >"$0.slow"' "$file"
+    run_saying "tune:between:counts" 'by the cost model nodes .*latency 12345.00 us' 60 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm --mca coll_mscclpp_verbose 2 \
+        --mca coll_mscclpp_rules "$file.slow" "$bindir/test_basic" served
+    run_failing "tune:between:one node" 'these ranks are on one node' 60 -n 2 "${tune[@]}"
+}
+
 # The program that writes rules: whole, interrupted and gone on, and what it refuses.
 cases_tune() {
     local file=$scratch/tuned tune
@@ -176,4 +195,5 @@ cases_tune() {
         --factor 4
     cases_tune_kinds
     cases_tune_program
+    cases_tune_between
 }

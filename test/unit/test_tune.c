@@ -1,5 +1,6 @@
 /* What mscclpp_tune makes of its measurements. */
 #include "tools/tune/tune_choose.h"
+#include "tools/tune/tune_fit.h"
 #include "test/unit/unit.h"
 
 enum { A = 0, B = 1, C = 2 }; /* algorithms */
@@ -138,6 +139,33 @@ static void test_time_left(void)
     CHECK(tune_seconds_left(&table, 3, 3.0) > 5.9 && tune_seconds_left(&table, 3, 3.0) < 6.1);
 }
 
+/* What the model itself says is found again, from figures that are far off. */
+static void test_fit(void)
+{
+    static const uint32_t nodes[] = {2, 4, 64};
+    tune_point_t points[5];
+    size_t i, k;
+
+    for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); ++i) {
+        mscclpp_cost_figures_t figures = *mscclpp_cost_builtin("ucx"), truth = figures;
+
+        truth.latency *= 7;
+        truth.overhead *= 7;
+        truth.gap *= 7;
+        truth.bandwidth /= 30;
+        for (k = 0; k < 5; ++k) {
+            points[k].bytes = (uint64_t)16384 << (2 * k);
+            points[k].seconds = tune_fit_model(&truth, nodes[i], 8, points[k].bytes);
+        }
+        CHECK(tune_fit(&figures, nodes[i], 8, points, 5) < 1.001);
+        CHECK(figures.latency > 0.98 * truth.latency && figures.latency < 1.02 * truth.latency);
+        CHECK(figures.bandwidth > 0.98 * truth.bandwidth && figures.bandwidth < 1.02 * truth.bandwidth);
+        /* One point that is twice too slow. */
+        points[2].seconds *= 2;
+        CHECK(tune_fit(&figures, nodes[i], 8, points, 5) > 1.1);
+    }
+}
+
 int main(void)
 {
     unit_begin();
@@ -146,5 +174,6 @@ int main(void)
     test_noise();
     test_hopeless();
     test_time_left();
+    test_fit();
     return unit_end();
 }

@@ -387,7 +387,7 @@ int main(int argc, char **argv)
     catch_signals();
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
-        status = run(&tune);
+        status = options.between ? tune_between(&env, &options) : run(&tune);
     }
     bench_env_close(&env);
     MPI_Finalize();

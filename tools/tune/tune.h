@@ -19,6 +19,7 @@ typedef struct {
     int warmup;
     const char *output; /* the rules file */
     bool fresh;
+    bool between; /* figures of the transport between nodes, and no rules */
     const char *device;
     tune_progress_mode_t progress;
 } tune_options_t;
@@ -50,6 +51,12 @@ bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size);
  */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p);
 void tune_files_close(tune_files_t *files);
+
+/* Puts measured figures of a transport (mscclpp_cost_transport) into a rules file, which may be a new one. */
+bool tune_files_write_figures(const char *path, int transport, const mscclpp_rule_figures_t *figures);
+
+/* Measures between the nodes of all ranks, and writes the transport's figures. Returns the exit status. */
+int tune_between(bench_env_t *env, const tune_options_t *options);
 
 /* The progress of a run, on rank 0's standard error: a bar that is redrawn, or one line for each size. */
 typedef struct {

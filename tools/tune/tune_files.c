@@ -299,6 +299,31 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     return ok;
 }
 
+bool tune_files_write_figures(const char *path, int transport, const mscclpp_rule_figures_t *figures)
+{
+    static tune_files_t files;
+    mscclpp_rules_t *rules = NULL;
+    struct stat old;
+    FILE *file;
+    bool ok;
+
+    if (!try_output(&files, path)) {
+        return false;
+    }
+    file = open_locked(files.output);
+    ok = file != NULL && (0 == fstat(fileno(file), &old) || complain("read", files.output)) &&
+         read_rules(files.output, &rules);
+    if (ok) {
+        mscclpp_rules_replace_figures(rules, transport, figures);
+        ok = replace_output(files.output, rules, &old);
+    }
+    mscclpp_rules_destroy(rules);
+    if (file != NULL) {
+        fclose(file);
+    }
+    return ok;
+}
+
 void tune_files_close(tune_files_t *files)
 {
     if (files->measured != NULL) {

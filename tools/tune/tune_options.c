@@ -11,6 +11,9 @@ static const char help[] =
     "parameter coll_mscclpp_rules. Runs with other numbers of ranks add to the same file.\n"
     "\n"
     "  -o, --output FILE      the rules (default mscclpp.rules); times go to FILE.RANKS-DEVICE.measured beside it\n"
+    "      --between          measure between the nodes of these ranks instead, and write the figures of the "
+    "transport\n"
+    "                         for the cost model that chooses there; sizes are 16k to 4m\n"
     "      --fresh            forget the times of earlier runs, which else are gone on from\n"
     "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 64)\n"
     "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin)\n"
@@ -97,6 +100,23 @@ static bool take(int option, const char *value, tune_options_t *options)
     return ok;
 }
 
+/* Takes the word that says what the program measures out of the arguments, wherever it stands. */
+static bool take_between(int *argc, char **argv)
+{
+    bool found = false;
+    int kept = 1;
+
+    for (int i = 1; i < *argc; ++i) {
+        if (0 == strcmp(argv[i], "--between")) {
+            found = true;
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    *argc = kept;
+    return found;
+}
+
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
 {
     tune_options_t options = {
@@ -105,6 +125,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
 
     *status_p = BENCH_EXIT_USAGE;
     (void)parse_type("float", &options);
+    options.between = take_between(&argc, argv);
     opterr = 0;
     while (-1 != (option = getopt_long(argc, argv, ":o:b:e:f:d:w:h", table, NULL))) {
         if ('h' == option || VERSION == option) {

@@ -461,6 +461,11 @@ const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *
     return rules == NULL ? none : rules->figures;
 }
 
+void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures)
+{
+    rules->figures[transport] = *figures;
+}
+
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
 {
     rules->set[on_twin][nranks] = *set;

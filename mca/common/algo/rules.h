@@ -58,6 +58,9 @@ const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *ru
 /* Measured figures of MSCCLPP_RULE_TRANSPORTS transports, owned by the rules; none is given if `rules` is NULL. */
 const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules);
 
+/* Takes figures of a transport (mscclpp_cost_transport) in place of those there are. */
+void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures);
+
 /*
  * The number that stands for a plan's name in a rule's `algorithm`: a digest of the name, at least MSCCLPP_RULE_PLANS.
  * It is assumed that two plans in use do not have the same digest.
