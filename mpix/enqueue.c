@@ -32,6 +32,13 @@ static int wait_instead(MPI_Comm comm, void *stream)
     return MAKE_PLAIN_CALL;
 }
 
+mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
+{
+    const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
+
+    return component == NULL ? MCA_COLL_MSCCLPP_NOT_QUEUED : component->enqueue(call, code_p);
+}
+
 /* Queues the call. MPI_SUCCESS or an MPI error code if it is over; else MAKE_PLAIN_CALL, and the stream is empty. */
 static int queue(const call_t *call)
 {

@@ -13,6 +13,8 @@ _Static_assert(sizeof(mpix_port_channel_t) == 160 && offsetof(mpix_port_channel_
                "layout of abi 1");
 _Static_assert(sizeof(mpix_room_t) == 120 && offsetof(mpix_room_t, capacity) == 80, "layout of abi 1");
 
+_Static_assert(sizeof(mpix_partitions_t) == 96 && offsetof(mpix_partitions_t, partitions) == 56, "layout of abi 1");
+
 /* What kernels and the host library share beyond the handles. */
 _Static_assert(sizeof(mpix_room_state_t) == sizeof(mscclpp_dev_user_room_state_t), "the state of a room");
 _Static_assert(sizeof(mpix_trigger_t) == sizeof(mscclpp_dev_trigger_t), "a trigger");
@@ -40,6 +42,11 @@ size_t mpix_channel_handle_size(unsigned abi, int is_port)
 size_t mpix_room_handle_size(unsigned abi)
 {
     return abi == 1 ? sizeof(mpix_room_t) : 0;
+}
+
+size_t mpix_partitions_handle_size(unsigned abi)
+{
+    return abi == 1 ? sizeof(mpix_partitions_t) : 0;
 }
 
 static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix_head_t *head, size_t size)
@@ -107,6 +114,19 @@ void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *view, vo
     channel.remote_inbound = view->memory.semaphore.remote_inbound;
     channel.expected = view->memory.semaphore.expected;
     memcpy(handle, &channel, sizeof(channel));
+}
+
+void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,
+                           uint32_t partitions, void *handle)
+{
+    mpix_partitions_t request;
+
+    memset(&request, 0, sizeof(request));
+    write_head(abi, watch, &request.head, sizeof(request));
+    request.marks = marks;
+    request.done = done;
+    request.partitions = partitions;
+    memcpy(handle, &request, sizeof(request));
 }
 
 void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *view, void *handle)

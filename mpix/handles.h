@@ -10,6 +10,7 @@
 size_t mpix_memory_handle_size(unsigned abi);
 size_t mpix_channel_handle_size(unsigned abi, int is_port);
 size_t mpix_room_handle_size(unsigned abi);
+size_t mpix_partitions_handle_size(unsigned abi);
 
 /* The newest abi. */
 unsigned mpix_newest_abi(void);
@@ -17,6 +18,8 @@ unsigned mpix_newest_abi(void);
 /* Write a handle of a known abi. */
 void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *view, void *handle);
 void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *view, void *handle);
+void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,
+                           uint32_t partitions, void *handle);
 void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *view, void *handle);
 
 #endif

@@ -14,6 +14,16 @@ const mca_coll_mscclpp_api_t *mpix_component(int *code_p);
 int mpix_stream_wait(void *stream);
 int mpix_stream_is_capturing(void *stream);
 
+/* stream.c: a function of CUDA's driver, which is to be cast to its type; NULL if the process has not loaded it. */
+typedef union {
+    void *address;
+    void (*function)(void);
+} mpix_symbol_t;
+mpix_symbol_t mpix_driver(const char *name);
+
+/* enqueue.c: queues a call, which never waits for the stream. */
+mca_coll_mscclpp_queue_end_t mpix_queue(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
+
 /* error.c: the error code for MPIX_MSCCLPP_ERR_...; MPI_ERR_INTERN if MPI cannot make it. */
 int mpix_error_code(int which);
 

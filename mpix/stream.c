@@ -8,17 +8,10 @@
 typedef int (*wait_fn_t)(void *stream);
 typedef int (*status_fn_t)(void *stream, int *status);
 
-/* ISO C has no cast from an object pointer to a function pointer. */
-typedef union {
-    void *address;
-    wait_fn_t wait;
-    status_fn_t status;
-} symbol_t;
-
 /* Finds a function of the CUDA driver. An application that has a stream of CUDA's has loaded the driver. */
-static symbol_t find_symbol(const char *name)
+mpix_symbol_t mpix_driver(const char *name)
 {
-    symbol_t symbol = {.address = dlsym(RTLD_DEFAULT, name)};
+    mpix_symbol_t symbol = {.address = dlsym(RTLD_DEFAULT, name)};
     void *driver;
 
     if (symbol.address == NULL && (driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) != NULL) {
@@ -32,27 +25,27 @@ int mpix_stream_wait(void *stream)
 {
     int code;
     const mca_coll_mscclpp_api_t *component = mpix_component(&code);
-    symbol_t symbol;
+    mpix_symbol_t symbol;
 
     if (component != NULL) {
         return component->wait(stream);
     }
-    symbol = find_symbol("cuStreamSynchronize");
+    symbol = mpix_driver("cuStreamSynchronize");
     if (symbol.address == NULL) {
         return stream == NULL ? MPI_SUCCESS : MPI_ERR_ARG; /* the default stream of a process without CUDA is empty */
     }
-    return symbol.wait(stream) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
+    return ((wait_fn_t)symbol.function)(stream) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
 int mpix_stream_is_capturing(void *stream)
 {
     int code, status = 0;
     const mca_coll_mscclpp_api_t *component = mpix_component(&code);
-    symbol_t symbol;
+    mpix_symbol_t symbol;
 
     if (component != NULL) {
         return component->is_capturing(stream);
     }
-    symbol = find_symbol("cuStreamIsCapturing");
-    return symbol.address != NULL && symbol.status(stream, &status) == 0 && status != 0;
+    symbol = mpix_driver("cuStreamIsCapturing");
+    return symbol.address != NULL && ((status_fn_t)symbol.function)(stream, &status) == 0 && status != 0;
 }

@@ -12,7 +12,8 @@
  *     }
  *
  * mpix_mscclpp/memory.h has memory channels, mpix_mscclpp/port.h port channels, mpix_mscclpp/room.h barriers and small
- * all-reduces. mpix_mscclpp/host_kernel.h, which this header does not include, runs such kernels on the twin.
+ * all-reduces, mpix_mscclpp/partitions.h marks of partitions. mpix_mscclpp/host_kernel.h, which this header does not
+ * include, runs such kernels on the twin.
  *
  * A kernel that waits for peers can only end if the kernels that it waits for run at the same time. So all its blocks
  * that wait must fit on the GPU at once, beside what else runs there.
@@ -21,6 +22,7 @@
 #define MPIX_INCLUDE_MPIX_MSCCLPP_DEVICE_H
 
 #include "mpix_mscclpp/memory.h"
+#include "mpix_mscclpp/partitions.h"
 #include "mpix_mscclpp/port.h"
 #include "mpix_mscclpp/room.h"
 

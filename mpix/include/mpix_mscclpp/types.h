@@ -113,4 +113,14 @@ typedef struct {
     mpix_u64 reserved[4];
 } mpix_room_t;
 
+/* Marks of a request's partitions, in memory of the host. All counts begin at 0 and only grow. */
+typedef struct {
+    mpix_head_t head;
+    mpix_u64 *marks;      /* of each partition: how often it was marked ready */
+    const mpix_u64 *done; /* how many of these executions have ended */
+    mpix_u32 partitions;
+    mpix_u32 reserved_word;
+    mpix_u64 reserved[4];
+} mpix_partitions_t;
+
 #endif

@@ -88,6 +88,13 @@ typedef struct {
     int (*host_graph_destroy)(void *graph);
 
     const mca_coll_mscclpp_channel_api_t *channels;
+
+    /*
+     * Makes what queued calls of the communicator need. Collective, and waits. *queues_p: whether calls with these
+     * buffers can be queued; it may differ between ranks.
+     */
+    int (*prepare)(MPI_Comm comm, const void *sendbuf, const void *recvbuf, int *queues_p);
+    int (*is_twin)(void); /* whether the component runs on the host twin */
 } mca_coll_mscclpp_api_t;
 
 #endif

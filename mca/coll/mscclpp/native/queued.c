@@ -288,6 +288,22 @@ static end_t enqueue(const call_t *call, int *code_p)
     return end;
 }
 
+static int prepare(MPI_Comm comm, const void *sendbuf, const void *recvbuf, int *queues_p)
+{
+    const void *const buffers[2] = {sendbuf, recvbuf};
+    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
+    const bool device = on_device(sendbuf) && on_device(recvbuf);
+    int rc;
+
+    *queues_p = 0;
+    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing) {
+        return OMPI_SUCCESS;
+    }
+    rc = have_queue(module, buffers, device);
+    *queues_p = OMPI_SUCCESS == rc && module->queued != NULL && device;
+    return rc;
+}
+
 /* Tells whether an enqueued call has failed. If so, `text` says how. */
 static end_t find_failure(MPI_Comm comm, char *text, size_t size)
 {
@@ -382,6 +398,11 @@ static bool has_twin(void)
     return mca_coll_mscclpp_state.gpu != NULL && mca_coll_mscclpp_state.gpu->twin;
 }
 
+static int is_twin(void)
+{
+    return has_twin();
+}
+
 static int host_stream_create(void **stream_p)
 {
     mscclpp_dev_twin_queue_t *queue;
@@ -450,5 +471,7 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .host_capture_end = host_capture_end,
     .host_graph_launch = host_graph_launch,
     .host_graph_destroy = host_graph_destroy,
+    .prepare = prepare,
+    .is_twin = is_twin,
     .channels = &mca_coll_mscclpp_channel_api,
 };

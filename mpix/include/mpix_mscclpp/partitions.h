@@ -1,0 +1,63 @@
+/*
+ * Partitions of a request, which kernels mark ready (mpix_mscclpp_requests.h). All threads of a group call a function,
+ * with the same arguments.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_PARTITIONS_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_PARTITIONS_H
+
+#include "wait.h"
+
+/*
+ * Marks a partition ready, with what the group's threads have stored before. Once for each partition and start, by one
+ * group of one kernel. It never waits.
+ */
+MPIX_DEVICE void mpix_pready(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
+{
+    mpix_sync(group);
+    if (partition >= request->partitions) {
+        mpix_misuse(group, &request->head, MPIX_MSCCLPP_MISUSE_MEMORY, request->head.rank, partition, 1,
+                    request->partitions);
+    } else if (group->index == 0) {
+        mpix_u64 *mark = &request->marks[partition];
+
+        mpix_store_release(mark, mpix_load_relaxed(mark) + 1);
+    }
+}
+
+/* Releases a request without partitions. */
+MPIX_DEVICE void mpix_trigger(mpix_group_t *group, const mpix_partitions_t *request)
+{
+    mpix_pready(group, request, 0);
+}
+
+/* Not 0 if the partition that was marked last has arrived; the group sees it then. */
+MPIX_DEVICE int mpix_parrived(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
+{
+    int arrived = 0;
+
+    if (group->index == 0 && partition < request->partitions) {
+        arrived = mpix_load_acquire(&request->done[partition]) >= mpix_load_relaxed(&request->marks[partition]);
+    }
+    return mpix_any(group, arrived);
+}
+
+/*
+ * Waits for the partition that was marked last. 0, or 1 if the request was given up. All blocks that wait must leave
+ * room on the GPU for the request's own kernels.
+ */
+MPIX_DEVICE int mpix_await(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
+{
+    mpix_wait_state_t wait = {0, 0};
+
+    if (group->index == 0 && partition < request->partitions) {
+        const mpix_u64 mark = mpix_load_relaxed(&request->marks[partition]);
+
+        while (mpix_load_acquire(&request->done[partition]) < mark &&
+               mpix_wait_turn(group, &request->head, &wait, request->head.rank)) {
+        }
+    }
+    group->failed = mpix_any(group, group->failed);
+    return group->failed;
+}
+
+#endif

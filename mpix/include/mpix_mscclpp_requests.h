@@ -1,0 +1,114 @@
+/*
+ * Persistent requests of queued collectives: prepared once, started often, in the order of a stream or released by a
+ * kernel of the application, also part by part. Link with -lmpix_mscclpp.
+ *
+ * In the order of a stream:
+ *
+ *     MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, gradients, n, MPI_FLOAT, MPI_SUM, comm, &request);
+ *     MPIX_Mscclpp_attach_stream(request, stream);
+ *     MPIX_Mscclpp_prepare(1, &request);
+ *     for (...) {
+ *         fill<<<blocks, threads, 0, stream>>>(gradients);
+ *         MPIX_Mscclpp_start(1, &request);
+ *         use<<<blocks, threads, 0, stream>>>(gradients);
+ *     }
+ *
+ * Released by kernels, each partition as soon as it is ready:
+ *
+ *     MPIX_Mscclpp_pallreduce_init(MPI_IN_PLACE, gradients, parts, n / parts, MPI_FLOAT, MPI_SUM, comm, &request);
+ *     MPIX_Mscclpp_attach_kernels(request, stream);
+ *     MPIX_Mscclpp_prepare(1, &request);
+ *     MPIX_Mscclpp_request_get_device(request, MPIX_MSCCLPP_DEVICE_ABI, &marks, sizeof(marks));
+ *     for (...) {
+ *         MPIX_Mscclpp_start(1, &request);
+ *         fill<<<blocks, threads, 0, stream>>>(gradients, marks);  // calls mpix_pready for each partition
+ *         MPIX_Mscclpp_complete(1, &request);
+ *         use<<<blocks, threads, 0, stream>>>(gradients);
+ *     }
+ *
+ * Collective are `prepare`, and `request_free` of a request that kernels release: all ranks call them in the same
+ * order. All other functions are local and wait for no rank. A request that kernels release has a communicator of its
+ * own, so such requests are started in any order; it takes the place of one of the four communicators of a process that
+ * have queued calls. Requests in the order of a stream follow the rules of queued calls (mpix_mscclpp.h). `start` puts
+ * one more execution behind those before, and need not wait for them.
+ *
+ * Functions return MPI error codes, through the communicator's error handler. What cannot be queued (mpix_mscclpp.h)
+ * makes `prepare` return MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Errors of the work are those of queued calls, and
+ * `start`, `test` and `wait` return them.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_REQUESTS_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_REQUESTS_H
+
+#include <stddef.h>
+
+#include "mpix_mscclpp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mpix_mscclpp_request *MPIX_Mscclpp_request;
+
+/* MPI's arguments, which stay as they are until the request is freed. Nothing else happens yet. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                                    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                                    MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
+                                                MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                    MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                   void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                   MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
+                                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                                               MPIX_Mscclpp_request *request);
+
+/*
+ * An all-reduce of `partitions` parts of `count` elements each, one behind the other in both buffers. Each part is
+ * combined as soon as it, and the parts before it, are marked ready on this rank and its peers. For attach_kernels.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partitions,
+                                                     MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                                     MPIX_Mscclpp_request *request);
+
+/*
+ * Says what an execution waits for, before `prepare`. `attach_stream`: for what is in the stream when it is started; a
+ * captured stream records it. `attach_kernels`: for mpix_pready of a kernel, or MPIX_Mscclpp_pready; `complete` takes
+ * effect in `stream`. Which of the two it is may not be changed after `prepare`, the stream may.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_stream(MPIX_Mscclpp_request request, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_kernels(MPIX_Mscclpp_request request, void *stream);
+
+/* Makes all that the starts need. Collective, and may wait for running kernels, as cudaMalloc does. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[]);
+
+/* Writes a mpix_partitions_t for kernels; an unpartitioned request has partition 0. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle,
+                                                        size_t size);
+
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[]);
+
+/*
+ * What is put into the requests' streams from now on sees the results. For requests that kernels release; the others
+ * need none. In a captured stream it returns MPIX_MSCCLPP_ERR_CAPTURE.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[]);
+
+/* Marks partitions `low` to `high` ready, from the host, where no kernel marks them. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request);
+
+/* Whether a partition of the latest start is there, or all of all starts. Executions of graphs do not count. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[]);
+
+/* Sets the handle to NULL. While an execution is under way it returns MPI_ERR_REQUEST and frees nothing. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

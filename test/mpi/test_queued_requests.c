@@ -1,0 +1,331 @@
+/*
+ * Persistent requests of queued calls on the host twin: in the order of a stream and captured, released by kernels,
+ * part by part in an order of each rank's own, completed in streams and waited for by kernels and by the host.
+ *
+ * --late: a rank never marks its partition. --many: six requests. --none: the same where
+ * there is no room.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpix/include/mpix_mscclpp_requests.h"
+#include "mpix/include/mpix_mscclpp/host_kernel.h"
+#include "mpix/include/mpix_mscclpp_device.h"
+#include "test/mpi/mpi_queued.h"
+
+enum { PARTS = 4, PART = 700, TURNS = 6 };
+
+static void fill(int *values, int count, int salt)
+{
+    for (int i = 0; i < count; ++i) {
+        values[i] = mq_value_of(mt_rank, i, salt);
+    }
+}
+
+static void check(const int *values, int first, int count, int salt, const char *what)
+{
+    for (int i = first; i < first + count; ++i) {
+        if (values[i] != mq_sum_of(mt_size, i, salt)) {
+            MT_CHECK(0, "%s: integer %d is %d, not %d", what, i, values[i], mq_sum_of(mt_size, i, salt));
+            return;
+        }
+    }
+}
+
+/* The same request again and again behind copies, eager and in a graph. */
+static void in_stream(void)
+{
+    MPIX_Mscclpp_request requests[2] = {NULL, NULL};
+    int *source = malloc(sizeof(int) * PART), *sum = malloc(sizeof(int) * PART), *result = malloc(sizeof(int) * PART);
+    int *all = malloc(sizeof(int) * (size_t)mt_size), mine = 0, flag = 0;
+    void *stream = mq_stream_make(), *graph;
+
+    MT_MPI(MPIX_Mscclpp_allreduce_init(source, sum, PART, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]));
+    MT_MPI(MPIX_Mscclpp_allgather_init(&mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD, &requests[1]));
+    MT_MPI(MPIX_Mscclpp_attach_stream(requests[0], stream));
+    MT_MPI(MPIX_Mscclpp_attach_stream(requests[1], stream));
+    MT_MPI(MPIX_Mscclpp_prepare(2, requests));
+    MT_MPI(MPIX_Mscclpp_test(requests[0], &flag));
+    MT_CHECK(flag, "a request that was never started is not complete");
+    for (int turn = 0; turn < TURNS; ++turn) {
+        mine = 10 * turn + mt_rank;
+        fill(source, PART, turn);
+        MT_MPI(MPIX_Mscclpp_start(2, requests));
+        mq_stream_copy(stream, result, sum, sizeof(int) * PART);
+        MT_MPI(MPIX_Mscclpp_complete(2, requests));
+        MT_MPI(MPIX_Mscclpp_wait(2, requests));
+        MT_MPI(MPIX_Mscclpp_test(requests[1], &flag));
+        MT_CHECK(flag, "a request that was waited for is not complete");
+        check(result, 0, PART, turn, "in a stream");
+        for (int i = 0; i < mt_size; ++i) {
+            MT_CHECK(all[i] == 10 * turn + i, "all-gather, turn %d: %d of rank %d", turn, all[i], i);
+        }
+    }
+    mq_capture_begin(stream);
+    MT_MPI(MPIX_Mscclpp_start(2, requests));
+    mq_stream_copy(stream, result, sum, sizeof(int) * PART);
+    graph = mq_capture_end(stream);
+    for (int turn = 0; turn < TURNS; ++turn) {
+        fill(source, PART, 100 + turn);
+        mq_graph_launch(graph, stream);
+        mq_stream_wait(stream);
+        check(result, 0, PART, 100 + turn, "in a graph");
+        if (turn % 2 == 1) {
+            MT_MPI(MPIX_Mscclpp_start(1, requests));
+            MT_MPI(MPIX_Mscclpp_wait(1, requests));
+        }
+    }
+    MT_MPI(MPIX_Mscclpp_host_graph_destroy(graph));
+    MT_MPI(MPIX_Mscclpp_request_free(&requests[0]));
+    MT_MPI(MPIX_Mscclpp_request_free(&requests[1]));
+    MT_CHECK(requests[0] == NULL, "the handle of a freed request is not NULL");
+    mq_stream_free(stream);
+    free(source);
+    free(sum);
+    free(result);
+    free(all);
+}
+
+/* A kernel of the application: each block fills parts in an order of its own, and marks them; then it takes the sums.
+ */
+typedef struct {
+    mpix_partitions_t request;
+    int *values;
+    int *seen;
+    int salt;
+    int awaits;
+    uint32_t ended; /* blocks */
+} work_t;
+
+static void kernel(mpix_group_t *block, void *argument)
+{
+    work_t *work = argument;
+
+    for (int k = 0; k < PARTS; ++k) {
+        const int part = (k + mt_rank + work->salt) % PARTS;
+
+        if ((mpix_u32)part % block->blocks != block->block) {
+            continue;
+        }
+        for (int i = part * PART + (int)block->index; i < (part + 1) * PART; i += (int)block->size) {
+            work->values[i] = mq_value_of(mt_rank, i, work->salt);
+        }
+        mpix_pready(block, &work->request, (mpix_u32)part);
+    }
+    for (int part = 0; work->awaits && part < PARTS; ++part) {
+        if ((mpix_u32)part % block->blocks != block->block) {
+            continue;
+        }
+        if (mpix_await(block, &work->request, (mpix_u32)part) == 0) {
+            for (int i = part * PART + (int)block->index; i < (part + 1) * PART; i += (int)block->size) {
+                work->seen[i] = work->values[i];
+            }
+        }
+    }
+}
+
+static void in_parts(void)
+{
+    MPIX_Mscclpp_request request = NULL;
+    int *values = malloc(sizeof(int) * PARTS * PART), *result = malloc(sizeof(int) * PARTS * PART);
+    int *seen = malloc(sizeof(int) * PARTS * PART), flag;
+    work_t works[TURNS];
+    mpix_host_kernel_t kernels[TURNS];
+    void *stream = mq_stream_make();
+
+    MT_MPI(MPIX_Mscclpp_pallreduce_init(MPI_IN_PLACE, values, PARTS, PART, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(request, stream));
+    MT_MPI(MPIX_Mscclpp_prepare(1, &request));
+    for (int turn = 0; turn < TURNS; ++turn) {
+        works[turn] = (work_t){.values = values, .seen = seen, .salt = turn, .awaits = turn % 2};
+        MT_MPI(MPIX_Mscclpp_request_get_device(request, MPIX_MSCCLPP_DEVICE_ABI, &works[turn].request,
+                                               sizeof(works[turn].request)));
+        kernels[turn] = (mpix_host_kernel_t){kernel, &works[turn], 2, 3, 0};
+        memset(seen, 0, sizeof(int) * PARTS * PART);
+        if (turn == 2) {
+            /* Marks that come before the start. */
+            MT_MPI(MPIX_Mscclpp_host_launch(stream, mpix_host_run, &kernels[turn]));
+            MT_MPI(MPIX_Mscclpp_start(1, &request));
+        } else {
+            MT_MPI(MPIX_Mscclpp_start(1, &request));
+            MT_MPI(MPIX_Mscclpp_test(request, &flag));
+            MT_CHECK(!flag, "a request that nobody has released is complete");
+            MT_MPI(MPIX_Mscclpp_host_launch(stream, mpix_host_run, &kernels[turn]));
+        }
+        MT_MPI(MPIX_Mscclpp_complete(1, &request));
+        mq_stream_copy(stream, result, values, sizeof(int) * PARTS * PART);
+        mq_stream_wait(stream);
+        check(result, 0, PARTS * PART, turn, "what follows in the stream");
+        if (works[turn].awaits) {
+            check(seen, 0, PARTS * PART, turn, "what the kernel has seen");
+        }
+        MT_CHECK(kernels[turn].error == 0, "the kernel did not run");
+    }
+    /* From the host, part by part. */
+    fill(values, PARTS * PART, 50);
+    MT_MPI(MPIX_Mscclpp_start(1, &request));
+    for (int part = 0; part < PARTS; ++part) {
+        MT_MPI(MPIX_Mscclpp_pready(part, part, request));
+        for (flag = 0; !flag;) {
+            MT_MPI(MPIX_Mscclpp_parrived(request, part, &flag));
+        }
+        check(values, part * PART, PART, 50, "a part by itself");
+    }
+    MT_MPI(MPIX_Mscclpp_wait(1, &request));
+    MT_MPI(MPIX_Mscclpp_request_free(&request));
+    mq_stream_free(stream);
+    free(values);
+    free(result);
+    free(seen);
+}
+
+/* Two requests that each rank starts and releases in an order of its own. */
+static void crosswise(void)
+{
+    MPIX_Mscclpp_request requests[2];
+    int values[2][64];
+    void *stream = mq_stream_make();
+
+    for (int k = 0; k < 2; ++k) {
+        MT_MPI(
+            MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, values[k], 64, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[k]));
+        MT_MPI(MPIX_Mscclpp_attach_kernels(requests[k], stream));
+    }
+    MT_MPI(MPIX_Mscclpp_prepare(2, requests));
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const int first = (mt_rank + turn) % 2;
+
+        fill(values[0], 64, 2 * turn);
+        fill(values[1], 64, 2 * turn + 1);
+        MT_MPI(MPIX_Mscclpp_start(1, &requests[first]));
+        MT_MPI(MPIX_Mscclpp_start(1, &requests[1 - first]));
+        MT_MPI(MPIX_Mscclpp_pready(0, 0, requests[1 - first]));
+        MT_MPI(MPIX_Mscclpp_pready(0, 0, requests[first]));
+        MT_MPI(MPIX_Mscclpp_wait(2, requests));
+        check(values[0], 0, 64, 2 * turn, "the first of two");
+        check(values[1], 0, 64, 2 * turn + 1, "the second of two");
+    }
+    for (int k = 0; k < 2; ++k) {
+        MT_MPI(MPIX_Mscclpp_request_free(&requests[k]));
+    }
+    mq_stream_free(stream);
+}
+
+#define REFUSED(call_) MT_CHECK((call_) != MPI_SUCCESS, "%s is not refused", #call_)
+
+static void refused(void)
+{
+    MPIX_Mscclpp_request request = NULL;
+    mpix_partitions_t handle;
+    int value = 1, flag;
+    void *stream = mq_stream_make(), *graph;
+
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    REFUSED(MPIX_Mscclpp_pallreduce_init(MPI_IN_PLACE, &value, 0, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    REFUSED(MPIX_Mscclpp_bcast_init(&value, 1, MPI_INT, mt_size, MPI_COMM_WORLD, &request));
+    MT_MPI(MPIX_Mscclpp_pallreduce_init(MPI_IN_PLACE, &value, 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    REFUSED(MPIX_Mscclpp_start(1, &request));
+    REFUSED(MPIX_Mscclpp_prepare(1, &request));
+    REFUSED(MPIX_Mscclpp_attach_stream(request, stream));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(request, stream));
+    MT_MPI(MPIX_Mscclpp_prepare(1, &request));
+    REFUSED(MPIX_Mscclpp_pready(0, 1, request));
+    REFUSED(MPIX_Mscclpp_pready(-1, 0, request));
+    REFUSED(MPIX_Mscclpp_parrived(request, 1, &flag));
+    REFUSED(MPIX_Mscclpp_request_get_device(request, MPIX_MSCCLPP_DEVICE_ABI + 1, &handle, sizeof(handle)));
+    REFUSED(MPIX_Mscclpp_request_get_device(request, MPIX_MSCCLPP_DEVICE_ABI, &handle, sizeof(handle) - 1));
+    MT_MPI(MPIX_Mscclpp_start(1, &request));
+    REFUSED(MPIX_Mscclpp_request_free(&request));
+    mq_capture_begin(stream);
+    REFUSED(MPIX_Mscclpp_complete(1, &request));
+    graph = mq_capture_end(stream);
+    MT_MPI(MPIX_Mscclpp_host_graph_destroy(graph));
+    MT_MPI(MPIX_Mscclpp_pready(0, 0, request));
+    MT_MPI(MPIX_Mscclpp_wait(1, &request));
+    MT_CHECK(value == mt_size, "after what was refused: %d", value);
+    MT_MPI(MPIX_Mscclpp_request_free(&request));
+    REFUSED(MPIX_Mscclpp_request_free(&request));
+    mq_stream_free(stream);
+}
+
+/* Rank 0 marks its partition far too late: all learn of it, and nobody waits for ever. */
+static void late(void)
+{
+    MPIX_Mscclpp_request request;
+    int value = 1, code, class, timeout, peer;
+    void *stream = mq_stream_make();
+
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MT_MPI(MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(request, stream));
+    MT_MPI(MPIX_Mscclpp_prepare(1, &request));
+    MT_MPI(MPIX_Mscclpp_start(1, &request));
+    if (mt_rank != 0) {
+        MT_MPI(MPIX_Mscclpp_pready(0, 0, request));
+        code = MPIX_Mscclpp_wait(1, &request);
+    } else {
+        MT_MPI(MPI_Recv(&code, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        MT_MPI(MPIX_Mscclpp_pready(0, 0, request));
+        code = MPIX_Mscclpp_wait(1, &request);
+    }
+    MT_MPI(MPIX_Mscclpp_error_class(MPIX_MSCCLPP_ERR_TIMEOUT, &timeout));
+    MT_MPI(MPIX_Mscclpp_error_class(MPIX_MSCCLPP_ERR_PEER, &peer));
+    MT_MPI(MPI_Error_class(code, &class));
+    MT_CHECK(class == timeout || class == peer, "the class of the error is %d", class);
+    if (mt_rank == 1) {
+        MT_MPI(MPI_Send(&code, 1, MPI_INT, 0, 7, MPI_COMM_WORLD));
+    }
+    MT_CHECK(MPIX_Mscclpp_start(1, &request) != MPI_SUCCESS, "a failed request can be started");
+    MT_MPI(MPIX_Mscclpp_request_free(&request));
+    mq_stream_free(stream);
+}
+
+/* Six requests that kernels release: those that find room, if there is any, work. All ranks learn which. */
+static void many(bool room)
+{
+    MPIX_Mscclpp_request requests[6];
+    int values[6], good = 0;
+    void *stream = mq_stream_make();
+
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    for (int k = 0; k < 6; ++k) {
+        values[k] = k;
+        MT_MPI(
+            MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, &values[k], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[k]));
+        MT_MPI(MPIX_Mscclpp_attach_kernels(requests[k], stream));
+        if (MPIX_Mscclpp_prepare(1, &requests[k]) == MPI_SUCCESS) {
+            MT_CHECK(good == k, "request %d finds room after one that found none", k);
+            ++good;
+            MT_MPI(MPIX_Mscclpp_start(1, &requests[k]));
+            MT_MPI(MPIX_Mscclpp_pready(0, 0, requests[k]));
+        }
+    }
+    MT_CHECK(room ? good > 0 : good == 0, "%d requests found room", good);
+    MT_MPI(MPIX_Mscclpp_wait(good, requests));
+    for (int k = 0; k < 6; ++k) {
+        MT_CHECK(values[k] == (k < good ? k * mt_size : k), "request %d: %d", k, values[k]);
+        MT_MPI(MPIX_Mscclpp_request_free(&requests[k]));
+    }
+    mq_stream_free(stream);
+}
+
+int main(int argc, char **argv)
+{
+    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    if (mt_too_small(2)) {
+        return MT_SKIPPED;
+    }
+    if (argc > 1 && strcmp(argv[1], "--late") == 0) {
+        late();
+    } else if (argc > 1 && strcmp(argv[1], "--many") == 0) {
+        many(true);
+    } else if (argc > 1 && strcmp(argv[1], "--none") == 0) {
+        many(false);
+    } else {
+        in_stream();
+        in_parts();
+        crosswise();
+        refused();
+    }
+    return mt_finish();
+}
