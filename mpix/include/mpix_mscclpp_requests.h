@@ -74,6 +74,18 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *
                                                      MPIX_Mscclpp_request *request);
 
 /*
+ * Messages in `partitions` parts of `count` elements each, from one rank to another. Both sides have as many parts, of
+ * the same size; otherwise `prepare` fails on both. Kernels of the sender mark parts ready; kernels of the receiver may
+ * wait for them with mpix_await, as may what follows `complete`. A receiver's execution begins when it is started.
+ * `prepare` and `request_free` wait for the other side. A rank prepares all its sends and receives in one call, or in
+ * an order in which no ranks wait for one another in a circle. For attach_kernels.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
+                                                int dest, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
+                                                int source, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request);
+
+/*
  * Says what an execution waits for, before `prepare`. `attach_stream`: for what is in the stream when it is started; a
  * captured stream records it. `attach_kernels`: for mpix_pready of a kernel, or MPIX_Mscclpp_pready; `complete` takes
  * effect in `stream`. Which of the two it is may not be changed after `prepare`, the stream may.

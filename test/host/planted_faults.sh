@@ -165,6 +165,10 @@ run_user() {
     run test_user --timeout "$deadline"
 }
 
+run_partitions() {
+    run test_partitions
+}
+
 run_late() {
     run test_enqueue late
 }
@@ -349,7 +353,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines \
-    schedule chains renewal queue user stream linger room early fifo ports transport collectives \
+    schedule chains renewal queue user partitions stream linger room early fifo ports transport collectives \
     collectives_nodes collectives_storm; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
@@ -520,6 +524,15 @@ plant user-not-cleared user $user/room.h $user_test \
     's/^        mpix_store_relaxed\(&words\[i\], 0\);/        (void)words;/'
 plant user-cleared-too-late user $user/room.h $user_test \
     '/^MPIX_DEVICE int mpix_room_renew/,/^}/s/^    return mpix_barrier\(block, room\);/    return 0;/'
+
+# Marks of partitions.
+partitions_test=test/host/test_partitions.c
+plant partitions-ready-relaxed partitions $user/partitions.h $partitions_test \
+    's/mpix_store_release\(mark/mpix_store_relaxed(mark/'
+plant partitions-ready-too-early partitions $user/partitions.h $partitions_test \
+    '/^MPIX_DEVICE void mpix_pready/,/^}/s/^    mpix_sync\(group\);//'
+plant partitions-await-relaxed partitions $user/partitions.h $partitions_test \
+    's/mpix_load_acquire\(&request->done/mpix_load_relaxed(\&request->done/'
 
 # Collectives other than all-reduce.
 coll=device/kern/coll

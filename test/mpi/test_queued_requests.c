@@ -211,6 +211,83 @@ static void crosswise(void)
     mq_stream_free(stream);
 }
 
+/* Around a ring of ranks: kernels mark what the neighbour's kernel waits for, part by part. */
+typedef struct {
+    mpix_partitions_t from, to;
+    int *out, *in;
+    int salt, source;
+    unsigned wrong;
+} ring_t;
+
+static void pass_on(mpix_group_t *block, void *argument)
+{
+    ring_t *ring = argument;
+
+    for (int k = 0; k < PARTS; ++k) {
+        const int part = (k + ring->salt) % PARTS;
+
+        for (int i = part * PART + (int)block->index; i < (part + 1) * PART; i += (int)block->size) {
+            ring->out[i] = mq_value_of(mt_rank, i, ring->salt);
+        }
+        mpix_pready(block, &ring->to, (mpix_u32)part);
+    }
+    for (int part = 0; part < PARTS; ++part) {
+        if (mpix_await(block, &ring->from, (mpix_u32)part) != 0) {
+            return;
+        }
+        for (int i = part * PART + (int)block->index; i < (part + 1) * PART; i += (int)block->size) {
+            if (ring->in[i] != mq_value_of(ring->source, i, ring->salt)) {
+                __atomic_fetch_add(&ring->wrong, 1, __ATOMIC_RELAXED);
+            }
+        }
+    }
+}
+
+static void around(void)
+{
+    const int dest = (mt_rank + 1) % mt_size, source = (mt_rank + mt_size - 1) % mt_size;
+    int *out = malloc(sizeof(int) * PARTS * PART), *in = malloc(sizeof(int) * PARTS * PART);
+    int *kept = malloc(sizeof(int) * PARTS * PART);
+    void *stream = mq_stream_make();
+    MPIX_Mscclpp_request requests[2];
+    mpix_host_kernel_t kernels[TURNS];
+    ring_t rings[TURNS];
+    int first;
+
+    MT_MPI(MPIX_Mscclpp_psend_init(out, PARTS, PART, MPI_INT, dest, 5, MPI_COMM_WORLD, &requests[0]));
+    MT_MPI(MPIX_Mscclpp_precv_init(in, PARTS, PART, MPI_INT, source, 5, MPI_COMM_WORLD, &requests[1]));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(requests[0], stream));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(requests[1], stream));
+    MT_MPI(MPIX_Mscclpp_prepare(2, requests));
+    for (int turn = 0; turn < TURNS; ++turn) {
+        rings[turn] = (ring_t){.out = out, .in = in, .salt = turn, .source = source};
+        MT_MPI(MPIX_Mscclpp_request_get_device(requests[0], MPIX_MSCCLPP_DEVICE_ABI, &rings[turn].to,
+                                               sizeof(rings[turn].to)));
+        MT_MPI(MPIX_Mscclpp_request_get_device(requests[1], MPIX_MSCCLPP_DEVICE_ABI, &rings[turn].from,
+                                               sizeof(rings[turn].from)));
+        kernels[turn] = (mpix_host_kernel_t){pass_on, &rings[turn], 1, 3, 0};
+        memset(in, 0, sizeof(int) * PARTS * PART);
+        MT_MPI(MPIX_Mscclpp_start(2, requests));
+        MT_MPI(MPIX_Mscclpp_host_launch(stream, mpix_host_run, &kernels[turn]));
+        MT_MPI(MPIX_Mscclpp_complete(2, requests));
+        mq_stream_copy(stream, kept, in, sizeof(int) * PARTS * PART);
+        mq_stream_wait(stream);
+        MT_CHECK(rings[turn].wrong == 0 && kernels[turn].error == 0, "turn %d: %u integers are wrong in the kernel",
+                 turn, rings[turn].wrong);
+        for (int i = 0; i < PARTS * PART; ++i) {
+            MT_CHECK(kept[i] == mq_value_of(source, i, turn), "turn %d: integer %d is %d", turn, i, kept[i]);
+        }
+    }
+    /* Each frees in the order of the pairs, as it waits for the other side. */
+    first = mt_rank == 0 || (mt_size > 2 && mt_rank == mt_size - 1) ? 0 : 1;
+    MT_MPI(MPIX_Mscclpp_request_free(&requests[first]));
+    MT_MPI(MPIX_Mscclpp_request_free(&requests[1 - first]));
+    mq_stream_free(stream);
+    free(out);
+    free(in);
+    free(kept);
+}
+
 #define REFUSED(call_) MT_CHECK((call_) != MPI_SUCCESS, "%s is not refused", #call_)
 
 static void refused(void)
@@ -236,6 +313,17 @@ static void refused(void)
     REFUSED(MPIX_Mscclpp_request_get_device(request, MPIX_MSCCLPP_DEVICE_ABI, &handle, sizeof(handle) - 1));
     MT_MPI(MPIX_Mscclpp_start(1, &request));
     REFUSED(MPIX_Mscclpp_request_free(&request));
+    if (mt_rank < 2) {
+        MPIX_Mscclpp_request pair = NULL;
+
+        REFUSED(MPIX_Mscclpp_psend_init(&value, 1, 1, MPI_INT, mt_rank, 0, MPI_COMM_WORLD, &pair));
+        REFUSED(MPIX_Mscclpp_psend_init(&value, 1, 1, MPI_INT, mt_size, 0, MPI_COMM_WORLD, &pair));
+        MT_MPI(mt_rank == 0 ? MPIX_Mscclpp_psend_init(&value, 1, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &pair)
+                            : MPIX_Mscclpp_precv_init(&value, 2, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &pair));
+        MT_MPI(MPIX_Mscclpp_attach_kernels(pair, stream));
+        REFUSED(MPIX_Mscclpp_prepare(1, &pair));
+        MT_MPI(MPIX_Mscclpp_request_free(&pair));
+    }
     mq_capture_begin(stream);
     REFUSED(MPIX_Mscclpp_complete(1, &request));
     graph = mq_capture_end(stream);
@@ -325,6 +413,7 @@ int main(int argc, char **argv)
         in_stream();
         in_parts();
         crosswise();
+        around();
         refused();
     }
     return mt_finish();

@@ -1,0 +1,166 @@
+/* What requests need: communicators, streams and words. */
+#include "mpix/requests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "mpix/words.h"
+
+void mpix_request_unprepare(struct mpix_mscclpp_request *request)
+{
+    if (request->own != NULL) {
+        (void)mpix_own_stream_free(request->own);
+        request->own = NULL;
+    }
+    if (request->call.comm != request->users) {
+        (void)MPI_Comm_free(&request->call.comm);
+    }
+    request->call.comm = request->users;
+    mpix_words_free(request->words);
+    request->words = NULL;
+    request->prepared = 0;
+}
+
+/* Makes the communicator of a sender and a receiver, who must mean the same. */
+static int make_pair(struct mpix_mscclpp_request *request)
+{
+    uint64_t mine[3] = {(uint64_t)request->side, (uint64_t)request->partitions, request->part_bytes}, theirs[3];
+    int ranks[2], rank, code;
+    MPI_Group all, two;
+
+    (void)MPI_Comm_rank(request->users, &rank);
+    ranks[0] = rank < request->peer ? rank : request->peer;
+    ranks[1] = rank < request->peer ? request->peer : rank;
+    code = MPI_Comm_group(request->users, &all);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    code = MPI_Group_incl(all, 2, ranks, &two);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Comm_create_group(request->users, two, request->tag, &request->call.comm);
+        (void)MPI_Group_free(&two);
+    }
+    (void)MPI_Group_free(&all);
+    if (code != MPI_SUCCESS) {
+        request->call.comm = request->users;
+        return code;
+    }
+    request->call.root = (request->side == SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
+    code = MPI_Sendrecv(mine, 3, MPI_UINT64_T, rank == ranks[0], 0, theirs, 3, MPI_UINT64_T, rank == ranks[0], 0,
+                        request->call.comm, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && (mine[0] == theirs[0] || mine[1] != theirs[1] || mine[2] != theirs[2])) {
+        (void)fprintf(
+            stderr,
+            "libmpix_mscclpp: MPIX_Mscclpp_prepare: rank %d has %llu partitions of %llu bytes to %s, and rank "
+            "%d has %llu of %llu to %s; they must be equal, of a sender and a receiver\n",
+            rank, (unsigned long long)mine[1], (unsigned long long)mine[2], mine[0] == SENDER ? "send" : "receive",
+            request->peer, (unsigned long long)theirs[1], (unsigned long long)theirs[2],
+            theirs[0] == SENDER ? "send" : "receive");
+        mpix_request_unprepare(request);
+        code = MPI_ERR_ARG;
+    }
+    return code;
+}
+
+static int prepare(struct mpix_mscclpp_request *request)
+{
+    const mca_coll_mscclpp_api_t *component;
+    int code = MPI_SUCCESS, queues = 0, all = 0;
+
+    component = mpix_component(&code);
+    if (request->side != NEITHER && code == MPI_SUCCESS) {
+        code = make_pair(request);
+        if (code != MPI_SUCCESS) {
+            return code;
+        }
+    } else if (request->attached == BY_KERNELS && code == MPI_SUCCESS) {
+        code = MPI_Comm_dup(request->users, &request->call.comm);
+        if (code != MPI_SUCCESS) {
+            request->call.comm = request->users;
+            return code;
+        }
+    }
+    if (component != NULL && code == MPI_SUCCESS) {
+        code = component->prepare(request->call.comm, request->call.sendbuf, request->call.recvbuf, &queues);
+        request->words = mpix_words_make(FIRST_MARK + 2 * (size_t)request->partitions);
+        queues = code == MPI_SUCCESS && queues && request->words != NULL;
+        queues = queues && (request->attached != BY_KERNELS || mpix_own_stream_make(&request->own) == MPI_SUCCESS);
+    }
+    if (MPI_Allreduce(&queues, &all, 1, MPI_INT, MPI_MIN, request->call.comm) != MPI_SUCCESS || !all) {
+        mpix_request_unprepare(request);
+        return code != MPI_SUCCESS ? code : MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    request->prepared = 1;
+    return MPI_SUCCESS;
+}
+
+/* Pairs of ranks are prepared in the same order everywhere, so that none waits for another in a circle. */
+static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_mscclpp_request *b)
+{
+    int key[2][3];
+
+    for (int i = 0; i < 2; ++i) {
+        const struct mpix_mscclpp_request *request = i == 0 ? a : b;
+        int rank;
+
+        (void)MPI_Comm_rank(request->users, &rank);
+        key[i][0] = rank < request->peer ? rank : request->peer;
+        key[i][1] = rank < request->peer ? request->peer : rank;
+        key[i][2] = request->side == SENDER ? rank : request->peer;
+    }
+    return memcmp(key[0], key[1], sizeof(key[0])) != 0 && (key[0][0] != key[1][0]   ? key[0][0] < key[1][0]
+                                                           : key[0][1] != key[1][1] ? key[0][1] < key[1][1]
+                                                                                    : key[0][2] < key[1][2]);
+}
+
+/* Prepares all pairs. An error has been reported. */
+static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
+{
+    for (;;) {
+        struct mpix_mscclpp_request *next = NULL;
+        int code;
+
+        for (int i = 0; i < n; ++i) {
+            if (requests[i] != NULL && requests[i]->side != NEITHER && requests[i]->attached != NOT_ATTACHED &&
+                !requests[i]->prepared && (next == NULL || is_before(requests[i], next))) {
+                next = requests[i];
+            }
+        }
+        if (next == NULL) {
+            return MPI_SUCCESS;
+        }
+        code = prepare(next);
+        if (code != MPI_SUCCESS) {
+            return code == MPI_ERR_UNSUPPORTED_OPERATION
+                       ? mpix_request_refuse(next->users, code, "prepare",
+                                             "these buffers cannot be sent: see mpix_mscclpp.h")
+                       : mpix_report(next->users, code);
+        }
+    }
+}
+
+int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[])
+{
+    const int pairs = prepare_pairs(n, requests);
+
+    if (pairs != MPI_SUCCESS) {
+        return pairs;
+    }
+    for (int i = 0; i < n; ++i) {
+        int code;
+
+        if (requests[i] == NULL || requests[i]->attached == NOT_ATTACHED) {
+            return mpix_request_refuse(requests[i] == NULL ? MPI_COMM_NULL : requests[i]->users, MPI_ERR_REQUEST,
+                                       "prepare", "a request is NULL, or attached to nothing");
+        }
+        code = requests[i]->prepared ? MPI_SUCCESS : prepare(requests[i]);
+        if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
+            return mpix_request_refuse(requests[i]->users, code, "prepare",
+                                       "calls with these buffers cannot be queued: see mpix_mscclpp.h");
+        }
+        if (code != MPI_SUCCESS) {
+            return mpix_report(requests[i]->users, code);
+        }
+    }
+    return MPI_SUCCESS;
+}
