@@ -7,7 +7,7 @@
 
 #include "mpix_mscclpp_device.h"
 
-#define KERNELS(X) X(rmsnorm) X(halo) X(halo_edge) X(tokens) X(gemm) X(keyvalue) X(pipeline)
+#define KERNELS(X) X(rmsnorm) X(halo) X(halo_edge) X(tokens) X(gemm) X(keyvalue) X(pipeline) X(solver)
 
 /*
  * Residual add, all-reduce and RMSNorm in one: x = norm(sum of x over all ranks + before), row by row. Each block takes
@@ -390,6 +390,113 @@ MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
         if (!last) {
             (void)mpix_port_put_signal(block, &args->next, 4 * receive, 4 * send, 4 * size);
         }
+    }
+}
+
+/*
+ * The conjugate-gradient method for -x[i-1] + 2 x[i] - x[i+1] = b[i], from the first residual to the last in one
+ * kernel: sums of all ranks by a room, borders of neighbours by memory channels, and no CPU. One block on each rank.
+ */
+typedef struct {
+    mpix_room_t room;
+    mpix_memory_channel_t below, above;
+    double *borders; /* registered memory: for each parity, what comes from below and from above, then what is sent */
+    double *x;       /* the result; 0 at first */
+    double *r;       /* b at first */
+    double *p;       /* a ghost cell, n cells, a ghost cell */
+    double *ap;
+    double *partial; /* one for each thread, then the sum */
+    double tolerance;
+    mpix_u32 n;
+    mpix_u32 most;   /* turns */
+    mpix_u32 *turns; /* that it took */
+} solver_args_t;
+
+MPIX_DEVICE double solver_dot(mpix_group_t *block, const solver_args_t *args, const double *a, const double *b)
+{
+    double *sum = args->partial + block->size, mine = 0;
+    mpix_u32 i;
+
+    for (i = block->index; i < args->n; i += block->size) {
+        mine += a[i] * b[i];
+    }
+    args->partial[block->index] = mine;
+    mpix_sync(block);
+    if (block->index == 0) {
+        *sum = 0;
+        for (i = 0; i < block->size; ++i) {
+            *sum += args->partial[i];
+        }
+    }
+    (void)mpix_allreduce_small(block, &args->room, sum, sum, 1, MPIX_FLOAT64, MPIX_SUM);
+    mpix_sync(block);
+    return *sum;
+}
+
+/* Sends the outermost cells of p to the neighbours, and receives theirs. */
+MPIX_DEVICE void solver_exchange(mpix_group_t *block, const solver_args_t *args, mpix_u32 turn)
+{
+    const int low = args->room.head.rank > 0, high = args->room.head.rank + 1 < args->room.head.ranks;
+    const mpix_u64 receive = turn % 2 * 2, send = 4 + turn % 2 * 2;
+
+    if (block->index == 0) {
+        args->borders[send] = args->p[1];
+        args->borders[send + 1] = args->p[args->n];
+    }
+    mpix_sync(block);
+    if (low) { /* it is above the one below */
+        (void)mpix_put(block, &args->below, 8 * (receive + 1), 8 * send, 8);
+        (void)mpix_signal(block, &args->below);
+    }
+    if (high) {
+        (void)mpix_put(block, &args->above, 8 * receive, 8 * (send + 1), 8);
+        (void)mpix_signal(block, &args->above);
+    }
+    if (low) {
+        (void)mpix_wait(block, &args->below);
+    }
+    if (high) {
+        (void)mpix_wait(block, &args->above);
+    }
+    if (block->index == 0) {
+        args->p[0] = low ? args->borders[receive] : 0;
+        args->p[args->n + 1] = high ? args->borders[receive + 1] : 0;
+    }
+    mpix_sync(block);
+}
+
+MPIX_DEVICE void solver_body(mpix_group_t *block, const solver_args_t *args)
+{
+    double *p = args->p + 1, rr, before, alpha, beta;
+    mpix_u32 turn, i;
+
+    for (i = block->index; i < args->n; i += block->size) {
+        p[i] = args->r[i];
+    }
+    rr = solver_dot(block, args, args->r, args->r);
+    /* The sums have the same bits on all ranks, so all leave in the same turn. */
+    for (turn = 0; turn < args->most && rr > args->tolerance && !mpix_failed(block); ++turn) {
+        solver_exchange(block, args, turn);
+        for (i = block->index; i < args->n; i += block->size) {
+            args->ap[i] = 2 * p[i] - *(p + i - 1) - p[i + 1];
+        }
+        mpix_sync(block);
+        alpha = rr / solver_dot(block, args, p, args->ap);
+        for (i = block->index; i < args->n; i += block->size) {
+            args->x[i] += alpha * p[i];
+            args->r[i] -= alpha * args->ap[i];
+        }
+        mpix_sync(block);
+        before = rr;
+        rr = solver_dot(block, args, args->r, args->r);
+        beta = rr / before;
+        for (i = block->index; i < args->n; i += block->size) {
+            p[i] = args->r[i] + beta * p[i];
+        }
+        mpix_sync(block);
+    }
+    if (block->index == 0) {
+        *args->turns = turn;
     }
 }
 
