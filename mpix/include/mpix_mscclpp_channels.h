@@ -17,7 +17,7 @@
  *
  * Objects are freed before their communicator, channels before their memory, and all after the kernels that use them
  * have ended on all ranks. The ranks are on one node, each has the GPU to itself or shares it under MPS, and there are
- * at most 64; otherwise the collective calls return MPI_ERR_UNSUPPORTED_OPERATION on all ranks.
+ * 2 to 64; otherwise the collective calls return MPI_ERR_UNSUPPORTED_OPERATION on all ranks.
  *
  * Functions return MPI error codes, through the communicator's error handler, and print a line that names a wrong value
  * and what is allowed. MPIX_Mscclpp_get_async_error tells what went wrong in kernels: a wait that ended by the deadline
@@ -113,7 +113,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels 
 /*
  * A prepared list: each trigger of the channel, whatever its fields, lets the CPU carry out all items in their order.
  * Each names a channel of the same object by its index, and has the type MPIX_PORT_DATA, MPIX_PORT_SIGNAL, both, or
- * MPIX_PORT_ADD. The list is copied. count 0: puts and signals again. Set while the channels are closed.
+ * MPIX_PORT_ADD. With MPIX_PORT_FLUSH in the trigger's type, mpix_port_push returns when the sources of all puts may be
+ * overwritten. The list is copied. count 0: puts and signals again. Set while the channels are closed.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, int count,
                                                        const MPIX_Mscclpp_fields items[]);

@@ -282,7 +282,7 @@ static void list_kernel(mpix_group_t *block, void *argument)
         (void)mpix_port_push(block, &lists->channels[0], 5 | MPIX_PORT_FLUSH, i, 2, i);
         lists->wrong += lists->handled->last != i; /* the flush has waited for the handler */
         lists->base[0] = 1000 * i + (unsigned)mt_rank;
-        (void)mpix_port_push(block, &lists->channels[1], MPIX_PORT_SIGNAL, 0, 0, 0);
+        (void)mpix_port_push(block, &lists->channels[1], MPIX_PORT_SIGNAL | (i % 2 ? MPIX_PORT_FLUSH : 0), 0, 0, 0);
         for (int peer = 0; peer < mt_size - 1; ++peer) {
             const mpix_port_channel_t *channel = &lists->channels[3 * peer + 2];
 

@@ -33,8 +33,11 @@ typedef struct {
 typedef struct {
     mscclpp_user_channels_t *channels;
     int count;
-    int next;      /* item of the trigger in hand */
-    uint32_t done; /* what has been done of it */
+    int next;        /* item of the trigger in hand */
+    uint32_t done;   /* what has been done of it */
+    int link;        /* once all items are begun: the peer's number whose connection is flushed */
+    bool has_ticket; /* of that flush */
+    uint64_t ticket;
     mscclpp_dev_request_t items[];
 } list_t;
 
@@ -408,7 +411,45 @@ static mscclpp_status_t do_item(list_t *list, const mscclpp_dev_request_t *item)
     return status;
 }
 
-/* Executes the items of a list, from the one on that is next. Called again until all are done. */
+/* Finds whether an item of the list goes to the peer number `p`. */
+static bool uses_link(const list_t *list, int p)
+{
+    int i = 0;
+
+    while (i < list->count && (int)list->items[i].channel / list->channels->per_peer != p) {
+        ++i;
+    }
+    return i < list->count;
+}
+
+/* Flushes the connections of all items, one after the other: all of them move on meanwhile. */
+static mscclpp_status_t flush_links(list_t *list)
+{
+    const mscclpp_user_ports_t *ports = list->channels->ports;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    while (list->link < list->channels->n && status == MSCCLPP_OK) {
+        mscclpp_conn_t *conn = ports->links[list->link].conn;
+
+        if (uses_link(list, list->link)) {
+            status = list->has_ticket ? MSCCLPP_OK : ports->ops->flush(conn, &list->ticket);
+            if (status == MSCCLPP_OK) {
+                list->has_ticket = true;
+                status = ports->ops->test(conn, list->ticket);
+            }
+        }
+        if (status == MSCCLPP_OK) {
+            list->has_ticket = false;
+            ++list->link;
+        }
+    }
+    return status;
+}
+
+/*
+ * Executes the items of a list, from the one on that is next. Called again until all are done and their puts have left
+ * their sources.
+ */
 static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *request)
 {
     list_t *list = context;
@@ -423,7 +464,11 @@ static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *requ
         }
     }
     if (status == MSCCLPP_OK) {
+        status = flush_links(list);
+    }
+    if (status == MSCCLPP_OK) {
         list->next = 0;
+        list->link = 0;
     }
     return status;
 }
@@ -480,10 +525,9 @@ mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channel
         if (list == NULL) {
             return no_memory(channels->user);
         }
+        memset(list, 0, sizeof(*list));
         list->channels = channels;
         list->count = count;
-        list->next = 0;
-        list->done = 0;
         memcpy(list->items, items, (size_t)count * sizeof(*items));
     }
     status = mscclpp_proxy_set_handler(channels->ports->proxy, channels->ports->views[index].number,

@@ -91,8 +91,9 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
                                                    mscclpp_user_handler_fn_t handler, void *context);
 
 /*
- * Local. Each trigger of a port channel makes the proxy carry out the whole list, whose items name other channels of
- * the object by their indices. Only DATA, SIGNAL, both, or ADD. Copied. count 0: puts and signals again.
+ * Local. Each trigger of a port channel makes the proxy carry out the whole list, whose items name channels of the
+ * object by their indices. Only DATA, SIGNAL, both, or ADD. The next trigger's turn comes when the puts of all items
+ * have left their sources; a flush waits for that. Copied. count 0: puts and signals again.
  */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items);
