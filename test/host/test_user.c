@@ -8,10 +8,13 @@
 
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/mapping.h"
+#include "mca/common/gpu/streams.h"
 #include "mca/common/user/user.h"
 #include "mpix/handles.h"
 #include "mpix/include/mpix_mscclpp/host_kernel.h"
 #include "mpix/include/mpix_mscclpp_device.h"
+#include "test/host/faulty_gpu.h"
+#include "test/host/log_record.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -354,7 +357,123 @@ static void test_rooms(int scale)
     with(scale, run_rooms, (size_t)1 << 31, 2);
 }
 
-static const part_t parts[] = {{"memory", test_memory}, {"ports", test_ports}, {"rooms", test_rooms}, {NULL, NULL}};
+/* The nth call of one of the GPU runtime's functions fails on one rank while objects are made. */
+typedef struct {
+    faulty_function_t function;
+    int nth;
+    bool happened;
+    mscclpp_status_t made[RANKS]; /* by rank; MSCCLPP_OK: everything was made */
+    int steps[RANKS];             /* that were begun */
+} plan_t;
+
+static mscclpp_status_t make_all(side_t *side, plan_t *plan, mscclpp_user_channels_t *channels[2],
+                                 mscclpp_user_room_t **room)
+{
+    const int peers[2] = {(side->rank->rank + 1) % RANKS, (side->rank->rank + 2) % RANKS};
+    int *steps = &plan->steps[side->rank->rank], i;
+    mscclpp_status_t status = mscclpp_user_create(side->team, side->rank->config, &side->user);
+
+    if (status == MSCCLPP_OK) {
+        ++*steps;
+        status = mscclpp_user_memory_create(side->user, NULL, 4096, &side->memory);
+    }
+    for (i = 0; i < 2 && status == MSCCLPP_OK; ++i) {
+        ++*steps;
+        status = mscclpp_user_channels_create(side->memory, i != 0, 2, peers, BLOCKS, &channels[i]);
+    }
+    if (status == MSCCLPP_OK) {
+        ++*steps;
+        status = mscclpp_user_room_create(side->user, BLOCKS, 64, room);
+    }
+    return status;
+}
+
+static void run_faults(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    mscclpp_user_channels_t *channels[2] = {NULL, NULL};
+    mscclpp_user_room_t *room = NULL;
+    side_t side;
+    int i;
+
+    memset(&side, 0, sizeof(side));
+    rank->gpu = &faulty_gpu_ops;
+    side.rank = rank;
+    side.team = create_team(rank);
+    meet(rank);
+    if (rank->rank == 1) {
+        faulty_arm(plan->function, plan->nth, MSCCLPP_ERR_DEVICE);
+    }
+    plan->made[rank->rank] = make_all(&side, plan, channels, &room);
+    if (rank->rank == 1) {
+        plan->happened = faulty_disarm();
+    }
+    meet(rank);
+    if (room != NULL) {
+        CHECK_EQ(mscclpp_user_room_free(room), MSCCLPP_OK);
+    }
+    for (i = 0; i < 2; ++i) {
+        if (channels[i] != NULL) {
+            CHECK_EQ(mscclpp_user_channels_free(channels[i]), MSCCLPP_OK);
+        }
+    }
+    if (side.memory != NULL) {
+        CHECK_EQ(mscclpp_user_memory_free(side.memory), MSCCLPP_OK);
+    }
+    mscclpp_user_end(side.user);
+    mscclpp_team_destroy(side.team);
+    meet(rank);
+}
+
+/* All ranks end alike, and nothing is left. */
+static bool fail_once(const mscclpp_config_t *config, faulty_function_t function, int nth)
+{
+    const int before = unit_failed;
+    plan_t plan = {.function = function, .nth = nth};
+    int rank;
+
+    CHECK_EQ(run_ranks(RANKS, config, run_faults, &plan), 0);
+    mscclpp_team_finalize(1.0);
+    CHECK_EQ(mscclpp_mapping_drain(), 0);
+    for (rank = 0; rank < RANKS; ++rank) {
+        CHECK_EQ(plan.made[rank], plan.made[0]);
+        CHECK_EQ(plan.steps[rank], plan.steps[0]);
+    }
+    CHECK(plan.happened == (plan.made[1] != MSCCLPP_OK));
+    mscclpp_stream_drain();
+    CHECK_EQ(faulty_held(), 0);
+    if (unit_failed != before) {
+        fprintf(stderr, "in call %d of %s\n", nth, faulty_name(function));
+    }
+    return plan.happened && unit_failed == before;
+}
+
+static void test_faults(int scale)
+{
+    static const faulty_function_t functions[] = {FAULTY_DEVICE_ALLOC, FAULTY_HOST_ALLOC,    FAULTY_EXPORT,
+                                                  FAULTY_IMPORT,       FAULTY_STREAM_CREATE, FAULTY_COPY,
+                                                  FAULTY_STREAM_SYNC};
+    mscclpp_config_t config;
+    size_t i;
+    int nth;
+
+    (void)scale;
+    mscclpp_config_init(&config);
+    config.scratch_size = (size_t)1 << 20;
+    config.timeout = options.timeout;
+    config.ucx = false;
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
+    for (i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
+        for (nth = 1; nth < 50 && fail_once(&config, functions[i], nth); ++nth) {
+        }
+        CHECK(nth > 1 && nth < 50);
+    }
+    log_record_clear();
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
+}
+
+static const part_t parts[] = {
+    {"memory", test_memory}, {"ports", test_ports}, {"rooms", test_rooms}, {"faults", test_faults}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
