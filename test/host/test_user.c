@@ -195,24 +195,25 @@ static void room_kernel(mpix_group_t *block, void *argument)
 
 /*
  * All-reduces one after the other, to which a rank comes late now and then. Every LIMITth is longer than the others, so
- * that its last packets are the next ones to carry its flag.
+ * that its packets but the first are the next ones to carry its flag: whoever does not clear them reads old ones.
  */
 static void late_kernel(mpix_group_t *block, void *argument)
 {
-    const struct timespec pause = {0, 300000};
+    const struct timespec pause = {0, 300000}, long_pause = {0, 5000000};
     side_t *side = argument;
     int32_t *sums = side->sums[block->block];
     int round;
     uint32_t i;
 
     for (round = 0; round < 8 * side->rounds; ++round) {
-        const uint32_t count = round % LIMIT == 5 ? 2 * WORDS : 1 + (uint32_t)(round * 29) % WORDS;
+        const uint32_t others = round < 4 * side->rounds ? 2 : 1 + (uint32_t)(round * 29) % WORDS;
+        const uint32_t count = round % LIMIT == 5 ? 2 * WORDS : others;
 
         for (i = block->index; i < count; i += block->size) {
             sums[i] = side->rank->rank * 7 + round + (int32_t)i;
         }
         if ((round % 5 == 2 || round % LIMIT == 5) && side->rank->rank == round / 3 % side->rank->size) {
-            nanosleep(&pause, NULL);
+            nanosleep(round % LIMIT == 5 ? &long_pause : &pause, NULL);
         }
         (void)mpix_allreduce_small(block, &side->room, sums, sums, count, MPIX_INT32, MPIX_SUM);
         for (i = block->index; i < count; i += block->size) {
@@ -460,7 +461,7 @@ static void test_faults(int scale)
     (void)scale;
     mscclpp_config_init(&config);
     config.scratch_size = (size_t)1 << 20;
-    config.timeout = options.timeout;
+    config.timeout = 60;
     config.ucx = false;
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
     for (i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
