@@ -1,15 +1,50 @@
-"""python3 -m mscclpp_plans ALGORITHM --ranks N: writes a plan of a classic algorithm."""
+"""python3 -m mscclpp_plans ALGORITHM|PROGRAM.py: writes the plan of a classic algorithm or of a program."""
 import argparse
 import json
+import runpy
 import sys
 
-from . import Refused, programs, prove
+from . import Program, Refused, programs, prove
+
+
+def run(path, values):
+    """The plan of a program: what it calls `plan`."""
+    found = runpy.run_path(path, run_name="__plan__").get("plan")
+    if callable(found):
+        found = found(**values)
+    elif values:
+        raise ValueError(f"{path}: --set is for a function `plan`, which it lacks")
+    if isinstance(found, Program):
+        found = found.compile()
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: `plan` is neither a Program nor a plan nor a function that returns one")
+    return found
+
+
+def setting(text):
+    """NAME=VALUE, of which the value is a whole number or a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use NAME=VALUE")
+    return name, int(value) if value.lstrip("-").isdigit() else value
+
+
+def algorithm(text):
+    """One of the algorithms, or the file of a program."""
+    if not text.endswith(".py") and text not in programs.FLAT and text not in programs.NODES:
+        raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use a file whose name ends in .py, or one of "
+                                         + ", ".join([*programs.FLAT, *programs.NODES]))
+    return text
 
 
 def main():
     """The command line."""
     parser = argparse.ArgumentParser(prog="python3 -m mscclpp_plans", description="Writes execution plans.")
-    parser.add_argument("algorithm", choices=[*programs.FLAT, *programs.NODES])
+    parser.add_argument("algorithm", type=algorithm, metavar="ALGORITHM|PROGRAM.py",
+                        help="one of " + ", ".join([*programs.FLAT, *programs.NODES]) + ", or a program that defines "
+                        "`plan`")
+    parser.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE",
+                        help="an argument of a program's function `plan`")
     parser.add_argument("--ranks", type=int, default=0, help="of algorithms that know no nodes")
     parser.add_argument("--nodes", type=int, default=0, help="of the others")
     parser.add_argument("--gpus", type=int, default=0, help="of each node")
@@ -23,19 +58,20 @@ def main():
     options = parser.parse_args()
     keys = {"instances": options.instances, "min_message_size": options.min, "max_message_size": options.max}
     try:
-        if options.algorithm in programs.FLAT:
+        if options.algorithm.endswith(".py"):
+            plan = run(options.algorithm, dict(options.set))
+        elif options.algorithm in programs.FLAT:
             if options.ranks < 1:
                 parser.error(f"{options.algorithm} wants --ranks")
-            program = programs.FLAT[options.algorithm](options.ranks, **keys)
+            plan = programs.FLAT[options.algorithm](options.ranks, **keys).compile()
         else:
             if options.nodes < 1 or options.gpus < 1:
                 parser.error(f"{options.algorithm} wants --nodes and --gpus")
-            program = programs.NODES[options.algorithm](options.nodes, options.gpus, **keys)
-        plan = program.compile()
+            plan = programs.NODES[options.algorithm](options.nodes, options.gpus, **keys).compile()
         plan["name"] = options.name or plan["name"]
         if not options.unproven:
             prove(plan, options.tool)
-    except (ValueError, FileNotFoundError, Refused) as error:
+    except (ValueError, OSError, SyntaxError, Refused) as error:
         print(f"mscclpp_plans: {error}", file=sys.stderr)
         return 1
     text = json.dumps(plan) + "\n"

@@ -46,6 +46,7 @@ cases_plans() {
     cases_plans_refused "$folder"
     cases_plans_between "$folder"
     cases_plans_synthesised
+    cases_plans_measured "$folder"
     cases_plans_of_mscclpp
 }
 
@@ -74,6 +75,27 @@ cases_plans_synthesised() {
         run "plans:synth:nodes:$kind" 120 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
             --mca coll_mscclpp_plans "$folder/nodes" "$bindir/test_plans" "$kind" planned any 5000
     done
+}
+
+# mscclpp_bench with a plan.
+cases_plans_measured() {
+    local folder=$1 measure
+    measure=("$bindir/../../mscclpp_bench" --device "$MSCCLPP_TEST_DEVICE" --warmup 1 --rounds 3 --check 2 --factor 16
+        --max 64k --plan)
+    run_saying "plans:bench" '^ +61440 .* float +none \| .* 0 +[0-9.]+ +[0-9.]+$' 60 -n 3 "${forced[@]}" \
+        "${measure[@]}" "$folder/3/allgather_direct.json" --compare native --min 60k --json "$scratch/bench.plan"
+    run_saying "plans:bench:nodes" '^ +32768 .* float +sum ' 60 -n 4 "${forced[@]}" --mca \
+        coll_mscclpp_ranks_per_node 2 "${measure[@]}" "$folder/4/nodes/allreduce_hierarchical.json"
+    run_saying "plans:bench:max" '^ +32768 .* float +max ' 60 -n 3 "${forced[@]}" "${measure[@]}" \
+        "$folder/3/allreduce_max.json"
+    run_failing "plans:bench:other ranks" '^mscclpp_bench: --plan .*: it is for another number of ranks' 60 -n 2 \
+        "${forced[@]}" "${measure[@]}" "$folder/3/allreduce_max.json"
+    run_failing "plans:bench:refused" '^mscclpp_bench: --plan .*: parse error' 60 -n 3 "${forced[@]}" "${measure[@]}" \
+        "$folder/3/bad/half.json"
+    run_failing "plans:bench:coll" "^mscclpp_bench: --coll: 'bcast' is not allowed" 30 -n 1 "${measure[@]}" x \
+        --coll bcast
+    run_failing "plans:bench:no plan" "^mscclpp_bench: --compare: 'native' is not allowed" 30 -n 1 "${measure[@]:0:3}" \
+        --compare native
 }
 
 # Plans whose ports lead to other, imitated nodes.

@@ -105,7 +105,8 @@ typedef enum {
     BENCH_COMPARE_LAUNCHED, /* the host library without lingering kernels */
     BENCH_COMPARE_COPIES,   /* for collectives that only move data: plain copies of the same bytes */
     BENCH_COMPARE_KERNEL,   /* a plain kernel that reads and writes as many bytes as the call must */
-    BENCH_COMPARE_BLOCKING  /* MPI's blocking function */
+    BENCH_COMPARE_BLOCKING, /* MPI's blocking function */
+    BENCH_COMPARE_NATIVE    /* beside a plan: the host library's own algorithm */
 } bench_compare_t;
 
 /* Where the measured buffers are. */
@@ -157,6 +158,7 @@ typedef struct {
     int window;            /* puts before a flush */
     bool nccl_spin;        /* poll for the end of NCCL's calls, instead of cudaStreamSynchronize */
     const char *nccl_library;
+    const char *plan;   /* the file of an execution plan; NULL: none */
     const char *json;   /* file, or NULL */
     const char *device; /* "auto", "cuda" or "host" */
 } bench_options_t;
@@ -198,8 +200,10 @@ typedef struct {
     mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
     mscclpp_rules_t *rules;  /* set by the parameter; NULL: none */
     mscclpp_gpu_stream_t *stream;
-    void *native_stream;  /* the same stream as CUDA knows it; NULL on the twin */
-    mscclpp_team_t *team; /* NULL until bench_library_open */
+    void *native_stream;           /* the same stream as CUDA knows it; NULL on the twin */
+    mscclpp_team_t *team;          /* NULL until bench_library_open */
+    mscclpp_plan_library_t *plans; /* for this team; NULL: none */
+    const char *plan;              /* the name of the plan that has to serve all calls; NULL: none */
 } bench_env_t;
 
 /* Chooses the GPU runtime; before MPI_Init also the component's. On failure prints one line and returns false. */
@@ -336,10 +340,11 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
 /* What this contender can do. */
 bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place);
 
-/* Creates a team of the host library. All ranks return the same; one line on failure. */
-bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p);
+/* Creates a team of the host library; `plans` may be NULL. All ranks return the same; one line on failure. */
+bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
+                     mscclpp_team_t **team_p);
 
-/* Creates the host library's team with the component's parameters, once. */
+/* Creates the host library's team with the component's parameters, and the plan if there is one, once. */
 bool bench_library_open(bench_env_t *env);
 void bench_library_close(bench_env_t *env);
 
@@ -351,6 +356,19 @@ const char *bench_nccl_version(void);
 
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
 void bench_staged_close(bench_contender_t *contender);
+
+/*
+ * bench_plan.c: reads the plan of --plan, if it was given, and takes its collective and operation. All ranks return the
+ * same; one line on failure. It is closed after the library.
+ */
+bool bench_plan_open(bench_env_t *env, bench_options_t *options);
+void bench_plan_close(bench_env_t *env);
+
+/* Whether the plan has served the library's last call; one line if not. Equal on all ranks. */
+bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes);
+
+/* The host library's own algorithms in a team of its own, beside a plan. Closed by bench_launched_close. */
+bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p);
 
 /* The host library's blocking calls without lingering kernels, in a team of its own. */
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);

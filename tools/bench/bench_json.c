@@ -55,6 +55,9 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
         fprintf(file, "  \"mpi_init_us\": %.1f,\n", 1e6 * env->init);
     }
     json_member(file, "compare", bench_compare_name(options->compare));
+    if (env->plan != NULL) {
+        json_member(file, "plan", env->plan);
+    }
     if (BENCH_COMPARE_COPIES == options->compare) {
         json_member(file, "copies", bench_copies_describe());
     }

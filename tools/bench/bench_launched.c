@@ -7,7 +7,7 @@ bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p)
     mscclpp_team_t *team;
 
     config.linger = "off";
-    if (!bench_team_open(env, &config, &team)) {
+    if (!bench_team_open(env, &config, NULL, &team)) {
         return false;
     }
     *contender_p = bench_contender_library(env, team, &bench_colls[0], false);

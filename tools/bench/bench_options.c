@@ -29,7 +29,7 @@ bool bench_mode_queues(bench_mode_t mode)
 
 const char *bench_compare_name(bench_compare_t compare)
 {
-    static const char *names[] = {"none", "nccl", "staged", "launched", "copies", "kernel", "blocking"};
+    static const char *names[] = {"none", "nccl", "staged", "launched", "copies", "kernel", "blocking", "native"};
 
     return names[compare];
 }
@@ -78,6 +78,9 @@ static const char help[] =
     "                         copies: of what moves only, plain copies of the same bytes by the same ranks\n"
     "                         kernel: one kernel for each GPU that reads and writes what its ranks must\n"
     "                         blocking: MPI's blocking function\n"
+    "                         native: with --plan, the library's own algorithm\n"
+    "      --plan FILE        this execution plan serves all calls (implies --mode library); its collective is\n"
+    "                         measured, whatever its own range of sizes is\n"
     "      --between KIND:US[:CALLS]\n"
     "                         a kernel of an application after each call, or after CALLS calls, that takes US\n"
     "                         microseconds: waves (fills the GPU once), full (a block a multiprocessor, with most\n"
@@ -109,6 +112,7 @@ static const char help[] =
     "  mpirun -n 4 mscclpp_bench --coll all -b 16 -e 64m -f 4 -d float --compare nccl --json colls.json\n"
     "  mpirun -n 2 mscclpp_bench --between waves:20 -b 8 -e 8 --compare launched\n"
     "  mpirun -n 2 mscclpp_bench --host-buffers stack --json with.json\n"
+    "  mpirun -n 4 mscclpp_bench --plan ring.json -b 1k -e 64m -f 4 --compare native\n"
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
 
 /* Calls `add` for each name of a list separated by commas. */
@@ -253,6 +257,7 @@ enum {
     BETWEEN_AHEAD,
     HOST_BUFFERS,
     ROOT,
+    PLAN,
     VERSION
 };
 
@@ -279,6 +284,7 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"between-ahead", required_argument, NULL, BETWEEN_AHEAD},
                                       {"host-buffers", optional_argument, NULL, HOST_BUFFERS},
                                       {"device", required_argument, NULL, DEVICE},
+                                      {"plan", required_argument, NULL, PLAN},
                                       {"json", required_argument, NULL, JSON},
                                       {"help", no_argument, NULL, 'h'},
                                       {"version", no_argument, NULL, VERSION},
@@ -338,7 +344,7 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_int("--check", value, 0, 1000000, &options->checks);
         break;
     case COMPARE:
-        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel|blocking", &choice);
+        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel|blocking|native", &choice);
         options->compare = (bench_compare_t)choice;
         break;
     case NCCL_WAIT:
@@ -359,6 +365,9 @@ static bool take(int option, const char *value, bench_options_t *options)
         break;
     case BETWEEN_AHEAD:
         ok = bench_parse_int("--between-ahead", value, 0, 1000, &options->between.ahead);
+        break;
+    case PLAN:
+        options->plan = value;
         break;
     case HOST_BUFFERS:
         ok = bench_parse_choice("--host-buffers", value == NULL ? "heap" : value, "heap|stack|large", &choice);
@@ -484,6 +493,20 @@ static bool consistent_compare(const bench_options_t *options)
     return true;
 }
 
+static bool consistent_plan(const bench_options_t *options)
+{
+    if (options->plan != NULL && BENCH_MODE_LIBRARY != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --plan");
+    }
+    if (options->plan != NULL && options->ncolls > 0) {
+        return bench_refuse("--coll", options->colls[0]->name, "it without --plan, whose file names the collective");
+    }
+    if (options->plan == NULL && BENCH_COMPARE_NATIVE == options->compare) {
+        return bench_refuse("--compare", "native", "it with --plan");
+    }
+    return true;
+}
+
 /* Checks options that depend on each other. */
 static bool consistent(const bench_options_t *options)
 {
@@ -503,8 +526,8 @@ static bool consistent(const bench_options_t *options)
         snprintf(max, sizeof(max), "%zu", options->max);
         return bench_refuse("--max", max, "a size that is not below --min");
     }
-    return consistent_compare(options) && consistent_types(options) && consistent_colls(options) &&
-           consistent_between(options) && consistent_host(options);
+    return consistent_compare(options) && consistent_plan(options) && consistent_types(options) &&
+           consistent_colls(options) && consistent_between(options) && consistent_host(options);
 }
 
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
@@ -545,7 +568,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         }
         return false;
     }
-    if (BENCH_COMPARE_LAUNCHED == options.compare && !options.mode_given) {
+    if ((BENCH_COMPARE_LAUNCHED == options.compare || options.plan != NULL) && !options.mode_given) {
         options.mode = BENCH_MODE_LIBRARY;
     }
     if (!consistent(&options)) {

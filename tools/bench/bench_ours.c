@@ -88,10 +88,12 @@ static int find_leader(const bench_env_t *env)
     return rank;
 }
 
-bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p)
+bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
+                     mscclpp_team_t **team_p)
 {
     mscclpp_team_params_t params = {.config = config,
-                                    .rules = env->rules,
+                                    .rules = plans == NULL ? env->rules : NULL,
+                                    .plans = plans,
                                     .gpu = env->gpu,
                                     .device = env->device,
                                     .oob = bench_oob(&env->control),
@@ -112,7 +114,7 @@ bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_t
 
 bool bench_library_open(bench_env_t *env)
 {
-    return env->team != NULL || bench_team_open(env, &env->config, &env->team);
+    return env->team != NULL || bench_team_open(env, &env->config, env->plans, &env->team);
 }
 
 void bench_library_close(bench_env_t *env)

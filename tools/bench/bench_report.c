@@ -137,6 +137,9 @@ static void print_rival(const bench_options_t *options)
 {
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
 
+    if (options->plan != NULL) {
+        printf("# the execution plan of %s serves every call\n", options->plan);
+    }
     switch (options->compare) {
     case BENCH_COMPARE_NCCL:
         printf("# beside NCCL %s (%s, NCCL_NVLS_ENABLE=%s), same buffers, alternating rounds\n", bench_nccl_version(),
@@ -148,6 +151,9 @@ static void print_rival(const bench_options_t *options)
         break;
     case BENCH_COMPARE_LAUNCHED:
         printf("# beside the host library with linger=off in a team of its own, same buffers, alternating rounds\n");
+        break;
+    case BENCH_COMPARE_NATIVE:
+        printf("# beside the host library's own algorithms, in a team of its own, same buffers, alternating rounds\n");
         break;
     case BENCH_COMPARE_STAGED:
         printf("# beside staging by the application: copy to pinned host memory, MPI's function there, copy back\n");

@@ -89,6 +89,11 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
             return false;
         }
         break;
+    case BENCH_COMPARE_NATIVE:
+        if (!bench_native_open(env, rival)) {
+            return false;
+        }
+        break;
     case BENCH_COMPARE_COPIES:
         if (!bench_copies_open(env, buffers, waits, rival)) {
             return false;
@@ -136,6 +141,7 @@ static void close_rival(bench_env_t *env, const bench_options_t *options, bench_
         bench_staged_close(rival);
         break;
     case BENCH_COMPARE_LAUNCHED:
+    case BENCH_COMPARE_NATIVE:
         bench_launched_close(rival);
         break;
     case BENCH_COMPARE_COPIES:
@@ -220,6 +226,7 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
     size_t previous = 0;
     double size = (double)options->min;
 
+    ours.name = env->plan != NULL ? env->plan : ours.name;
     for (; size <= (double)options->max; size *= options->factor) {
         bench_row_t row = {.type = type, .op = op, .path = ours.name};
         bench_layout_t layout;
@@ -235,6 +242,9 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
                                type->size);
         row.layout = &layout;
         if (!ok || !run_size(env, options, buffers, &ours, rival, report, &row)) {
+            return false;
+        }
+        if (env->plan != NULL && !bench_plan_served(env, type, row.bytes)) {
             return false;
         }
         if (row.out_of_place.measured || row.in_place.measured) {
@@ -293,6 +303,10 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     if (BENCH_MODE_CHANNEL == options->mode) {
         return bench_channel_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
+    if (!bench_plan_open(env, options)) {
+        bench_plan_close(env);
+        return BENCH_EXIT_WRONG;
+    }
     if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack))) {
         return BENCH_EXIT_WRONG;
     }
@@ -317,6 +331,7 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     bench_between_close();
     bench_queued_close(env);
     bench_library_close(env);
+    bench_plan_close(env);
     bench_buffers_close(&buffers, env);
     return bench_all(env->control, ok && 0 == wrong.ours && 0 == wrong.rival) ? 0 : BENCH_EXIT_WRONG;
 }

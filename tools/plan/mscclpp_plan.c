@@ -1,4 +1,4 @@
-/* mscclpp_plan: reads, checks and shows execution plans. */
+/* mscclpp_plan: reads, checks, shows, writes and measures execution plans. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,8 @@ static const char help[] =
     "  check FILE...        proves that each plan hangs, races and yields wrong results in no launch, or says why not\n"
     "  show FILE            tells what each rank does, in words and as a picture\n"
     "  diff FILE FILE       tells in which operations two plans differ\n"
+    "  compile PROGRAM      writes the plan of a classic algorithm or of a program in Python\n"
+    "  bench FILE           measures and verifies a plan with mscclpp_bench\n"
     "  help                 this text\n"
     "  version\n"
     "\n"
@@ -22,7 +24,11 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"check", plan_tool_check}, {"show", plan_tool_show}, {"diff", plan_tool_diff}};
+} commands[] = {{"check", plan_tool_check},
+                {"show", plan_tool_show},
+                {"diff", plan_tool_diff},
+                {"compile", plan_tool_compile},
+                {"bench", plan_tool_bench}};
 
 bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p)
 {
@@ -60,7 +66,9 @@ int main(int argc, char **argv)
     if (*command == '\0') {
         fputs(help, stderr);
     } else {
-        fprintf(stderr, "mscclpp_plan: unknown command \"%s\"; there are check, show, diff, help and version\n",
+        fprintf(stderr,
+                "mscclpp_plan: unknown command \"%s\"; there are check, show, diff, compile, bench, help and "
+                "version\n",
                 command);
     }
     return PLAN_USAGE;

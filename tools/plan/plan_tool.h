@@ -15,7 +15,9 @@ enum { PLAN_OK = 0, PLAN_REFUSED = 1, PLAN_USAGE = 2 };
 bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p);
 
 /* Each command gets the arguments behind its name on the command line, and returns the exit status. */
+int plan_tool_bench(int argc, char **argv);
 int plan_tool_check(int argc, char **argv);
+int plan_tool_compile(int argc, char **argv);
 int plan_tool_diff(int argc, char **argv);
 int plan_tool_show(int argc, char **argv);
 

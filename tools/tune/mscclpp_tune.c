@@ -80,7 +80,7 @@ static bool open_contender(tune_t *tune, int algo)
     }
     tune->config[algo] = env->config;
     tune->config[algo].algorithm = mscclpp_algos[algo]->name;
-    if (!bench_team_open(env, &tune->config[algo], &team)) {
+    if (!bench_team_open(env, &tune->config[algo], NULL, &team)) {
         return false;
     }
     *contender = bench_contender_library(env, team, &bench_colls[0], false);

@@ -81,7 +81,7 @@ int tune_between(bench_env_t *env, const tune_options_t *options)
     int i;
 
     config.algorithm = "nodes";
-    if (!bench_team_open(env, &config, &team)) {
+    if (!bench_team_open(env, &config, NULL, &team)) {
         return BENCH_EXIT_WRONG;
     }
     if (team->fabric != NULL) {

@@ -1,0 +1,101 @@
+/* One execution plan, which serves the calls in place of the library's own algorithms. */
+#include "tools/bench/bench.h"
+
+#include <string.h>
+
+static mscclpp_coll_t collective_of(const mscclpp_plan_t *plan)
+{
+    switch (plan->collective) {
+    case MSCCLPP_PLAN_ALLREDUCE:
+        return MSCCLPP_COLL_LAST;
+    case MSCCLPP_PLAN_ALLGATHER:
+        return MSCCLPP_COLL_ALLGATHER;
+    case MSCCLPP_PLAN_REDUCESCATTER:
+        return MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
+    default:
+        return MSCCLPP_COLL_ALLTOALL;
+    }
+}
+
+/* Why the plan cannot be measured; NULL: it can. */
+static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks)
+{
+    if (count != 1) {
+        return "it is not one file";
+    }
+    if (files->plan == NULL || files->refusal != NULL) {
+        return files->refusal != NULL ? files->refusal : "no memory";
+    }
+    if (files->plan->collective > MSCCLPP_PLAN_ALLTOALL) {
+        return "its collective is none of allreduce, allgather, reducescatter and alltoall";
+    }
+    return files->plan->rank_count != (uint32_t)ranks ? "it is for another number of ranks" : NULL;
+}
+
+bool bench_plan_open(bench_env_t *env, bench_options_t *options)
+{
+    mscclpp_plan_file_t *file = NULL;
+    const char *why = "no memory";
+    int count;
+
+    if (options->plan == NULL) {
+        return true;
+    }
+    env->plans = mscclpp_plan_library_create(options->plan);
+    if (env->plans != NULL) {
+        count = mscclpp_plan_library_load(env->plans, &file);
+        why = refusal_of(file, count, env->size);
+    }
+    if (why != NULL && 0 == env->rank) {
+        fprintf(stderr, "%s: --plan %s: %s\n", bench_program, options->plan, why);
+    }
+    if (!bench_all(env->control, why == NULL)) {
+        return false;
+    }
+    /* It is to serve all sizes that are asked for. */
+    file->plan->min_bytes = 0;
+    file->plan->max_bytes = UINT64_MAX;
+    env->plan = file->label;
+    for (int i = 0; i < bench_coll_count; ++i) {
+        if (bench_colls[i].coll == collective_of(file->plan)) {
+            options->ncolls = 1;
+            options->colls[0] = &bench_colls[i];
+        }
+    }
+    for (int i = 0; i < bench_op_count && file->extreme; ++i) {
+        if (bench_ops[i].op == (MSCCLPP_PLAN_MAX == file->reduce ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN)) {
+            options->nops = 1;
+            options->ops[0] = &bench_ops[i];
+        }
+    }
+    return true;
+}
+
+bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes)
+{
+    const char *by = mscclpp_team_last_algorithm(env->team);
+
+    if (0 != strcmp(by, env->plan) && 0 == env->rank) {
+        fprintf(stderr, "%s: --plan: %s serves %zu bytes of %s in place of %s; MSCCLPP_VERBOSE=2 says why\n",
+                bench_program, by, bytes, type->name, env->plan);
+    }
+    return 0 == strcmp(by, env->plan);
+}
+
+void bench_plan_close(bench_env_t *env)
+{
+    mscclpp_plan_library_destroy(env->plans);
+    env->plans = NULL;
+}
+
+bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p)
+{
+    mscclpp_team_t *team;
+
+    if (!bench_team_open(env, &env->config, NULL, &team)) {
+        return false;
+    }
+    *contender_p = bench_contender_library(env, team, &bench_colls[0], false);
+    contender_p->name = "native";
+    return true;
+}

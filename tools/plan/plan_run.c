@@ -1,0 +1,132 @@
+/* mscclpp_plan compile and bench: start the programs that do it, Python and mscclpp_bench. */
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/plan/plan_tool.h"
+
+static const char compile_help[] =
+    "Usage: mscclpp_plan compile ALGORITHM|PROGRAM.py [OPTION]... [-o FILE]\n"
+    "Writes the plan of a classic algorithm, or of a program in the language of docs/plans.md, once it is proven.\n"
+    "It starts python3 -m mscclpp_plans, whose options follow:\n\n";
+
+static const char bench_help[] =
+    "Usage: mscclpp_plan bench FILE [OPTION]...\n"
+    "Measures and verifies a plan: starts mpirun -n RANKS mscclpp_bench --plan FILE OPTION..., with as many ranks as "
+    "the\n"
+    "plan has. The variable MPIRUN names the launcher, with its options (default: mpirun).\n";
+
+/* The folder that this program is in; "" if that is not known. */
+static void find_folder(char *folder, size_t size)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    path[length > 0 ? length : 0] = '\0';
+    (void)snprintf(folder, size, "%s", length > 0 ? dirname(path) : "");
+}
+
+/* Does not return unless the program cannot be started. */
+static int start(char **argv)
+{
+    execvp(argv[0], argv);
+    fprintf(stderr, "mscclpp_plan: cannot start %s: %s\n", argv[0], strerror(errno));
+    return PLAN_REFUSED;
+}
+
+int plan_tool_compile(int argc, char **argv)
+{
+    static char tool[] = "--tool", python[] = "python3", module[] = "-m", name[] = "mscclpp_plans";
+    char folder[PATH_MAX], program[PATH_MAX + 16], places[2 * PATH_MAX];
+    const char *given = getenv("PYTHONPATH");
+    char **arguments = calloc((size_t)argc + 8, sizeof(*arguments));
+    int count = 0;
+
+    if (argc < 2) {
+        fputs(compile_help, stderr);
+        free(arguments);
+        return PLAN_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(compile_help, stdout);
+        fflush(stdout);
+    }
+    find_folder(folder, sizeof(folder));
+    (void)snprintf(program, sizeof(program), "%s/mscclpp_plan", folder);
+    (void)snprintf(places, sizeof(places), "%s%s%s", given != NULL ? given : "", given != NULL ? ":" : "",
+                   PLAN_PYTHON_FOLDER);
+    if (arguments == NULL || setenv("PYTHONPATH", places, 1) != 0) {
+        fprintf(stderr, "mscclpp_plan: no memory\n");
+        free(arguments);
+        return PLAN_REFUSED;
+    }
+    arguments[count++] = python;
+    arguments[count++] = module;
+    arguments[count++] = name;
+    for (int i = 1; i < argc; ++i) {
+        arguments[count++] = argv[i];
+    }
+    arguments[count++] = tool;
+    arguments[count++] = program;
+    count = start(arguments);
+    free(arguments);
+    return count;
+}
+
+/* Splits the launcher's line at blanks. Returns how many words it has; `words` has room for `most`. */
+static int split(char *line, char **words, int most)
+{
+    int count = 0;
+
+    for (char *rest = NULL, *word = strtok_r(line, " ", &rest); word != NULL && count < most;
+         word = strtok_r(NULL, " ", &rest)) {
+        words[count++] = word;
+    }
+    return count;
+}
+
+int plan_tool_bench(int argc, char **argv)
+{
+    enum { LAUNCHER_WORDS = 64 };
+    static char number[] = "-n", option[] = "--plan", fallback[] = "mscclpp_bench";
+    const char *launcher = getenv("MPIRUN");
+    char folder[PATH_MAX], program[PATH_MAX + 16], ranks[16], line[PATH_MAX];
+    char **arguments = calloc((size_t)argc + LAUNCHER_WORDS + 8, sizeof(*arguments));
+    mscclpp_plan_t *plan;
+    int count;
+
+    if (argc < 2 || arguments == NULL) {
+        fputs(bench_help, stderr);
+        free(arguments);
+        return PLAN_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(bench_help, stdout);
+        free(arguments);
+        return PLAN_OK;
+    }
+    plan = plan_tool_load(argv[1]);
+    if (plan == NULL) {
+        free(arguments);
+        return PLAN_REFUSED;
+    }
+    (void)snprintf(ranks, sizeof(ranks), "%u", plan->rank_count);
+    mscclpp_plan_free(plan);
+    find_folder(folder, sizeof(folder));
+    (void)snprintf(program, sizeof(program), "%s/mscclpp_bench", folder);
+    (void)snprintf(line, sizeof(line), "%s", launcher != NULL && *launcher != '\0' ? launcher : "mpirun");
+    count = split(line, arguments, LAUNCHER_WORDS);
+    arguments[count++] = number;
+    arguments[count++] = ranks;
+    arguments[count++] = access(program, X_OK) == 0 ? program : fallback;
+    arguments[count++] = option;
+    for (int i = 1; i < argc; ++i) {
+        arguments[count++] = argv[i];
+    }
+    count = start(arguments);
+    free(arguments);
+    return count;
+}
