@@ -101,9 +101,11 @@ def allgather_mixed(n):
         block.move("ppkt", [local("i", 0)] * (n - 1), [block.remote("memory", p, "s", r) for p in peers], "memory")
         block.move("put", [local("i", 1)] * (n - 1), [block.remote("memory", p, "s", 4 * n + r) for p in peers],
                    "memory")
-        plans.finish(block, channels)
+        # Packets are awaited by their flags alone.
         for p in peers:
             block.move("upkt", [local("s", p)], [local("o", 2 * p)])
+        plans.finish(block, channels)
+        for p in peers:
             block.move("copy", [local("s", 4 * n + p)], [local("o", 2 * p + 1)])
         plans.finish(block, channels)
     return assemble("allgather_mixed", "allgather", ranks, "LL", use_double_scratch_buffer=True)

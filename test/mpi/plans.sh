@@ -175,6 +175,9 @@ cases_plans_chosen() {
         "$folder/3/allreduce_packets.json" --mca coll_mscclpp_epoch_limit 16 "$bindir/test_plans" allreduce planned \
         sum 1000
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    # Without new memory for another size, data in the scratch would be taken for packets here.
+    run "plans:flags" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_plans "$folder/4/allgather_mixed.json" \
+        "$bindir/test_plans" allgather planned any 1 flags
     run "plans:many threads" 120 "${job[@]}" "$folder/3/allreduce_packets.json" --mca coll_mscclpp_twin_threads 3 \
         "$bindir/test_plans" allreduce planned any 5000
     # Memory that grows comes to lie where freed buffers were that peers still map.
@@ -214,6 +217,24 @@ cases_plans_refused() {
         "${job[@]}" "$folder/3/bad/packet_order.json" "$bindir/test_plans" allgather unplanned any 100
     run "plans:proven" 60 "${job[@]}" "$folder/3/allreduce_ring.json" --mca coll_mscclpp_plan_check full \
         "$bindir/test_plans" allreduce planned sum 1000
+    # A job simulates what no earlier one has proven; what is refused is refused again.
+    run_counting "plans:proof:made" 0 'was proven in an earlier run' 60 "${job[@]}" \
+        "$folder/3/allreduce_lines.json" --mca coll_mscclpp_plan_check full --mca coll_mscclpp_verbose 2 \
+        "$bindir/test_plans" allreduce planned sum 100
+    run_counting "plans:proof:remembered" 1 'allreduce_lines.json was proven in an earlier run' 60 "${job[@]}" \
+        "$folder/3/allreduce_lines.json" --mca coll_mscclpp_plan_check full --mca coll_mscclpp_verbose 2 \
+        "$bindir/test_plans" allreduce planned sum 100
+    if [ "${patterns[0]:-}" != --list ]; then
+        sed 's/^{/{ /' "$folder/3/allreduce_lines.json" >"$scratch/changed.json"
+        chmod g+w "$XDG_CACHE_HOME"/coll-mscclpp/proofs/* 2>/dev/null
+    fi
+    run_counting "plans:proof:another file" 0 'was proven in an earlier run' 60 "${job[@]}" "$scratch/changed.json" \
+        --mca coll_mscclpp_plan_check full --mca coll_mscclpp_verbose 2 "$bindir/test_plans" allreduce planned sum 100
+    run_counting "plans:proof:not this user's alone" 0 'was proven in an earlier run' 60 "${job[@]}" \
+        "$folder/3/allreduce_lines.json" --mca coll_mscclpp_plan_check full --mca coll_mscclpp_verbose 2 \
+        "$bindir/test_plans" allreduce planned sum 100
+    run_counting "plans:proof:none" 1 'hangs.json: deadlock: .*: not used' 60 "${job[@]}" "$folder/3/bad/hangs.json" \
+        --mca coll_mscclpp_plan_check full "$bindir/test_plans" allreduce unplanned sum 100
     run_failing "plans:hangs" 'call 1 of 4 bytes .plan:allreduce_rres. did not end on rank' 60 "${job[@]}" \
         "$folder/3/bad/hangs.json" --mca coll_mscclpp_plan_check off --mca coll_mscclpp_timeout 3 "$bindir/test_plans" \
         allreduce planned sum 1

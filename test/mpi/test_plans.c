@@ -6,8 +6,9 @@
  * Of many sizes, up to MOST elements (default: all) of several types, aligned and not, in place and out of place; three
  * calls follow one another without a barrier, with other operands. `planned`: plans must serve every call, but those of
  * types with padding; `unplanned`: none; `in-place`: every call in place, and no other. WAY: blocking (default),
- * nonblocking or persistent calls, or "recycled", blocking ones after buffers which peers had mapped were freed. PLAN:
- * the name that MPI's tool interface has to give for the plan that served a call.
+ * nonblocking or persistent calls, "recycled", blocking ones after buffers which peers had mapped were freed, or
+ * "flags", all-gathers of what packets of later calls have as flags, with sizes that alternate. PLAN: the name that
+ * MPI's tool interface has to give for the plan that served a call.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +24,9 @@ typedef enum { ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, KINDS } kind_t;
 
 static const char *const names[KINDS] = {"allreduce", "allgather", "reducescatter", "alltoall"};
 
-typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, RECYCLED, WAYS } way_t;
+typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, RECYCLED, FLAGS, WAYS } way_t;
 
-static const char *const way_names[WAYS] = {"blocking", "nonblocking", "persistent", "recycled"};
+static const char *const way_names[WAYS] = {"blocking", "nonblocking", "persistent", "recycled", "flags"};
 
 static struct {
     kind_t kind;
@@ -278,6 +279,40 @@ static void run_all(const char *which, mt_op_t only, int most)
     }
 }
 
+/*
+ * All elements of call t are t + 2, the flag of call t + 2, whose packets take the same half of the scratch. Calls of
+ * two sizes alternate, two by two, so that the data of one lie where the other awaits packets. Data that were taken for
+ * packets would be wrong by 2.
+ */
+static void run_flags(void)
+{
+    enum { SMALL = 128, LARGE = 1024, ROUNDS = 40 };
+    const size_t most = (size_t)mt_size * LARGE * sizeof(int);
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, LARGE * sizeof(int), 0), recv = mt_buffer_alloc(MT_DEVICE, most, 0);
+    int *values = mt_host_alloc(most), wrong = 0;
+    uint64_t before = mt_planned(MPI_COMM_WORLD);
+
+    for (int t = 1; t <= 4 * ROUNDS; ++t) {
+        const int count = (t - 1) / 2 % 2 == 0 ? SMALL : LARGE;
+
+        for (int i = 0; i < count; ++i) {
+            values[i] = t + 2;
+        }
+        mt_buffer_put(&send, values, (size_t)count * sizeof(int));
+        MT_MPI(MPI_Allgather(send.data, count, MPI_INT, recv.data, count, MPI_INT, MPI_COMM_WORLD));
+        mt_buffer_get(&recv, values, (size_t)mt_size * (size_t)count * sizeof(int));
+        for (int i = 0; i < mt_size * count; ++i) {
+            wrong += values[i] != t + 2;
+        }
+    }
+    MT_CHECK(0 == wrong, "%d elements of %d all-gathers are wrong", wrong, 4 * ROUNDS);
+    before = mt_planned(MPI_COMM_WORLD) - before;
+    MT_CHECK(4 * ROUNDS == before, "plans served %llu of %d calls", (unsigned long long)before, 4 * ROUNDS);
+    mt_buffer_free(&send, "send buffer");
+    mt_buffer_free(&recv, "receive buffer");
+    free(values);
+}
+
 int main(int argc, char **argv)
 {
     mt_op_t only = 0;
@@ -300,11 +335,15 @@ int main(int argc, char **argv)
         ++test.way;
     }
     if (WAYS == test.way) {
-        mt_fail(__FILE__, __LINE__, "test_plans: the way '%s' is not blocking, nonblocking, persistent or recycled",
-                argv[5]);
+        mt_fail(__FILE__, __LINE__,
+                "test_plans: the way '%s' is not blocking, nonblocking, persistent, recycled or flags", argv[5]);
         return mt_finish();
     }
     test.plan = argc > 6 ? argv[6] : NULL;
-    run_all(argv[2], only, argc > 4 ? atoi(argv[4]) : 600000);
+    if (FLAGS == test.way) {
+        run_flags();
+    } else {
+        run_all(argv[2], only, argc > 4 ? atoi(argv[4]) : 600000);
+    }
     return mt_finish();
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/plan/proofs.h"
 #include "mca/common/plan/check.h"
 #include "mca/common/plan/lower.h"
 #include "mca/common/plan/simulate.h"
@@ -393,12 +394,27 @@ static void simulate(mscclpp_plan_file_t *file, bool all)
     mscclpp_plan_report_destroy(&report);
 }
 
+/* Simulates a plan unless an earlier process has proven the same. A whole proof covers the short one. */
+static void prove_once(mscclpp_plan_file_t *file, bool all)
+{
+    static const char whole[] = "full", brief[] = "packets";
+
+    if (mscclpp_plan_proof_is_kept(file->plan, whole) || (!all && mscclpp_plan_proof_is_kept(file->plan, brief))) {
+        mscclpp_info("execution plan %s was proven in an earlier run", file->path);
+        return;
+    }
+    simulate(file, all);
+    if (file->refusal == NULL && file->plan != NULL) {
+        mscclpp_plan_proof_keep(file->plan, all ? whole : brief);
+    }
+}
+
 void mscclpp_plan_library_prove(mscclpp_plan_file_t *file, mscclpp_plan_prove_t prove)
 {
     pthread_mutex_lock(&lock);
     if (file->refusal == NULL && file->plan != NULL && prove > file->proven) {
         if (prove == MSCCLPP_PLAN_PROVE_ALL || file->may_order) {
-            simulate(file, prove == MSCCLPP_PLAN_PROVE_ALL);
+            prove_once(file, prove == MSCCLPP_PLAN_PROVE_ALL);
         }
         file->proven = prove;
     }

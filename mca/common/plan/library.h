@@ -53,7 +53,10 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library); /* NULL is a
  */
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p);
 
-/* Does what is still missing of a proof. It sets `refusal` if the plan is refused for it. Thread-safe. */
+/*
+ * Does what is still missing of a proof, unless an earlier process has done it (plan/proofs.h). Sets `refusal` if the
+ * plan is refused for it. Thread-safe.
+ */
 void mscclpp_plan_library_prove(mscclpp_plan_file_t *file, mscclpp_plan_prove_t prove);
 
 #endif

@@ -1,0 +1,104 @@
+#include "mca/common/plan/proofs.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Must change whenever the checker or the simulation refuses what it has let pass before. */
+#define CHECKER 1
+
+#define LINE 128
+
+/* The folder, or "" if there is none. `size` bytes. */
+static bool find_folder(char *folder, size_t size)
+{
+    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    int length = -1;
+
+    if (cache != NULL && cache[0] == '/') {
+        length = snprintf(folder, size, "%s/coll-mscclpp/proofs", cache);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(folder, size, "%s/.cache/coll-mscclpp/proofs", home);
+    }
+    return length > 0 && (size_t)length < size;
+}
+
+/* Where the proof of a plan is kept, and what it says. */
+static bool describe(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
+{
+    char folder[PATH_MAX];
+    int length;
+
+    if (!find_folder(folder, sizeof(folder))) {
+        return false;
+    }
+    length = snprintf(path, size, "%s/%016llx-%llu.%s", folder, (unsigned long long)plan->digest,
+                      (unsigned long long)plan->file_bytes, kind);
+    (void)snprintf(line, LINE, "coll-mscclpp proof %d %s %016llx %llu\n", CHECKER, kind,
+                   (unsigned long long)plan->digest, (unsigned long long)plan->file_bytes);
+    return length > 0 && (size_t)length < size;
+}
+
+bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
+{
+    char path[PATH_MAX], wanted[LINE], found[LINE] = "";
+    struct stat status;
+    bool kept = false;
+    ssize_t length;
+    int fd;
+
+    if (!describe(plan, kind, path, sizeof(path), wanted)) {
+        return false;
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0) {
+        return false;
+    }
+    /* What others can write proves nothing. */
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+        length = read(fd, found, sizeof(found) - 1);
+        kept = length > 0 && strcmp(found, wanted) == 0;
+    }
+    close(fd);
+    return kept;
+}
+
+/* Makes the folders above a file, as far as they are missing. */
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(path, S_IRWXU);
+        *slash = '/';
+    }
+}
+
+void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
+{
+    char path[PATH_MAX], temporary[PATH_MAX + 8], line[LINE];
+    size_t length;
+    bool written;
+    int fd;
+
+    if (!describe(plan, kind, path, sizeof(path), line)) {
+        return;
+    }
+    make_folders(path);
+    (void)snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+    fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    length = strlen(line);
+    written = write(fd, line, length) == (ssize_t)length;
+    written = close(fd) == 0 && written;
+    /* Others see the whole file or none. */
+    if (!written || rename(temporary, path) != 0) {
+        (void)unlink(temporary);
+    }
+}
