@@ -49,6 +49,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=0, help="of the others")
     parser.add_argument("--gpus", type=int, default=0, help="of each node")
     parser.add_argument("--instances", type=int, default=1, help="blocks of threads a rank")
+    parser.add_argument("--packets", action="store_true", help="data go between ranks as packets")
     parser.add_argument("--min", type=int, default=0, help="smallest message, in bytes")
     parser.add_argument("--max", type=int, default=2**64 - 1, help="largest message, in bytes")
     parser.add_argument("--name", help="of the plan (default: of the algorithm)")
@@ -56,7 +57,8 @@ def main():
     parser.add_argument("--unproven", action="store_true", help="write the plan without a proof")
     parser.add_argument("-o", "--output", help="file (default: standard output)")
     options = parser.parse_args()
-    keys = {"instances": options.instances, "min_message_size": options.min, "max_message_size": options.max}
+    keys = {"instances": options.instances, "packets": options.packets, "min_message_size": options.min,
+            "max_message_size": options.max}
     try:
         if options.algorithm.endswith(".py"):
             plan = run(options.algorithm, dict(options.set))

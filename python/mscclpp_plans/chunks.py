@@ -4,6 +4,10 @@ Each operation is done by one rank: a copy by the rank that has the source, a re
 Which operations wait for which follows from the chunks that they touch, as if all were done one after another. Where
 two of them are of different ranks, a signal goes between, unless what is known already makes it needless. A rank does
 its operations in the order of the program, so that no circle of waits can come about.
+
+With packets, whoever has a chunk that another rank needs sends it to a place of its own in that rank's scratch, and
+only a rank itself touches its other chunks. A packet's flag says that it is there, so signals are left for ranks that
+would otherwise not hear that what they sent was read.
 """
 from .channels import Rank, assemble, local
 
@@ -40,10 +44,12 @@ class Program:
 
     chunks: of a rank's block (of all-to-all and so on a rank has a block for each one). instances: so many blocks of
     threads a rank, each with its own part of every chunk. port: a function of two ranks that says whether a port
-    channel joins them; memory channels do otherwise.
+    channel joins them; memory channels do otherwise. packets: data go between ranks as packets, which take less time
+    for small messages, and twice the bytes.
     """
 
-    def __init__(self, name, collective, ranks, chunks=1, inplace=False, instances=1, port=None, **keys):
+    def __init__(self, name, collective, ranks, chunks=1, inplace=False, instances=1, port=None, packets=False,
+                 **keys):
         many = {"allreduce": (1, 1), "allgather": (1, ranks), "reducescatter": (ranks, 1), "alltoall": (ranks, ranks)}
         if collective not in many:
             raise ValueError(f"collective is {collective!r}; allowed are {', '.join(many)}")
@@ -51,7 +57,7 @@ class Program:
             raise ValueError("ranks, chunks and instances are at least 1")
         self.name, self.collective, self.ranks, self.inplace = name, collective, ranks, inplace
         self.instances, self.port, self.keys = instances, port or (lambda a, b: False), keys
-        self.chunks = chunks
+        self.chunks, self.packets = chunks, packets
         self.counts = {"i": chunks * many[collective][0], "o": chunks * many[collective][1], "s": 0}
         self.operations = []
 
@@ -68,7 +74,7 @@ class Program:
     def add(self, kind, rank, sources, target):
         """For Chunk."""
         for source in sources:
-            if source.rank != rank and self.port(source.rank, rank):
+            if source.rank != rank and self.port(source.rank, rank) and not self.packets:
                 raise ValueError("a port channel cannot be read from: copy to the scratch of the rank that combines")
         self.operations.append(Operation(len(self.operations) + 1, kind, rank, sources, target))
 
@@ -128,6 +134,56 @@ class Program:
 
     def compile(self):
         """The plan, as json.dump takes it."""
+        return self._compile_packets() if self.packets else self._compile_signals()
+
+    def _route(self):
+        """What each rank sends and combines, in order; whom each has to tell at the end; chunks of scratch."""
+        # Packets take two chunks each, and come behind the chunks of scratch that the program uses.
+        used = [(self.counts["s"] + 1) // 2] * self.ranks
+        lists = [[] for _ in range(self.ranks)]
+        heard = [{r} for r in range(self.ranks)]
+        sent = set()
+
+        def slot_of(rank):
+            used[rank] += 1
+            return used[rank] - 1
+
+        def transfer(source, rank):
+            slot = slot_of(rank)
+            own = slot_of(source.rank) if self.port(source.rank, rank) else None
+            lists[source.rank].append(("send", source, rank, slot, own))
+            heard[rank] |= heard[source.rank]
+            sent.add((source.rank, rank))
+            return slot
+
+        for operation in self.operations:
+            rank = operation.target.rank
+            slots = [None if c.rank == rank else transfer(c, rank) for c in operation.sources]
+            lists[rank].append(("combine", operation, slots))
+        # Two launches later the same place is written again. Who has heard of the reader's next launch knows that it
+        # has read.
+        tell = [sorted(a for a, b in sent if b == r and r not in heard[a]) for r in range(self.ranks)]
+        return lists, tell, sent, max(self.counts["s"], *used)
+
+    def _compile_packets(self):
+        lists, tell, sent, scratch = self._route()
+        counts = [n * self.instances for n in (self.counts["i"], self.counts["o"], scratch)]
+        ranks = [Rank(r, *counts) for r in range(self.ranks)]
+        for instance in range(self.instances):
+            writers = [_PacketWriter(self, rank, instance) for rank in ranks]
+            for r in range(self.ranks):
+                for p in range(self.ranks):
+                    if (r, p) in sent or (p, r) in sent:
+                        writers[r].connect(p)
+            for r in range(self.ranks):
+                for kind, *what in lists[r]:
+                    getattr(writers[r], kind)(*what)
+                writers[r].leave(tell[r], [p for p in range(self.ranks) if r in tell[p]])
+                writers[r].end()
+        return assemble(self.name, self.collective, ranks, "LL", self.inplace, use_double_scratch_buffer=True,
+                        **self.keys)
+
+    def _compile_signals(self):
         enter, leave = self._derive()
         counts = [self.counts[b] * self.instances for b in "ios"]
         ranks = [Rank(r, *counts) for r in range(self.ranks)]
@@ -247,3 +303,86 @@ class _Writer:
         """A block without operations is none."""
         if not self.block.ops:
             self.block.nop()
+
+
+class _PacketWriter(_Writer):
+    """One block of a program with packets."""
+
+    def __init__(self, program, rank, instance):
+        super().__init__(program, rank, instance)
+        self.touched = {}  # by place since the threads have met: how it was read and written
+        self.ports = set()
+
+    def _meet(self):
+        super()._meet()
+        self.touched = {}
+
+    def _touch(self, how, sources, target):
+        """Threads meet where one touches what another has written, or the other way round.
+
+        Operations with packets agree on which thread has which part of a chunk, and so do those without.
+        """
+        sources = [self.program.place(c) for c in sources]
+        targets = [self.program.place(target)] if target is not None else []
+        clash = [p for p in sources if ("written", how) not in self.touched.get(p, {("written", how)})
+                 and any(w == "written" for w, _ in self.touched[p])]
+        clash += [p for p in targets if any(h != how for _, h in self.touched.get(p, ()))]
+        if clash:
+            self._meet()
+        for place in sources:
+            self.touched.setdefault(place, set()).add(("read", how))
+        for place in targets:
+            self.touched.setdefault(place, set()).add(("written", how))
+
+    def _slot(self, slot):
+        return slot * self.program.instances + self.instance
+
+    def send(self, source, rank, slot, own):
+        """Sends a chunk to a place in another rank's scratch, over a port from a place `own` in this rank's."""
+        kind, channel = self.channels[rank]
+        self._touch("packets", [source], None)
+        target = self.block.remote(kind, rank, "s", self._slot(slot))
+        if kind == "port":
+            self.puts = None
+            self.block.move("cpkt", [self._item(source)], [local("s", self._slot(own))])
+            self.block.nop()
+            self.block.move("ppkt", [local("s", self._slot(own))], [target], "port", [channel])
+            self.ports.add(channel)
+            return
+        if self.puts is None:
+            self.block.move("ppkt", [], [], "memory")
+            self.puts = self.block.ops[-1]
+        self.puts["src_buff"].append(self._item(source))
+        self.puts["dst_buff"].append(target)
+
+    def combine(self, operation, slots):
+        """A copy or a reduction of what this rank has and what has come."""
+        own = [c for c, slot in zip(operation.sources, slots) if slot is None]
+        packets = [local("s", self._slot(slot)) for slot in slots if slot is not None]
+        target = [self._item(operation.target)]
+        self.puts = None
+        if operation.kind == "copy":
+            if packets:
+                self._touch("packets", [], operation.target)
+                self.block.move("upkt", packets, target)
+            elif self.program.place(own[0]) != self.program.place(operation.target):
+                self._touch("plain", own, operation.target)
+                self.block.move("copy", [self._item(own[0])], target)
+            return
+        if len(own) > 1:
+            self._touch("plain", own, operation.target)
+            self.block.move("re", [self._item(c) for c in own], target, reduce_op="sum")
+        if packets:
+            self._touch("packets", [operation.target], operation.target)
+            self.block.move("repkt", target + packets, target, reduce_op="sum")
+
+    def leave(self, tell, hear):
+        """Tells ranks that what they have sent was read, and waits to be told."""
+        if self.ports:
+            self._meet()
+            self.block.sync("flush", "port", sorted(self.ports))
+        if tell:
+            self._meet()
+            self._sync("signal", tell)
+        if hear:
+            self._sync("wait", hear)

@@ -27,6 +27,7 @@ def good(n):
     for name, program in programs.FLAT.items():
         if name != "allreduce_halving" or n & (n - 1) == 0:
             yield name, program(n, instances=2).compile()
+    yield "allreduce_twophase_packets", programs.allreduce_twophase(n, instances=2, packets=True).compile()
     yield "allreduce_packets", plans.allreduce_oneshot(n)
     yield "allreduce_lines", allreduce_lines(n)
     yield "allreduce_groups", plans.allreduce_rres(n, 3)
@@ -115,6 +116,7 @@ def between(n):
     """Plans for nodes of n / 2 ranks, or of n ranks of which each is a node: ports between these, or between all."""
     for name, program in programs.NODES.items():
         yield name, program(2, n // 2, instances=2).compile()
+        yield name + "_packets", program(2, n // 2, packets=True).compile()
     yield "alltoall_port", plans.alltoall_port(n)
     yield "allgather_portpackets", allgather_portpackets(n)
 

@@ -23,7 +23,8 @@ cases_plans() {
     fi
     for n in 2 3 4; do
         # By their own memory, as nothing that ranks pass can be mapped on the twin, and without it.
-        for name in allreduce_oneshot allreduce_twophase allreduce_ring allreduce_packets allreduce_lines \
+        for name in allreduce_oneshot allreduce_twophase allreduce_twophase_packets allreduce_ring allreduce_packets \
+            allreduce_lines \
             allreduce_groups allreduce_switch allgather_direct allgather_bruck allgather_crossing allgather_mixed \
             reducescatter_direct reducescatter_barrier reducescatter_inplace alltoall_direct alltoall_port; do
             plan=(-n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n/$name.json")
@@ -47,6 +48,7 @@ cases_plans() {
     cases_plans_between "$folder"
     cases_plans_synthesised
     cases_plans_measured "$folder"
+    cases_plans_tuned "$folder"
     cases_plans_of_mscclpp
 }
 
@@ -98,11 +100,34 @@ cases_plans_measured() {
         --compare native
 }
 
+# mscclpp_tune with plans, whose names get into the rules.
+cases_plans_tuned() {
+    local folder=$1 tune file=$scratch/tuned.plans
+    tune=(-n 3 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --rounds 1 --warmup 1
+        --min 512 --max 4k --factor 8 --output "$file" --plans)
+    run_saying "plans:tune" '^ +4096( +([0-9.]+|-)){6,}' 120 "${tune[@]}" \
+        "$folder/3/allreduce_ring.json,$folder/3/allreduce_packets.json,$folder/3/allgather_ring.json"
+    run "plans:tune:times" 30 -n 1 grep -Eq '^bytes=512 algorithm=plan:allreduce_packets seconds=' \
+        "$file.3-$MSCCLPP_TEST_DEVICE.measured"
+    run_failing "plans:tune:other plans" 'holds the times of another run; --fresh' 60 "${tune[@]}" \
+        "$folder/3/allreduce_ring.json"
+    # As if the plan had been fastest.
+    [ ! -e "$file.3-$MSCCLPP_TEST_DEVICE.measured" ] ||
+        sed -i -E 's/(plan:allreduce_packets seconds=).*/\10.000000001/' "$file.3-$MSCCLPP_TEST_DEVICE.measured"
+    run_saying "plans:tune:fastest" '^ +512 .* plan:allreduce_packets$' 60 "${tune[@]}" \
+        "$folder/3/allreduce_ring.json,$folder/3/allreduce_packets.json"
+    run "plans:tune:rule" 30 -n 1 grep -Eq '^ranks=3 .*bytes<=4096 algorithm=plan:allreduce_packets' "$file"
+    run_saying "plans:tune:rules are obeyed" 'call 1: plan:allreduce_packets, 4000 bytes' 60 -n 3 "${forced[@]}" --mca \
+        coll_mscclpp_verbose 3 --mca coll_mscclpp_plans "$folder/3" --mca coll_mscclpp_rules "$file" \
+        "$bindir/test_basic" served
+}
+
 # Plans whose ports lead to other, imitated nodes.
 cases_plans_between() {
     local folder=$1 name job
     job=(-n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans)
-    for name in allreduce_hierarchical alltoall_twostep alltoall_port allgather_portpackets; do
+    for name in allreduce_hierarchical allreduce_hierarchical_packets alltoall_twostep alltoall_twostep_packets \
+        alltoall_port allgather_portpackets; do
         run "plans:nodes:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" "$(kind_of "$name")" \
             planned any 5000 blocking "$name"
     done

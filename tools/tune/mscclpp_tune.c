@@ -1,6 +1,7 @@
 /*
- * mscclpp_tune: measures every algorithm on the ranks of one node and writes rules that choose the fastest one. See
- * --help. Each algorithm has its own team, whose parameter forces it. All teams take turns in every round.
+ * mscclpp_tune: measures every algorithm on the ranks of one node, and execution plans if asked, and writes rules that
+ * choose the fastest one. See --help. Each algorithm has its own team, whose parameter forces it. All teams take turns
+ * in every round.
  */
 #include "tools/tune/tune.h"
 
@@ -18,9 +19,11 @@ typedef struct {
     tune_progress_t progress; /* rank 0's */
     bench_buffers_t buffers;
     mscclpp_config_t config[TUNE_MAX_ALGOS];
-    bench_contender_t contender[TUNE_MAX_ALGOS]; /* one without a team cannot serve these ranks */
-    double size_seconds;                         /* that the last size took; negative: no size has been measured */
-    int interrupted;                             /* the signal that interrupts the run, equal on all ranks; 0: none */
+    mscclpp_plan_library_t *library;              /* the files and folders of --plans; NULL: none */
+    mscclpp_plan_library_t *plan[TUNE_MAX_ALGOS]; /* of one file each */
+    bench_contender_t contender[TUNE_MAX_ALGOS];  /* one without a team cannot serve these ranks */
+    double size_seconds;                          /* that the last size took; negative: no size has been measured */
+    int interrupted;                              /* the signal that interrupts the run, equal on all ranks; 0: none */
 } tune_t;
 
 static volatile sig_atomic_t caught;
@@ -66,6 +69,55 @@ static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *
     return operation;
 }
 
+/* A file of --plans that can be measured. */
+static bool fits(const tune_t *tune, const mscclpp_plan_file_t *file)
+{
+    return file->plan != NULL && file->refusal == NULL && MSCCLPP_PLAN_ALLREDUCE == file->plan->collective &&
+           file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
+}
+
+/* Rank 0 enters the plans in the table, which the other ranks get. */
+static bool list_plans(tune_t *tune)
+{
+    mscclpp_plan_file_t *files;
+    int count = mscclpp_plan_library_load(tune->library, &files);
+
+    for (int i = 0; i < count && 0 == tune->env->rank; ++i) {
+        if (!fits(tune, &files[i])) {
+            printf("# %s: %s: left out\n", files[i].path,
+                   files[i].refusal != NULL ? files[i].refusal : "not an all-reduce of sums for so many ranks");
+        } else if (tune_algo_find(&tune->table, files[i].label) >= 0 ||
+                   !tune_table_add_plan(&tune->table, files[i].plan->name)) {
+            fprintf(stderr, "%s: --plans: %s: too many plans, or two of one name, or too long a name\n", bench_program,
+                    files[i].path);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A library of one plan, which is to serve all sizes. NULL, with a line, if this rank lacks it. */
+static mscclpp_plan_library_t *single_out(tune_t *tune, const char *name)
+{
+    mscclpp_plan_library_t *library = NULL;
+    mscclpp_plan_file_t *files, *own = NULL;
+    int count = mscclpp_plan_library_load(tune->library, &files);
+
+    for (int i = 0; i < count; ++i) {
+        if (fits(tune, &files[i]) && 0 == strcmp(files[i].label, name)) {
+            library = mscclpp_plan_library_create(files[i].path);
+        }
+    }
+    if (library != NULL && 1 == mscclpp_plan_library_load(library, &own) && own->plan != NULL) {
+        own->plan->min_bytes = 0;
+        own->plan->max_bytes = UINT64_MAX;
+        return library;
+    }
+    fprintf(stderr, "%s: rank %d has no %s\n", bench_program, tune->env->rank, name);
+    mscclpp_plan_library_destroy(library);
+    return NULL;
+}
+
 /* Creates a team that serves with one algorithm at all sizes, or none if the algorithm cannot serve these ranks. */
 static bool open_contender(tune_t *tune, int algo)
 {
@@ -75,16 +127,23 @@ static bool open_contender(tune_t *tune, int algo)
     const bench_layout_t layout = layout_of(tune, 0);
     const bench_operation_t operation = operation_of(tune, &layout);
 
-    if (mscclpp_algos[algo]->spans_nodes) {
+    if (!tune_algo_counts(&tune->table, algo)) {
         return true;
     }
     tune->config[algo] = env->config;
-    tune->config[algo].algorithm = mscclpp_algos[algo]->name;
-    if (!bench_team_open(env, &tune->config[algo], NULL, &team)) {
+    if (algo < mscclpp_algo_count) {
+        tune->config[algo].algorithm = mscclpp_algos[algo]->name;
+    } else {
+        tune->plan[algo] = single_out(tune, tune_algo_name(&tune->table, algo));
+        if (!bench_all(env->control, tune->plan[algo] != NULL)) {
+            return false;
+        }
+    }
+    if (!bench_team_open(env, &tune->config[algo], tune->plan[algo], &team)) {
         return false;
     }
     *contender = bench_contender_library(env, team, &bench_colls[0], false);
-    contender->name = mscclpp_algos[algo]->name;
+    contender->name = tune_algo_name(&tune->table, algo);
     if (!bench_repeat(contender, &operation, 1)) {
         return false;
     }
@@ -207,8 +266,8 @@ static void print_header(const tune_t *tune)
            tune->options->rounds);
     printf("# %10s", "bytes");
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {
-        if (!mscclpp_algos[algo]->spans_nodes) {
-            printf(" %10s", mscclpp_algos[algo]->name);
+        if (tune_algo_counts(&tune->table, algo)) {
+            printf(" %10s", tune_algo_name(&tune->table, algo));
         }
     }
     printf("  fastest\n");
@@ -225,16 +284,18 @@ static void print_size(tune_t *tune, int size)
     tune_progress_hide(&tune->progress);
     printf("  %10zu", table->bytes[size]);
     for (int algo = 0; algo < table->nalgos; ++algo) {
-        if (mscclpp_algos[algo]->spans_nodes) {
+        const int width = (int)strlen(tune_algo_name(table, algo));
+
+        if (!tune_algo_counts(table, algo)) {
             continue;
         }
         if (table->seconds[size][algo] > 0) {
-            printf(" %10.2f", 1e6 * table->seconds[size][algo]);
+            printf(" %*.2f", width > 10 ? width : 10, 1e6 * table->seconds[size][algo]);
         } else {
-            printf(" %10s", "-");
+            printf(" %*s", width > 10 ? width : 10, "-");
         }
     }
-    printf("  %s\n", mscclpp_algos[tune_best(table, size)]->name);
+    printf("  %s\n", tune_algo_name(table, tune_best(table, size)));
     fflush(stdout);
 }
 
@@ -308,9 +369,12 @@ static bool open_run(tune_t *tune)
         }
         return false;
     }
+    if (tune->options->plans != NULL) {
+        tune->library = mscclpp_plan_library_create(tune->options->plans);
+    }
     if (0 == env->rank) {
         tune_progress_init(&tune->progress, tune->options->progress);
-        ok = tune_files_open(&tune->files, tune->options, env, &tune->table);
+        ok = list_plans(tune) && tune_files_open(&tune->files, tune->options, env, &tune->table);
     }
     if (!bench_all(env->control, ok)) {
         return false;
@@ -332,6 +396,10 @@ static void close_run(tune_t *tune)
         mscclpp_team_destroy(tune->contender[algo].team);
     }
     mscclpp_team_finalize(5.0);
+    for (int algo = 0; algo < tune->table.nalgos; ++algo) {
+        mscclpp_plan_library_destroy(tune->plan[algo]);
+    }
+    mscclpp_plan_library_destroy(tune->library);
     bench_buffers_close(&tune->buffers, tune->env);
     if (0 == tune->env->rank) {
         tune_files_close(&tune->files);

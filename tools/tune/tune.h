@@ -21,6 +21,7 @@ typedef struct {
     bool fresh;
     bool between; /* figures of the transport between nodes, and no rules */
     const char *device;
+    const char *plans; /* files and folders of execution plans that are measured, too; NULL: none */
     tune_progress_mode_t progress;
 } tune_options_t;
 

@@ -1,6 +1,11 @@
 #include "tools/tune/tune_choose.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "mca/common/algo/rules.h"
+
+#define PLAN_PREFIX "plan:"
 
 /* The noise: the medians of two equal runs differ by up to this fraction. */
 #define NOISE 0.03
@@ -32,6 +37,40 @@ bool tune_table_init(tune_table_t *table, size_t min, size_t max, double factor,
         table->bytes[table->nsizes++] = bytes;
     }
     return table->nsizes > 0;
+}
+
+bool tune_table_add_plan(tune_table_t *table, const char *name)
+{
+    if (TUNE_MAX_ALGOS == table->nalgos || strlen(PLAN_PREFIX) + strlen(name) >= TUNE_NAME) {
+        return false;
+    }
+    (void)snprintf(table->plan[table->nalgos++], TUNE_NAME, PLAN_PREFIX "%s", name);
+    return true;
+}
+
+static bool is_plan(const tune_table_t *table, int algo)
+{
+    return '\0' != table->plan[algo][0];
+}
+
+const char *tune_algo_name(const tune_table_t *table, int algo)
+{
+    return is_plan(table, algo) ? table->plan[algo] : mscclpp_algos[algo]->name;
+}
+
+int tune_algo_find(const tune_table_t *table, const char *name)
+{
+    int algo = table->nalgos - 1;
+
+    while (algo >= 0 && 0 != strcmp(tune_algo_name(table, algo), name)) {
+        --algo;
+    }
+    return algo;
+}
+
+bool tune_algo_counts(const tune_table_t *table, int algo)
+{
+    return is_plan(table, algo) || !mscclpp_algos[algo]->spans_nodes;
 }
 
 bool tune_is_measured(const tune_table_t *table, int size)
@@ -98,7 +137,8 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
                 return false;
             }
             kept = best;
-            set->rule[set->count++].algorithm = best;
+            set->rule[set->count++].algorithm =
+                is_plan(table, best) ? mscclpp_rule_by_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
         }
         set->rule[set->count - 1].bytes = table->bytes[size];
     }

@@ -11,19 +11,32 @@
 #include "mca/common/algo/algo.h"
 
 #define TUNE_MAX_SIZES 64
-#define TUNE_MAX_ALGOS 16
+#define TUNE_MAX_ALGOS 32
+
+/* Bytes of an algorithm's name. */
+#define TUNE_NAME 136
 
 /* The measurements. The struct holds no pointers, so it is sent as plain bytes. */
 typedef struct {
     int nsizes;
-    int nalgos;                   /* the registry's */
-    size_t bytes[TUNE_MAX_SIZES]; /* ascending */
-    /* The time of a call, by size and by index in the registry; 0: not measured, or left out. */
+    int nalgos;                           /* the registry's, and behind them the execution plans */
+    char plan[TUNE_MAX_ALGOS][TUNE_NAME]; /* "plan:NAME" of the latter, by the same index */
+    size_t bytes[TUNE_MAX_SIZES];         /* ascending */
+    /* The time of a call, by size and by algorithm; 0: not measured, or left out. */
     double seconds[TUNE_MAX_SIZES][TUNE_MAX_ALGOS];
 } tune_table_t;
 
 /* Fills in sizes from min to max, as multiples of `unit`, and no times. False if there are too many sizes or none. */
 bool tune_table_init(tune_table_t *table, size_t min, size_t max, double factor, size_t unit);
+
+/* Adds a plan. False if there are too many, or its name is too long. */
+bool tune_table_add_plan(tune_table_t *table, const char *name);
+
+const char *tune_algo_name(const tune_table_t *table, int algo);
+int tune_algo_find(const tune_table_t *table, const char *name); /* -1: there is none */
+
+/* True if an algorithm can serve ranks of one node. */
+bool tune_algo_counts(const tune_table_t *table, int algo);
 
 /* True if the size is measured: all its algorithms are measured together. */
 bool tune_is_measured(const tune_table_t *table, int size);

@@ -67,28 +67,37 @@ static FILE *open_locked(const char *path)
 }
 
 /* Writes the first line: everything that has to be equal if times are to be compared. */
-static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env, char *text,
-                         size_t length)
+static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
+                         const tune_table_t *table, char *text, size_t length)
 {
-    snprintf(text, length, "%s" MSCCLPP_VERSION ": ranks=%u device=%s name=\"%s\" type=%s rounds=%d\n", magic,
+    char plans[32] = "";
+    uint64_t sum = 0;
+
+    for (int algo = mscclpp_algo_count; algo < table->nalgos; ++algo) {
+        sum = sum * 31 + (uint64_t)mscclpp_rule_by_plan(table->plan[algo]);
+    }
+    if (table->nalgos > mscclpp_algo_count) {
+        snprintf(plans, sizeof(plans), " plans=%016llx", (unsigned long long)sum);
+    }
+    snprintf(text, length, "%s" MSCCLPP_VERSION ": ranks=%u device=%s name=\"%s\" type=%s rounds=%d%s\n", magic,
              files->nranks, files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name,
-             options->rounds);
+             options->rounds, plans);
 }
 
 /* Adds a time to the table if its size is one of this run. False if the line is not a time. */
 static bool take_line(const char *text, tune_table_t *table)
 {
-    char name[32], end;
+    char name[TUNE_NAME], end;
     double seconds;
     size_t bytes;
     int algo;
 
-    if (3 != sscanf(text, "bytes=%zu algorithm=%31s seconds=%lf%c", &bytes, name, &seconds, &end) &&
-        (4 != sscanf(text, "bytes=%zu algorithm=%31s seconds=%lf%c", &bytes, name, &seconds, &end) || '\n' != end)) {
+    if (3 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &end) &&
+        (4 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &end) || '\n' != end)) {
         return false;
     }
-    algo = mscclpp_algo_find(name);
-    if (algo < 0 || algo >= table->nalgos || mscclpp_algos[algo]->spans_nodes || !(seconds > 0 && seconds < 1e6)) {
+    algo = tune_algo_find(table, name);
+    if (algo < 0 || !tune_algo_counts(table, algo) || !(seconds > 0 && seconds < 1e6)) {
         return false;
     }
     for (int size = 0; size < table->nsizes; ++size) {
@@ -218,7 +227,7 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
     if (files->measured == NULL) {
         return false;
     }
-    describe_run(files, options, env, first, sizeof(first));
+    describe_run(files, options, env, table, first, sizeof(first));
     if (!read_measured(files, first, options->fresh, table)) {
         tune_files_close(files);
         return false;
@@ -231,7 +240,7 @@ bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
     for (int algo = 0; algo < table->nalgos; ++algo) {
         if (table->seconds[size][algo] > 0) {
             fprintf(files->measured, "bytes=%zu algorithm=%s seconds=%.9g\n", table->bytes[size],
-                    mscclpp_algos[algo]->name, table->seconds[size][algo]);
+                    tune_algo_name(table, algo), table->seconds[size][algo]);
         }
     }
     /* stdio writes the few lines of a size in one piece, if it can. */
@@ -288,6 +297,9 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     ok = 0 == fstat(fileno(file), &old) || complain("read", files->output);
     if (ok && read_rules(files->output, &rules)) {
         tune_make_rules(table, &set);
+        for (int algo = mscclpp_algo_count; algo < table->nalgos; ++algo) {
+            (void)mscclpp_rules_name_plan(rules, table->plan[algo] + strlen("plan:"));
+        }
         mscclpp_rules_replace(rules, files->nranks, files->on_twin, &set);
         ok = replace_output(files->output, rules, &old);
         *count_p = set.count;

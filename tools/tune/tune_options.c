@@ -21,6 +21,7 @@ static const char help[] =
     "  -d, --type NAME        char, int8, uint8, int32, int64, half, bfloat16, float or double (default float)\n"
     "  -w, --warmup N         calls before each size (default 10)\n"
     "      --rounds N         rounds, of which the median counts (default 5)\n"
+    "      --plans LIST       measures these execution plans, too: files and folders, separated by commas\n"
     "      --device WHAT      auto (default), cuda or host (the twin)\n"
     "      --progress HOW     bar, lines, none, or auto: a bar on a terminal, else lines (default)\n"
     "  -h, --help             this text\n"
@@ -33,23 +34,19 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  mpirun -n 4 mscclpp_tune -o tuned.rules\n"
+    "  mpirun -n 4 mscclpp_tune -o tuned.rules --plans ring.json,/opt/plans\n"
     "  mpirun -n 4 --mca coll mscclpp --mca coll_mscclpp_rules $PWD/tuned.rules ./program\n";
 
-enum { FRESH = 256, ROUNDS, DEVICE, PROGRESS, VERSION };
+enum { FRESH = 256, ROUNDS, DEVICE, PLANS, PROGRESS, VERSION };
 
-static const struct option table[] = {{"output", required_argument, NULL, 'o'},
-                                      {"fresh", no_argument, NULL, FRESH},
-                                      {"min", required_argument, NULL, 'b'},
-                                      {"max", required_argument, NULL, 'e'},
-                                      {"factor", required_argument, NULL, 'f'},
-                                      {"type", required_argument, NULL, 'd'},
-                                      {"warmup", required_argument, NULL, 'w'},
-                                      {"rounds", required_argument, NULL, ROUNDS},
-                                      {"device", required_argument, NULL, DEVICE},
-                                      {"progress", required_argument, NULL, PROGRESS},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {"version", no_argument, NULL, VERSION},
-                                      {NULL, 0, NULL, 0}};
+static const struct option table[] = {
+    {"output", required_argument, NULL, 'o'},        {"fresh", no_argument, NULL, FRESH},
+    {"min", required_argument, NULL, 'b'},           {"max", required_argument, NULL, 'e'},
+    {"factor", required_argument, NULL, 'f'},        {"type", required_argument, NULL, 'd'},
+    {"warmup", required_argument, NULL, 'w'},        {"rounds", required_argument, NULL, ROUNDS},
+    {"device", required_argument, NULL, DEVICE},     {"plans", required_argument, NULL, PLANS},
+    {"progress", required_argument, NULL, PROGRESS}, {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, VERSION},         {NULL, 0, NULL, 0}};
 
 static bool parse_type(const char *name, tune_options_t *options)
 {
@@ -88,6 +85,9 @@ static bool take(int option, const char *value, tune_options_t *options)
         return bench_parse_int("--warmup", value, 0, 1000000, &options->warmup);
     case ROUNDS:
         return bench_parse_int("--rounds", value, 1, BENCH_MAX_ROUNDS, &options->rounds);
+    case PLANS:
+        options->plans = value;
+        break;
     case DEVICE:
         ok = bench_parse_choice("--device", value, "auto|cuda|host", &choice);
         options->device = devices[choice];

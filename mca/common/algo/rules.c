@@ -111,6 +111,19 @@ int64_t mscclpp_rule_by_plan(const char *name)
     return MSCCLPP_RULE_PLANS | (int64_t)((digest ^ digest >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
 }
 
+bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
+{
+    int i;
+
+    for (i = 0; i < PLANS_MAX && '\0' != rules->plan[i][0] && 0 != strcmp(rules->plan[i], name); ++i) {
+    }
+    if ('\0' == *name || strlen(name) >= PLAN_NAME_MAX || i == PLANS_MAX) {
+        return false;
+    }
+    (void)snprintf(rules->plan[i], sizeof(rules->plan[i]), "%s", name);
+    return true;
+}
+
 /*
  * Handles an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise keeps the name
  * and returns true; *ok_p is false if the name is too long or there are too many, which is logged.
@@ -118,7 +131,6 @@ int64_t mscclpp_rule_by_plan(const char *name)
 static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule, bool *ok_p)
 {
     const char *name = text + strlen(PLAN_PREFIX);
-    int i;
 
     if (0 != strncmp(text, PLAN_PREFIX, strlen(PLAN_PREFIX))) {
         return false;
@@ -128,14 +140,11 @@ static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *
         (void)refuse(place, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
         return true;
     }
-    for (i = 0; i < PLANS_MAX && '\0' != rules->plan[i][0] && 0 != strcmp(rules->plan[i], name); ++i) {
-    }
-    *ok_p = i < PLANS_MAX;
+    *ok_p = mscclpp_rules_name_plan(rules, name);
     if (!*ok_p) {
         (void)refuse_line(place, "one more plan", "at most 256 plans");
         return true;
     }
-    (void)snprintf(rules->plan[i], sizeof(rules->plan[i]), "%s", name);
     rule->algorithm = mscclpp_rule_by_plan(name);
     return true;
 }

@@ -73,6 +73,12 @@ int64_t mscclpp_rule_by_plan(const char *name);
  */
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
 
+/*
+ * Makes the name of a plan known, so that rules which it stands for in `algorithm` are written with it. False if it is
+ * not one of 1 to 127 characters, or if there are 256 already.
+ */
+bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name);
+
 /* Writes the rules as a file that mscclpp_rules_read can read. Write errors are kept in the file's state (ferror). */
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file);
 
