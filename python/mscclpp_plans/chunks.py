@@ -38,6 +38,17 @@ class Operation:
         self.waits, self.signals = [], []  # ranks
         self.known = {}
 
+    def __str__(self):
+        """As a sentence."""
+        def place(chunk):
+            return f"{chunk.buffer}[{chunk.index}] of rank {chunk.rank}"
+
+        if self.target is None:
+            return f"rank {self.rank} " + ("begins" if self.number == 0 else "ends")
+        if self.kind == "copy":
+            return f"rank {self.rank} copies {place(self.sources[0])} to {place(self.target)}"
+        return f"rank {self.rank} combines " + ", ".join(place(c) for c in self.sources)
+
 
 class Program:
     """A plan under construction.
@@ -94,13 +105,17 @@ class Program:
         enter = [Operation(0, "enter", r, [], None) for r in range(self.ranks)]
         leave = [Operation(len(self.operations) + 1, "leave", r, [], None) for r in range(self.ranks)]
         written, read = {}, {}  # by place: the last operation that wrote it, and those that have read it since
+        for operation in self.operations:
+            operation.waits, operation.signals = [], []
         for operation in enter:
             operation.known = {operation.rank: 0}
         known = [{r: 0} for r in range(self.ranks)]
+        self.needless = 0
 
         def need(operation, before):
             mine = known[operation.rank]
             if before.rank == operation.rank or mine.get(before.rank, -1) >= before.number:
+                self.needless += before.rank != operation.rank
                 return
             if operation.rank not in before.signals:
                 before.signals.append(operation.rank)
@@ -164,6 +179,43 @@ class Program:
         # has read.
         tell = [sorted(a for a, b in sent if b == r and r not in heard[a]) for r in range(self.ranks)]
         return lists, tell, sent, max(self.counts["s"], *used)
+
+    def explain(self):
+        """What the passes of compile() make of the program, as text."""
+        lines = [f"{self.name}: {self.collective} on {self.ranks} ranks", "", "operations, in their order"]
+        lines += [f"{o.number:5}  {o}" for o in self.operations]
+        if self.packets:
+            lines += ["", "what each rank sends as packets, and combines"]
+            lists, tell, _, scratch = self._route()
+            for r, steps in enumerate(lists):
+                for kind, *what in steps:
+                    if kind == "combine":
+                        lines.append(f"{what[0].number:5}  {what[0]}")
+                        continue
+                    source, peer, slot, own = what
+                    port = "" if own is None else f" through a port, by its own s[{own}]"
+                    lines.append(f"       rank {r} sends {source.buffer}[{source.index}] to s[{slot}] of rank {peer}"
+                                 + port)
+                if tell[r]:
+                    lines.append(f"       rank {r} tells at its end that it has read: ranks {tell[r]}")
+            lines.append(f"scratch: {scratch} chunks, in two halves")
+        else:
+            enter, leave = self._derive()
+            lines += ["", "signals between them"]
+            for o in [*enter, *self.operations, *leave]:
+                if o.waits or o.signals:
+                    waits = f", first waits for ranks {sorted(o.waits)}" if o.waits else ""
+                    signals = f", then signals ranks {sorted(o.signals)}" if o.signals else ""
+                    lines.append(f"{o.number:5}  {o}{waits}{signals}")
+            lines.append(f"{sum(len(o.waits) for o in [*self.operations, *leave])} signals; {self.needless} more would "
+                         "say what is known already")
+        lines += ["", "blocks, and how many operations they have after merging"]
+        for gpu in self.compile()["gpus"]:
+            for block in gpu["threadblocks"]:
+                names = [op["name"] for op in block["ops"]]
+                lines.append(f"rank {gpu['id']} block {block['id']}: "
+                             + ", ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names)))
+        return "\n".join(lines) + "\n"
 
     def _compile_packets(self):
         lists, tell, sent, scratch = self._route()
