@@ -120,12 +120,18 @@ static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *pro
     test_links(input, protocol);
     test_model(input);
     input->nodes = 16;
+    CHECK_TEXT(selected(input, 1 * KIB), "nodes_packets");
+    input->nodes = 64;
+    CHECK_TEXT(selected(input, 1 * KIB), "nodes_doubling");
+    input->nodes = 16;
+    input->transport = "shm";
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_doubling");
     input->dtype = MSCCLPP_DTYPE_FLOAT16;
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_packets");
     input->dtype = MSCCLPP_DTYPE_INT8;
     input->nodes = 15;
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_packets");
+    input->transport = NULL;
     input->nodes = 4;
     protocol->nodes_packets_max = 1000;
     protocol->nodes_split_min = 5000;

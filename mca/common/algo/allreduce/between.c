@@ -24,7 +24,8 @@ double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nod
 {
     static const mscclpp_schedule_kind_t kinds[] = {[MSCCLPP_DEV_NODES_DIRECT] = MSCCLPP_SCHEDULE_DIRECT,
                                                     [MSCCLPP_DEV_NODES_SPLIT] = MSCCLPP_SCHEDULE_SPLIT,
-                                                    [MSCCLPP_DEV_NODES_RING] = MSCCLPP_SCHEDULE_RING};
+                                                    [MSCCLPP_DEV_NODES_RING] = MSCCLPP_SCHEDULE_RING,
+                                                    [MSCCLPP_DEV_NODES_DOUBLING] = MSCCLPP_SCHEDULE_DOUBLING};
     const mscclpp_cost_figures_t figures = figures_of(input);
     mscclpp_schedule_t schedule;
 
@@ -38,13 +39,16 @@ void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *ch
 {
     const mscclpp_cost_figures_t figures = figures_of(input);
 
-    snprintf(text, size,
-             "all-reduce of %llu bytes over %u nodes: %s; by the cost model nodes %.1f us, nodes_split %.1f us, "
-             "nodes_ring %.1f us (%s: latency %.2f us, overhead %.2f us, gap %.2f us, %.1f GB/s for each of %u shards)",
-             (unsigned long long)input->bytes, input->nodes, chosen,
-             mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) * 1e6,
-             mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) * 1e6,
-             mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING) * 1e6,
-             input->transport != NULL ? input->transport : "verbs", figures.latency * 1e6, figures.overhead * 1e6,
-             figures.gap * 1e6, mscclpp_cost_rate(&figures, input->shards) * 1e-9, input->shards);
+    snprintf(
+        text, size,
+        "all-reduce of %llu bytes over %u nodes: %s; by the cost model nodes %.1f us, nodes_split %.1f us, "
+        "nodes_ring %.1f us, nodes_doubling %.1f us (%s: latency %.2f us, overhead %.2f us, gap %.2f us, %.1f GB/s "
+        "for each of %u shards)",
+        (unsigned long long)input->bytes, input->nodes, chosen,
+        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) * 1e6,
+        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) * 1e6,
+        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING) * 1e6,
+        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) * 1e6,
+        input->transport != NULL ? input->transport : "verbs", figures.latency * 1e6, figures.overhead * 1e6,
+        figures.gap * 1e6, mscclpp_cost_rate(&figures, input->shards) * 1e-9, input->shards);
 }

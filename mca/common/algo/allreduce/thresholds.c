@@ -70,12 +70,6 @@ static const mscclpp_thresholds_t host_thresholds[] = {
 #define NODES_PACKETS_MAX (8 * KIB)
 
 /*
- * Between nodes, the fewest nodes of which packets go to one partner after another. A rank then sends and receives
- * log2 n messages, each of which waits for the one before it, in place of n - 1 at once.
- */
-#define NODES_DOUBLING_NODES 16u
-
-/*
  * Between nodes, the least number of them for a ring. In a ring, each link has one sender at a time instead of n - 1,
  * and a rank has two busy connections instead of n - 1 each way. This matters little with fewer nodes. Measured with
  * four imitated nodes: 2 to 12 % faster over UCX, a quarter slower over shared memory, which has no links.
@@ -116,9 +110,11 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
     return input->bytes <= (given != 0 ? given : NODES_PACKETS_MAX * input->shards);
 }
 
+/* Packets go to one partner after another, log2 n of them, or to all n - 1 at once. */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 {
-    return input->nodes >= NODES_DOUBLING_NODES;
+    return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) <
+           mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
