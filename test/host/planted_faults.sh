@@ -558,7 +558,8 @@ plant coll-nodes-packets-sync collectives_storm $coll/nodes_packets.h $launcher 
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
-plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!admission->slot_taken && //'
+plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
+    's/took && !admission->slot_taken/took/'
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
     's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
 plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
