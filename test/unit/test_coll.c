@@ -1,0 +1,226 @@
+/* What is chosen for the collectives other than all-reduce (mca/common/algo/coll.c). */
+#include "mca/common/algo/coll.h"
+#include "device/types/coll_nodes.h"
+#include "test/unit/select_input.h"
+#include "test/unit/unit.h"
+
+#define MIB (1024 * KIB)
+#define SERVED(algo_) ((int)(algo_))
+#define REFUSED (-1)
+
+static mscclpp_protocol_t protocol;
+static mscclpp_layout_t layout;
+
+/* Ranks of one node, each with a GPU of its own. */
+static mscclpp_select_input_t gpus(uint32_t ranks)
+{
+    mscclpp_select_input_t input;
+    int coll;
+
+    memset(&input, 0, sizeof(input));
+    fill_protocol(&protocol);
+    for (coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
+    }
+    mscclpp_layout_init(&layout, 16 * MIB);
+    input.nranks = ranks;
+    input.nodes = 1;
+    input.all = ranks;
+    input.dtype = MSCCLPP_DTYPE_UINT8;
+    input.engines = true;
+    input.block_limit = 128;
+    input.protocol = &protocol;
+    input.layout = &layout;
+    return input;
+}
+
+static bool moves(int coll)
+{
+    return !MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern((mscclpp_coll_t)coll));
+}
+
+static int choose(const mscclpp_select_input_t *input, int coll, uint64_t bytes, bool mapped)
+{
+    mscclpp_coll_choice_t choice;
+
+    return mscclpp_coll_select(input, (mscclpp_coll_t)coll, bytes, false, mapped, &choice) == MSCCLPP_OK
+               ? SERVED(choice.algo)
+               : REFUSED;
+}
+
+/* Small blocks, then middle ones, then large ones; each limit is on what a rank sends to all others together. */
+static void test_sizes(void)
+{
+    for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        for (uint32_t ranks = 2; ranks <= 8; ranks *= 2) {
+            const mscclpp_select_input_t input = gpus(ranks);
+            const uint64_t peers = ranks - 1, engine_min = ranks == 2 ? 8 * MIB : 16 * MIB;
+            const int large = moves(coll) ? SERVED(MSCCLPP_COLL_BY_ENGINES) : SERVED(MSCCLPP_COLL_BY_ZEROCOPY);
+
+            CHECK_EQ(choose(&input, coll, 1, true), MSCCLPP_COLL_BY_PACKETS);
+            CHECK_EQ(choose(&input, coll, MIB / peers, true), MSCCLPP_COLL_BY_PACKETS);
+            CHECK_EQ(choose(&input, coll, MIB / peers + 1, true), MSCCLPP_COLL_BY_ZEROCOPY);
+            CHECK_EQ(choose(&input, coll, (engine_min - 1) / peers, true), MSCCLPP_COLL_BY_ZEROCOPY);
+            CHECK_EQ(choose(&input, coll, (engine_min + peers - 1) / peers, true), large);
+            CHECK_EQ(choose(&input, coll, UINT64_MAX / 2, true), large); /* what all send overflows 64 bits */
+        }
+    }
+}
+
+/* Each condition takes away one algorithm, and the next one serves. */
+static void test_conditions(void)
+{
+    for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        mscclpp_select_input_t input = gpus(4);
+
+        CHECK_EQ(choose(&input, coll, 64 * MIB, false), MSCCLPP_COLL_BY_SCRATCH); /* buffers cannot be mapped */
+        protocol.zerocopy = 0;
+        CHECK_EQ(choose(&input, coll, 64 * MIB, true), MSCCLPP_COLL_BY_SCRATCH);
+        CHECK_EQ(choose(&input, coll, 100, true), MSCCLPP_COLL_BY_PACKETS);
+        input = gpus(4);
+        input.engines = false;
+        CHECK_EQ(choose(&input, coll, 64 * MIB, true), MSCCLPP_COLL_BY_ZEROCOPY);
+        /* A slot that does not hold the block. */
+        input = gpus(4);
+        mscclpp_layout_init(&layout, 64 * KIB);
+        CHECK_EQ(choose(&input, coll, 2 * KIB, true), MSCCLPP_COLL_BY_PACKETS);
+        CHECK_EQ(choose(&input, coll, 2 * KIB + 1, true), MSCCLPP_COLL_BY_ZEROCOPY);
+        CHECK_EQ(choose(&input, coll, 2 * KIB + 1, false), MSCCLPP_COLL_BY_SCRATCH);
+        /* The twin has no engines that are worth it. */
+        input = gpus(2);
+        input.on_twin = true;
+        input.block_limit = 0;
+        CHECK_EQ(choose(&input, coll, 256, true), MSCCLPP_COLL_BY_PACKETS);
+        CHECK_EQ(choose(&input, coll, 257, true), MSCCLPP_COLL_BY_ZEROCOPY);
+        CHECK_EQ(choose(&input, coll, 1024 * MIB, true), MSCCLPP_COLL_BY_ZEROCOPY);
+    }
+}
+
+static void test_forced(void)
+{
+    static const char *const names[] = {"packets", "zerocopy", "engines", "scratch"};
+
+    for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        for (int i = 0; i < MSCCLPP_COLL_BY_LAST; ++i) {
+            mscclpp_select_input_t input = gpus(4);
+            const bool none = !moves(coll) && i == MSCCLPP_COLL_BY_ENGINES;
+
+            CHECK_TEXT(mscclpp_coll_algo_name((mscclpp_coll_algo_t)i), names[i]);
+            CHECK_EQ(mscclpp_coll_algo_find(names[i]), i);
+            protocol.coll_algorithm[coll] = i;
+            CHECK_EQ(choose(&input, coll, 4096, true), none ? SERVED(MSCCLPP_COLL_BY_ZEROCOPY) : i);
+            /* The others are as before. */
+            CHECK_EQ(choose(&input, (coll + 1) % MSCCLPP_COLL_LAST, 4096, true), MSCCLPP_COLL_BY_PACKETS);
+            /* An algorithm of its own wins over the staging of everything. */
+            protocol.algorithm = MSCCLPP_COLL_STAGE;
+            CHECK_EQ(choose(&input, coll, 4096, true), none ? SERVED(MSCCLPP_COLL_BY_ZEROCOPY) : i);
+            CHECK_EQ(choose(&input, (coll + 1) % MSCCLPP_COLL_LAST, 4096, true), REFUSED);
+        }
+        {
+            mscclpp_select_input_t input = gpus(4);
+
+            protocol.coll_algorithm[coll] = mscclpp_coll_algo_find("stage");
+            CHECK_EQ(choose(&input, coll, 4096, true), REFUSED);
+        }
+    }
+    CHECK_EQ(mscclpp_coll_algo_find("auto"), MSCCLPP_COLL_AUTO);
+}
+
+static void check_grid(const mscclpp_select_input_t *input, int coll, const mscclpp_coll_choice_t *choice, bool varied)
+{
+    const bool by_packets = choice->algo == MSCCLPP_COLL_BY_PACKETS;
+
+    if (choice->algo == MSCCLPP_COLL_BY_ENGINES) {
+        CHECK_EQ(choice->nblocks, 0);
+        return;
+    }
+    CHECK(choice->nblocks >= 1 && choice->nblocks <= (input->on_twin ? MSCCLPP_DEV_MAX_BLOCKS : input->block_limit));
+    CHECK(choice->nthreads >= 1 && choice->nthreads <= MSCCLPP_DEV_MAX_THREADS);
+    CHECK_EQ(choice->epochs, by_packets);
+    if (by_packets) {
+        CHECK_EQ(choice->kernel, moves(coll)
+                                     ? (varied ? MSCCLPP_KERNEL_COLL_MOVE_BLOCKS : MSCCLPP_KERNEL_COLL_MOVE_PACKETS)
+                                 : varied ? MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS
+                                          : MSCCLPP_KERNEL_COLL_COMBINE_PACKETS);
+    }
+    if (choice->algo == MSCCLPP_COLL_BY_SCRATCH) {
+        CHECK(MSCCLPP_DEV_COLL_TILE(input->layout->bulk_size, choice->nblocks, input->nranks) >= MSCCLPP_DEV_UNIT);
+    }
+}
+
+/* Whatever the size of the scratch, of the grid and of the blocks: what is chosen can run. */
+static void test_grids(void)
+{
+    static const uint64_t sizes[] = {1, 15, 16, 4096, 100000, 5 * MIB, 3000 * MIB};
+    static const uint32_t limits[] = {1, 2, 33, 128};
+
+    for (uint32_t ranks = 1; ranks <= 8; ++ranks) {
+        for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+            for (int algo = MSCCLPP_COLL_AUTO; algo < MSCCLPP_COLL_BY_LAST; ++algo) {
+                for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) * 4 * 2 * 2; ++i) {
+                    mscclpp_select_input_t input = gpus(ranks);
+                    const uint64_t bytes = sizes[i / 16];
+                    const bool varied = i % 2 == 1, mapped = i / 2 % 2 == 1;
+                    mscclpp_coll_choice_t choice;
+
+                    /* The scratch that a communicator begins with, by turns with that for large messages. */
+                    if (ranks % 2 == 0) {
+                        mscclpp_layout_divide(&layout, 16 * KIB, 8 * KIB, 4 * KIB);
+                    }
+                    input.block_limit = limits[i / 4 % 4];
+                    protocol.coll_algorithm[coll] = algo;
+                    REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, bytes, varied, mapped, &choice) ==
+                            MSCCLPP_OK);
+                    check_grid(&input, coll, &choice, varied);
+                    CHECK(mapped ||
+                          (choice.algo != MSCCLPP_COLL_BY_ZEROCOPY && choice.algo != MSCCLPP_COLL_BY_ENGINES));
+                }
+            }
+        }
+    }
+}
+
+/* Between nodes: packets for small blocks of one size, else tiles, and neither before anybody waits. */
+static void test_nodes(void)
+{
+    for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        mscclpp_select_input_t input = gpus(4);
+        mscclpp_coll_choice_t choice;
+
+        input.nodes = 2;
+        input.all = 8;
+        input.shards = input.most = 4;
+        input.slot_size = 512 * KIB;
+        input.packet_units = 4096;
+        REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 64, false, true, &choice) == MSCCLPP_OK);
+        CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_PACKETS);
+        REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 64, true, true, &choice) == MSCCLPP_OK);
+        CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES);
+        CHECK(choice.tile > 0 && choice.tile % MSCCLPP_DEV_UNIT == 0);
+        REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 64 * MIB, false, true, &choice) == MSCCLPP_OK);
+        CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES);
+        CHECK(choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS);
+        CHECK(choice.tile > 0 && choice.tile <= input.slot_size);
+        protocol.coll_algorithm[coll] = MSCCLPP_COLL_BY_ENGINES; /* which no such communicator has */
+        CHECK_EQ(choose(&input, coll, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+        protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
+        input.packet_units = 0; /* the transport carries none */
+        CHECK_EQ(choose(&input, coll, 64, true), MSCCLPP_COLL_BY_NODES);
+        input.early = true;
+        CHECK_EQ(choose(&input, coll, 64, true), REFUSED);
+        input.early = false;
+        input.slot_size = 0;
+        CHECK_EQ(choose(&input, coll, 64, true), REFUSED);
+    }
+}
+
+int main(void)
+{
+    unit_begin();
+    test_sizes();
+    test_conditions();
+    test_forced();
+    test_grids();
+    test_nodes();
+    return unit_end();
+}
