@@ -199,7 +199,7 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
         return mpix_request_refuse(request->users, MPI_ERR_ARG, "pready", text);
     }
     for (int i = low; i <= high; ++i) {
-        mpix_word_set(mpix_request_mark(request, i), mpix_word(mpix_request_mark(request, i)) + 1);
+        mpix_word_set(mpix_request_mark(request, i), mpix_word_get(mpix_request_mark(request, i)) + 1);
     }
     return MPI_SUCCESS;
 }
@@ -226,7 +226,7 @@ int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag
     if (partition < 0 || partition >= request->partitions || flag == NULL) {
         return mpix_request_refuse(request->users, MPI_ERR_ARG, "parrived", "there is no such partition, or no flag");
     }
-    *flag = mpix_word(mpix_request_end(request, partition)) >= request->starts;
+    *flag = mpix_word_get(mpix_request_end(request, partition)) >= request->starts;
     return mpix_report(request->users, look(request));
 }
 
@@ -263,7 +263,7 @@ int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)
     }
     freed = *request;
     if (freed->prepared && freed->failed == MPI_SUCCESS &&
-        mpix_word(mpix_request_end(freed, freed->partitions - 1)) < freed->starts) {
+        mpix_word_get(mpix_request_end(freed, freed->partitions - 1)) < freed->starts) {
         return mpix_request_refuse(freed->users, MPI_ERR_REQUEST, "request_free",
                                    "an execution is under way; wait for it with MPIX_Mscclpp_wait");
     }

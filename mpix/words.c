@@ -11,6 +11,7 @@
 #define HOST_PORTABLE_AND_MAPPED 3u
 #define STREAM_NON_BLOCKING 1u
 #define WAIT_UNTIL_NOT_BELOW 0u
+#define WRITE_DEFAULT 0u
 typedef int (*host_alloc_fn_t)(void **address, size_t size, unsigned flags);
 typedef int (*host_free_fn_t)(void *address);
 typedef int (*stream_create_fn_t)(void **stream, unsigned flags);
@@ -72,7 +73,7 @@ int mpix_own_stream_free(void *stream)
                              : CALL(stream_destroy_fn_t, mpix_driver("cuStreamDestroy_v2"), stream);
 }
 
-uint64_t mpix_word(const uint64_t *word)
+uint64_t mpix_word_get(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
@@ -82,7 +83,7 @@ void mpix_word_set(uint64_t *word, uint64_t value)
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-/* On the twin a thread of the stream does it. */
+/* Arguments of a wait or a store that a thread of the host twin's stream carries out. */
 typedef struct {
     uint64_t *to;
     const uint64_t *word;
@@ -90,11 +91,12 @@ typedef struct {
     uint64_t value;
 } step_t;
 
-static void await_now(void *argument)
+/* A wait may be long, so the thread soon leaves the processor to others. */
+static void await_on_twin(void *argument)
 {
     step_t *step = argument;
 
-    for (int turns = 0; mpix_word(step->word) < step->value && mpix_word(step->abort) == 0; ++turns) {
+    for (int turns = 0; mpix_word_get(step->word) < step->value && mpix_word_get(step->abort) == 0; ++turns) {
         if (turns < 1000) {
             (void)sched_yield();
         } else {
@@ -104,7 +106,7 @@ static void await_now(void *argument)
     free(step);
 }
 
-static void store_now(void *argument)
+static void store_on_twin(void *argument)
 {
     step_t *step = argument;
 
@@ -112,7 +114,8 @@ static void store_now(void *argument)
     free(step);
 }
 
-static int put(const mca_coll_mscclpp_api_t *component, void *stream, void (*function)(void *argument), step_t step)
+static int queue_on_twin(const mca_coll_mscclpp_api_t *component, void *stream, void (*function)(void *argument),
+                         step_t step)
 {
     step_t *kept = malloc(sizeof(*kept));
     int code;
@@ -128,28 +131,31 @@ static int put(const mca_coll_mscclpp_api_t *component, void *stream, void (*fun
     return code;
 }
 
-static int put_value(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value)
+static int queue_on_gpu(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value,
+                        unsigned flags)
 {
     mpix_symbol_t symbol = mpix_driver(name);
 
     if (symbol.address == NULL) {
         symbol = mpix_driver(old_name);
     }
-    return CALL(value_fn_t, symbol, stream, (uintptr_t)word, value, WAIT_UNTIL_NOT_BELOW);
+    return CALL(value_fn_t, symbol, stream, (uintptr_t)word, value, flags);
 }
 
 int mpix_stream_await(void *stream, const uint64_t *word, uint64_t value, const uint64_t *abort)
 {
     const mca_coll_mscclpp_api_t *component = twin();
 
-    return component != NULL ? put(component, stream, await_now, (step_t){NULL, word, abort, value})
-                             : put_value("cuStreamWaitValue64_v2", "cuStreamWaitValue64", stream, word, value);
+    return component != NULL ? queue_on_twin(component, stream, await_on_twin, (step_t){NULL, word, abort, value})
+                             : queue_on_gpu("cuStreamWaitValue64_v2", "cuStreamWaitValue64", stream, word, value,
+                                            WAIT_UNTIL_NOT_BELOW);
 }
 
 int mpix_stream_store(void *stream, uint64_t *word, uint64_t value)
 {
     const mca_coll_mscclpp_api_t *component = twin();
 
-    return component != NULL ? put(component, stream, store_now, (step_t){word, NULL, NULL, value})
-                             : put_value("cuStreamWriteValue64_v2", "cuStreamWriteValue64", stream, word, value);
+    return component != NULL
+               ? queue_on_twin(component, stream, store_on_twin, (step_t){word, NULL, NULL, value})
+               : queue_on_gpu("cuStreamWriteValue64_v2", "cuStreamWriteValue64", stream, word, value, WRITE_DEFAULT);
 }

@@ -348,7 +348,7 @@ bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_p
 bool bench_library_open(bench_env_t *env);
 void bench_library_close(bench_env_t *env);
 
-/* Opens NCCL. All ranks return the same; one line on failure. */
+/* Opens NCCL. Returns the same on all ranks; on failure prints one line and returns false. */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p);
 void bench_nccl_close(void);
 /* "2.28.9", or "" */
@@ -358,8 +358,8 @@ bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *con
 void bench_staged_close(bench_contender_t *contender);
 
 /*
- * bench_plan.c: reads the plan of --plan, if it was given, and takes its collective and operation. All ranks return the
- * same; one line on failure. It is closed after the library.
+ * bench_plan.c: reads the plan of --plan, if it was given, and takes its collective and operation. Returns the same on
+ * all ranks; on failure prints one line and returns false. Close it after the library.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options);
 void bench_plan_close(bench_env_t *env);

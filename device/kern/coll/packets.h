@@ -153,7 +153,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 
 /*
  * Waits for the operands of unit `u` and combines them. The result has `bytes` bytes in all. The operands are those of
- * ranks `begin` to `end` - 1, of which there is at least one.
+ * ranks 0 to `end` - 1; `end` is at least 1.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *p, uint32_t end,

@@ -13,9 +13,10 @@ typedef enum {
 
 /*
  * Messages that several folders use. `label` names the communicator, and `call` the call, such as "all-reduce call 7".
- * `late` lists the ranks that have not arrived. This one is the error for a call on host buffers on one rank and on
- * device buffers on another.
+ * `late` lists the ranks that have not arrived.
  */
+
+/* Logs the error that one rank passed host buffers to a call, and another rank device buffers. */
 void mscclpp_report_mixed(const char *label, const char *call, int host_rank, int device_rank);
 
 /* The warning that a rank waits for others; the wait goes on. */

@@ -128,9 +128,11 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
     }
 }
 
-/* A packet does not order its writer's earlier stores of other kinds; the executor of the plan has to. */
-static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
-                        size_t cell)
+/*
+ * Notes that only packets announce an earlier plain store. That is safe only if the executor of the plan orders such
+ * stores before packets.
+ */
+static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier, size_t cell)
 {
     char other[160], what[100];
 
@@ -138,7 +140,6 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
                        "%s stores %s, and only packets tell of it: packets have to order stores before them",
                        mscclpp_sim_who(sim, earlier->agent, earlier->clock, other, sizeof(other)),
                        mscclpp_sim_what(sim, cell, false, what, sizeof(what)));
-    (void)actor;
 }
 
 /* Reports if an access is not ordered after the last write of the cell. */
@@ -155,7 +156,7 @@ static void after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, si
     if (order == MSCCLPP_SIM_UNORDERED) {
         report_race(sim, actor, &cell->write, true, writes, at, packet && cell->packet != NULL);
     } else if (order == MSCCLPP_SIM_WEAK && cell->write.plain) {
-        report_weak(sim, actor, &cell->write, at);
+        report_weak(sim, &cell->write, at);
     }
 }
 

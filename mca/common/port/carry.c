@@ -225,7 +225,9 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
     return status < 0 ? status : test_flushes(channel);
 }
 
-/* Carries out a new trigger, or adds it to those that wait on its channel. MSCCLPP_IN_PROGRESS: it stays in the FIFO.
+/*
+ * Carries out a new trigger, or adds it to those that wait on its channel. Returns MSCCLPP_IN_PROGRESS if the trigger
+ * stays in the FIFO.
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {

@@ -16,8 +16,7 @@ typedef struct {
 
 typedef struct {
     uint64_t ticket;
-    uint64_t
-        position; /* position of the trigger that asked for the flush; `flushed` becomes one more once it is done */
+    uint64_t position; /* of the trigger that asked for the flush; `flushed` becomes one more once it is done */
 } mscclpp_proxy_flush_t;
 
 typedef struct {

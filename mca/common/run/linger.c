@@ -31,8 +31,8 @@
 #define AT_ONCE_PART 5
 
 /*
- * Seconds to wait for a lingering kernel to leave: LEAVE_TIME before memory is freed, SOON before a launch. Leaving
- * takes microseconds.
+ * Seconds to wait for a lingering kernel to leave: LEAVE_TIME before memory is freed, LEAVE_TIME_BEFORE_LAUNCH
+ * before a launch. Leaving takes microseconds.
  */
 #define LEAVE_TIME 10.0
 #define LEAVE_TIME_BEFORE_LAUNCH 100e-6

@@ -58,7 +58,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
  * MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting for a rank, MSCCLPP_ERR_INVALID if two operations ran at the same
  * time, or MSCCLPP_ERR_PEER if another rank failed. Neither waits. `check_kernels` checks only the kernels of this
  * rank, and logs an error. `find_failure` also checks the peers, and writes the message into `text` instead of logging
- * it. After an error it makes the kernels of this rank give up, and tells the other ranks.
+ * it. After an error `find_failure` also makes the kernels of this rank give up, and tells the other ranks.
  */
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team);
 mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, size_t size);

@@ -13,7 +13,7 @@
 typedef enum {
     MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of all-gather `number` */
     MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a control message of the host library; `number` is that of its team's port */
-    MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in all-reduce call `call` */
+    MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
         4, /* the sender has no memory for all-gather `number`, and sends no other message of it */
     MCA_COLL_MSCCLPP_OOB_CHECK = 5,       /* the sender's arguments of compared call `number` */

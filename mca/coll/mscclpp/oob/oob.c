@@ -69,7 +69,7 @@ static mscclpp_status_t check_clock(oob_gather_t *gather)
     } else {
         list_missing(gather, ranks, sizeof(ranks));
     }
-    (void)snprintf(call, sizeof(call), "all-reduce call %llu, set-up of device communication",
+    (void)snprintf(call, sizeof(call), "call %llu, set-up of device communication",
                    (unsigned long long)gather->oob->module->in_hand);
     if (late) {
         mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
@@ -100,7 +100,7 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
 {
     char text[48];
 
-    (void)snprintf(text, sizeof(text), "all-reduce call %llu", (unsigned long long)call);
+    (void)snprintf(text, sizeof(text), "call %llu", (unsigned long long)call);
     mscclpp_report_mixed(mca_coll_mscclpp_comm_name(module->comm), text, host_rank, device_rank);
 }
 
@@ -148,8 +148,8 @@ static mscclpp_status_t oob_check(void *context)
     }
     if (!oob->revoked) {
         oob->revoked = true;
-        mscclpp_error("%s: all-reduce call %llu: the communicator was revoked or one of its processes failed",
-                      oob->label, (unsigned long long)oob->module->in_hand);
+        mscclpp_error("%s: call %llu: the communicator was revoked or one of its processes failed", oob->label,
+                      (unsigned long long)oob->module->in_hand);
     }
     return MSCCLPP_ERR_REVOKED;
 }
