@@ -120,7 +120,7 @@ static void be_threaded(rank_t *rank)
     rank->admission = &mine->admission;
 }
 
-/* Takes the common slot of a process; false if it was taken already. */
+/* Takes the slot of a process; false if it was taken already. */
 static bool fill(process_t *process)
 {
     bool taken;
