@@ -1,0 +1,30 @@
+# shellcheck shell=bash
+# Faults in lingering kernels.
+# shellcheck disable=SC2154 # faults/runs.sh sets the names of files
+
+# That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
+linger=device/kern/linger.h
+launch=mca/common/run/runner.c
+plant linger-bell-acquire linger "$linger" "$launcher" 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
+plant linger-relay-release linger "$linger" "$launcher" \
+    's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
+plant linger-cluster-release linger device/shim/host.h "$launcher" \
+    '/void mscclpp_dev_st_relay_cluster/,/^}/s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
+plant linger-left-relaxed linger "$linger" "$launcher" \
+    's/st_release_sys_u64\((&args->common.mailbox->left)/st_relaxed_sys_u64(\1/'
+plant linger-await-sync linger "$linger" "$launcher" \
+    '/bool mscclpp_dev_linger_await_bell\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+leavers='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->leavers, 1\)'
+plant linger-leavers-relaxed linger "$linger" "$launcher" \
+    "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
+plant linger-quit-over-words linger "$linger" "$launcher" 's/ && mscclpp_dev_linger_all_ended\(&ctx, args, own\)//'
+plant linger-rung-at-once linger "$linger" "$launcher" 's/own->args.rung = 0;/own->args.rung = 1;/'
+plant linger-epoch-of-all linger "$linger" "$launcher" 's/mine\.block == 0 && mine\.tid == 0/mine.tid == 0/'
+plant linger-bystander-sync storms "$linger" "$launcher" \
+    '/The data about this operation may be overwritten/{n;s/.*//}'
+plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \
+    's/\(linger->new_sets >> variant & 1\) == 0/true/'
+plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \
+    's/least > 1 && least < runner->linger\.wide_blocks/least > 1/'
+plant linger-first-word-alone linger mca/common/base/mailbox.h "$launch" 's/b = 0; b < blocks/b = 0; b < 1/'
+plant linger-own-count linger "$barrier" "$launcher" 's/ctx->lingers \? args->(launches|epoch) : //'

@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# Faults in the all-reduce over several nodes.
+# shellcheck disable=SC2154 # faults/runs.sh sets the names of files
+
+nodes=device/kern/allreduce/allreduce_nodes.h
+tile=device/kern/allreduce/allreduce_nodes_tile.h
+plant nodes-one-set nodes "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 1/'
+plant nodes-few-sets nodes "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
+plant nodes-early-push nodes "$nodes" "$launcher" \
+    '/mscclpp_dev_nodes_give\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant nodes-early-join nodes "$nodes" "$launcher" \
+    '/mscclpp_dev_nodes_join\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant nodes-no-wait nodes "$nodes" "$launcher" '/mscclpp_dev_nodes_await\(/,/^}/s/i < nodes->nnodes/i < 1/'
+plant nodes-join-unawaited nodes "$nodes" "$launcher" 's/tile->index == 0 \? 1 : 2 \* tile->index/1/'
+plant nodes-first-barrier nodes "$nodes" "$launcher" '0,/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/s///'
+plant nodes-second-barrier nodes "$nodes" "$launcher" \
+    '/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
+plant nodes-one-scratch nodes "$tile" "$launcher" 's/ \+ tile->index % 2\)/)/'
+ring=device/kern/allreduce/allreduce_nodes_ring.h
+plant ring-no-wait ring "$ring" "$launcher" '/void mscclpp_dev_ring_await\(/,/^}/s/, number\);/, 0);/'
+plant ring-own-part-unawaited ring "$ring" "$launcher" 's/(ring_before\(block, i - 1\)) \+ 1;/\1;/'
+plant ring-result-unawaited ring "$ring" "$launcher" 's/(gather \? mscclpp_dev_ring_before\(block, i\))/\1 - 1/'
+plant ring-gather-too-early ring "$ring" "$launcher" 's/\(gather \? reducing : 0\)/0/'
+plant ring-wrong-part ring "$ring" "$launcher" \
+    's/RING_REDUCED\(n, nodes->node, step\)/RING_REDUCED(n, nodes->node + 1, step)/'
+plant ring-early-push ring "$ring" "$launcher" \
+    '/mscclpp_dev_ring_reduce\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant ring-end-of-turn ring "$ring" "$launcher" '/mscclpp_dev_ring_turn\(/,/^}/s/^    ctx->failed = .*//'
+plant ring-one-area ring "$ring" "$launcher" 's/tile->set \+ MSCCLPP_DEV_NODES_RING_ROOM.*/tile->set;/'
+plant ring-few-sets ring "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 3/'
+plant ring-announcement-uncounted ring device/types/nodes.h "$launcher" 's/(: )\(uint64_t\)\(first_\)\)/\10)/'
+packets=device/kern/allreduce/allreduce_nodes_packets.h
+plant packets-one-set packets "$packets" "$launcher" \
+    '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant packets-early-push packets "$packets" "$launcher" \
+    '/void mscclpp_dev_nodes_combine\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant packets-stored-together packets "$packets" "$launcher" \
+    '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
+plant packets-no-wait packets "$packets" "$launcher" 's/if \(!there\[i\]\)/if (false)/'
+plant doubling-one-set doubling "$packets" "$launcher" \
+    '/nodes_step_at\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant doubling-early-push doubling "$packets" "$launcher" \
+    '/void mscclpp_dev_nodes_step_send\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant doubling-partner doubling mca/common/fabric/equip.c mca/common/fabric/equip.c \
+    's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
+plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
+    '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
+plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \
+    's/\? meet_nodes\(fabric, protocol\) : status/? MSCCLPP_OK : status/'
+# The flags of the packets first, then their data.
+plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
+    '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = ((const uint32_t *)from)[2 * i + 1];\
+    }\
+    for (i = 0; i < words; ++i) {\
+        ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'

@@ -1,0 +1,145 @@
+# shellcheck shell=bash
+# What planted faults are looked for with: each function is a few runs of tests. planted_faults.sh has `run`.
+# shellcheck disable=SC2034,SC2154,SC2317 # planted_faults.sh and the lists of faults use these; it sets the deadline
+
+# The kernels of the twin are compiled here.
+launcher=device/launch/twin.c
+barrier=device/lib/barrier.h
+# Runs the bodies itself.
+schedule=test/host/test_schedule.c
+
+# The runs of each fault, called by name.
+run_barriers() {
+    run test_allreduce --algo scratch --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo zerocopy --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline"
+}
+
+run_scratch() {
+    run test_allreduce --algo scratch --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
+}
+
+run_zerocopy() {
+    run test_allreduce --algo zerocopy --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
+}
+
+run_put() {
+    run test_allreduce --algo oneshot_put --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo oneshot_put --ranks 2 --grid 2x2 --cases 60 --timeout "$deadline"
+}
+
+run_collectives() {
+    run test_collectives matrix
+}
+
+run_collectives_nodes() {
+    run test_collectives --timeout "$deadline" nodes
+}
+
+run_collectives_storm() {
+    run test_collectives --timeout "$deadline" storm
+}
+
+run_stream() {
+    run test_enqueue --quick --timeout "$deadline" nodes
+}
+
+run_queue() {
+    run test_queue --quick --timeout "$deadline"
+}
+
+run_user() {
+    run test_user --timeout "$deadline"
+}
+
+run_partitions() {
+    run test_partitions
+}
+
+run_late() {
+    run test_enqueue late
+}
+
+run_engines() {
+    run test_allreduce --algo engines --ranks 3 --grid 2x2 --cases 80 --timeout "$deadline" &&
+        run test_engines --calls
+}
+
+run_unsettled() {
+    run test_engines
+}
+
+run_schedule() {
+    run test_schedule
+}
+
+run_lines() {
+    # Often enough: every other time, one set of calls sees nothing of formats that share memory.
+    run test_ll128 --long --timeout "$deadline" &&
+        run test_allreduce --algo ll128 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline"
+}
+
+run_chains() {
+    run test_enqueue --quick --timeout "$deadline" chains
+}
+
+run_nodes() {
+    run test_allreduce --algo nodes1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo nodes2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo split1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo split2 --ranks 5 --grid 1x2 --cases 40 --timeout "$deadline"
+}
+
+run_ring() {
+    run test_allreduce --algo ring1 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo ring2 --ranks 5 --grid 1x2 --cases 40 --timeout "$deadline" &&
+        run test_stress --quick --timeout "$deadline" turns
+}
+
+run_packets() {
+    run test_allreduce --algo packets1 --ranks 3 --grid 2x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo packets2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo stored1 --ranks 3 --grid 2x2 --cases 30 --timeout "$deadline" && run_storms
+}
+
+run_doubling() {
+    run test_allreduce --algo doubling1 --ranks 5 --grid 2x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo doubling2 --ranks 6 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo doubled1 --ranks 4 --grid 2x2 --cases 30 --timeout "$deadline" && run_storms
+}
+
+run_storms() {
+    run test_stress --quick --timeout "$deadline" nodes
+}
+
+run_renewal() {
+    run test_stress --quick --timeout "$deadline" renewal
+}
+
+run_linger() {
+    # The longest last.
+    run test_linger --quick --timeout "$deadline" sets dismissals absence &&
+        run test_linger --quick --timeout "$deadline" rings
+}
+
+run_room() {
+    run test_admissions --quick --timeout "$deadline" crowd
+}
+
+run_early() {
+    run test_early --quick --timeout "$deadline" orders
+}
+
+run_fifo() {
+    run test_fifo
+}
+
+run_ports() {
+    run test_port_channel && run test_proxy
+}
+
+run_transport() {
+    local one
+    for one in stream outstanding flush add; do
+        run test_transport --transport late --ends threads --case "$one" --timeout "$deadline" || return
+    done
+}

@@ -1,0 +1,19 @@
+# shellcheck shell=bash
+# Faults in what decides when a kernel may start: slots, early kernels, queued kernels and the renewal of flags.
+# shellcheck disable=SC2154 # faults/runs.sh sets the names of files
+
+plant queue-mark-early engines "$launcher" "$launcher" 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
+plant queue-sent-too-early queue "$barrier" "$launcher" \
+    's|^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);||'
+plant queue-gate-open queue "$barrier" "$launcher" \
+    's|^    mscclpp_dev_gate\(ctx, args\);||'
+plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
+    '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
+plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
+    's/took && !admission->slot_taken/took/'
+plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
+    's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
+plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
+    's/!(decide\(admission->pledge, [^)]*\))/(\1, true)/'
+plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
+    '/^static mscclpp_status_t take_slots/,/^}/s/mscclpp_group_give_slot\(group\);//'
