@@ -1,23 +1,27 @@
 /*
- * The lingering kernel: it stays after its operation and serves further operations that the host rings for.
+ * The lingering kernel: it stays on the device after its operation, and serves further operations that the host rings
+ * for.
  *
- * The first block polls the bell. It hands operations for more than one block on to all other blocks through a relay,
- * so that either all blocks that take part receive an operation, or none does.
+ * The first block polls the bell. An operation may need one block or several. The first block executes an operation for
+ * one block alone. It hands an operation for several blocks on to all other blocks through the relay.
  *
- * The first block alone decides to leave. It writes this to the mailbox after its last poll of the bell. If a host sees
- * this word, but not the end of the operation that it rang for, it knows that the kernel will not serve the operation,
- * and launches anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of this
- * protocol.
+ * Only the first block decides to leave. It does so after its last poll of the bell, and then writes `left` to the
+ * mailbox. A host that sees `left`, but not the end of the operation that it rang for, knows that the kernel will not
+ * serve that operation, and launches a new kernel. No further agreement is needed. contrib/models/linger.pml is a model
+ * of this protocol.
  *
- * All blocks report the end of an operation for more than one block; a block that takes no part reports it at once. The
- * host reads the words of all blocks. These words also say that all blocks have taken the operation from the relay,
- * which the next operation overwrites. Each block counts all operations. So blocks read the state only for the
- * operation that came with the launch. The first block advances the state for later kernels.
+ * All blocks report the end of an operation for several blocks. A block that takes no part reports it at once. The host
+ * waits for the reports of all blocks, because they also tell that every block has read the relay, which the next
+ * operation overwrites.
  *
- * The buffers of zero-copy operations are known beforehand: the kernel's arguments hold several sets of them.
+ * Each block counts the operations itself. It reads the counters in mscclpp_dev_state_t only for the operation that
+ * came with the launch. The first block advances these counters for later kernels.
  *
- * Between two operations the kernel waits for no other rank, and never longer than its window. So it delays anybody who
- * waits for the device by at most that time.
+ * The host cannot ring for a zero-copy operation on new buffers: the buffers of the peers are arguments of the launch,
+ * which hold several sets of them.
+ *
+ * Between two operations, the kernel waits for no other rank and stays no longer than its window. So it delays others
+ * who wait for the device by no more than the window.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
@@ -32,7 +36,7 @@
 #include "device/types/hot.h"
 #include "device/types/linger.h"
 
-/* Copies one word to the block's own memory, as an argument of the next operation. */
+/* Stores one word of the bell as an argument of the next operation, in the block's own memory. */
 MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t w, uint32_t payload)
 {
     if (w <= MSCCLPP_DEV_BELL_BYTES) {
@@ -46,8 +50,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32
 }
 
 /*
- * One look at the bell by the listening threads. True if all words have arrived. Sets *leave if the host tells this
- * kernel to leave.
+ * Looks at the bell once, with the listening threads. Returns true if all words of operation `number` have arrived.
+ * Sets *leave if the host tells this kernel to leave.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
                                            mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t kernel,
@@ -56,7 +60,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
     bool missing = false;
     uint32_t w;
 
-    /* Acquire, so that the operands are visible: the host made sure of them before it rang. */
+    /* Acquire makes the operands visible: the host made sure of that before it rang. */
     for (w = ctx->tid; w <= MSCCLPP_DEV_BELL_LEAVE; w += MSCCLPP_DEV_WARP) {
         uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[w]);
 
@@ -72,10 +76,11 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 }
 
 /*
- * True if all blocks have ended their last operation. All other blocks have then taken its words from the relay, which
- * the word to quit overwrites. Each block ends its last operation at some time, even if it fails. Blocks wait for the
- * relay without a deadline, as for a barrier of the kernel, because the first block always comes. Within an operation
- * they wait no longer than the first block does. Called by the listening threads.
+ * True if all blocks have ended their last operation, which means that they have read its words from the relay. The
+ * first block may then write the quit word over these words. Called by the listening threads.
+ * The other blocks wait for the relay without a deadline, as in a barrier of the kernel, because the first block always
+ * writes to it in the end. Each block ends its operation in the end, even if it fails, because waits inside an
+ * operation have a deadline.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                               const mscclpp_dev_linger_block_t *own)
@@ -93,13 +98,15 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Executed by the listening threads. Returns true when there is an operation, and false when it is time to leave. Out
- * of line like the operations below.
+ * Polls the bell with the listening threads. Returns true when an operation has arrived, and false when it is time to
+ * leave. Not inlined, for the same reason as the operations below.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *own)
 {
-    /* Copied to a local variable, because a kernel's arguments also leave the cache after each look. */
+    /*
+     * A local copy, because kernel arguments leave the cache at each look at the bell, like everything else in memory.
+     */
     const uint64_t *bell = args->common.mailbox->bell;
     const uint64_t number = own->args.launches + 2, kernel = args->number, now = mscclpp_dev_now_ns();
     uint64_t until = now + args->idle_ns;
@@ -121,8 +128,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * Executed by the first block. False when it is time to leave. Only few threads listen, so that a turn needs no barrier
- * of the block. Nobody reads what they found before all threads have passed a barrier.
+ * Waits in the first block for the bell. Returns false when it is time to leave. Only one warp listens, so that a turn
+ * needs no barrier of the block. The barrier at the end publishes to the other threads what that warp has received.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *own)
@@ -145,8 +152,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
 /*
- * Executed by the first block: hands its words on, or the word to quit. Nobody changes the words before the block's
- * next barrier.
+ * Hands the first block's words on to the other blocks, or tells them to quit. The words must not change before the
+ * block's next barrier.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, bool quit)
@@ -156,7 +163,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
     const uint32_t stores = MSCCLPP_DEV_RELAY_STRIDE * (cluster ? ctx->nblocks - 1 : 1);
     uint32_t i;
 
-    /* In a cluster, each word of each block has its own thread, if there are enough threads. */
+    /* In a cluster, each word for each block has a thread of its own, if there are enough threads. */
     for (i = ctx->tid; i < stores; i += ctx->nthreads) {
         const uint32_t w = i % MSCCLPP_DEV_RELAY_STRIDE, block = 1 + i / MSCCLPP_DEV_RELAY_STRIDE;
 
@@ -179,8 +186,9 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Executed by the other blocks: waits for the next words and takes them. False when it is time to leave. Operations
- * that the first block executes alone do not come this way; the next words bring the epoch that they led to.
+ * Waits in one of the other blocks for the next words, and takes them. Returns false when it is time to leave.
+ * Operations that the first block executes alone do not reach the other blocks, so the words include the epoch from
+ * which the operation starts.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                 mscclpp_dev_linger_block_t *own)
@@ -213,9 +221,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Each kind of operation is a function of its own with its own context. Together they need more registers than there
- * are, and what a thread keeps in memory instead leaves the cache after each look at the bell. The functions return
- * true if the thread has failed.
+ * Each kind of operation is a function of its own, with its own copy of the context. Inlined together, they would need
+ * more registers than there are, and what does not fit into registers leaves the cache at each look at the bell. Each
+ * function returns true if the thread has failed.
  */
 #define MSCCLPP_DEV_LINGER_OPERATION(name_, args_, call_)                                                              \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_(mscclpp_dev_ctx_t ctx, const args_ *args)                      \
@@ -226,8 +234,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     }
 
 /*
- * Operations for `n_` ranks, or any number if 0. Hot ones are for a constant type and operation; the others look them
- * up at run time.
+ * Operations for `n_` ranks; 0 stands for any number. Hot variants have a constant type and operation, the others look
+ * both up at run time.
  */
 #define MSCCLPP_DEV_LINGER_BRIEF(n_, name_, hot_, dtype_, op_)                                                         \
     MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
@@ -242,7 +250,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
                                  mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
 
-/* Puts are mainly for 2 ranks. */
+/* Only 2 ranks have a put operation of their own, because puts pay off mainly there. */
 #define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
     MSCCLPP_DEV_LINGER_BRIEF(2, dtype_##op_, true, dtype_, op_)                                                        \
     MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
@@ -290,7 +298,7 @@ MSCCLPP_DEV_LINGER_OPERATION(combine_float, mscclpp_dev_coll_args_t,
 #undef MSCCLPP_DEV_LINGER_BRIEF
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
-/* Executes one operation with packets on one node. */
+/* Executes one packet operation within a node. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
 {
@@ -376,8 +384,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Executes one operation of another collective. Its additional arguments share memory with those of other kinds of
- * operations. Those kinds either renew theirs before use, or never share a kernel with collectives.
+ * Executes one operation of a collective other than all-reduce. The collective's own arguments share memory with those
+ * of other kinds of operations. No kind relies on what is left there: it writes its arguments before each use, or never
+ * runs in the same kernel as a collective.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_args_t *args, uint32_t code,
                                                uint32_t word)
@@ -405,7 +414,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
            kernel != MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
 }
 
-/* Executes one operation by its blocks. The other blocks end it at once. */
+/* Executes one operation in the blocks that it is for. Other blocks only report its end. */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, uint32_t code)
 {
@@ -417,7 +426,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         if (mine.tid == 0 && mine.nblocks > 1) {
             mscclpp_dev_st_release_sys_u64(&own->args.mailbox->ended[mine.block], own->args.launches + 1);
         }
-        /* The data about this operation may be overwritten after this. */
+        /* The data about this operation may be overwritten after this barrier. */
         mscclpp_dev_block_sync(&mine);
         return;
     }
@@ -441,16 +450,21 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
     }
-    /* The other blocks take the epoch from the relay each time. They may do so before all their threads are here. */
+    /*
+     * Only the first block counts: the other blocks read the epoch from the relay. They may do so before all of their
+     * threads are here.
+     */
     if (mine.block == 0 && mine.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
         ++own->args.epoch;
     }
 }
 
 /*
- * Leaves the kernel. The last block reports this to the host, since the relay is in use until then. It also resets the
- * relay, since the next kernel's places begin at 0 again. In a cluster, the first block reports, once all blocks have
- * met. No block ever leaves while another one writes to its memory, since it takes all those words first.
+ * Leaves the kernel. The last block to leave resets the relay, because the next kernel counts places from 0 again, and
+ * then tells the host, which must not start another lingering kernel while the relay is in use.
+ *
+ * In a cluster, all blocks meet, and the first one tells the host. No block leaves too early, because it has read all
+ * words that the first block writes into its memory.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {
@@ -486,8 +500,9 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         own->relay[w] = 0;
     }
     /*
-     * The blocks must have cleared their words before the first block writes to them. It does so at the earliest when
-     * all blocks that take part in the first operation have ended it, so only blocks that take no part need this.
+     * The first block writes into the memory of the others. Each of them must have cleared its words before. A block
+     * that takes part in the first operation has done so, as the first block writes only after that operation. The
+     * other blocks need this barrier.
      */
     if (mscclpp_dev_cluster_size(ctx) > 1 && MSCCLPP_DEV_BELL_BLOCKS(args->code) < ctx->nblocks) {
         mscclpp_dev_cluster_sync(ctx);
@@ -500,7 +515,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         }
         own->args.launches = args->number - 1;
         own->args.rung = 0;
-        /* Blocks that take no part in the first operation learn the epoch with the next one. */
+        /* Blocks that take no part in the first operation get the epoch with the next one. */
         if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
             own->args.epoch = args->common.state->progress[ctx->block].epoch;
         }

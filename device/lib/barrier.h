@@ -14,12 +14,12 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
 }
 
 /*
- * Waits until the blocks with this block's number on all other ranks have entered their barrier number `count` in the
- * team's life. All threads of the block must call it. After it, all threads of those blocks see what any thread of this
- * block wrote before. If a thread gives up, all threads of the block count as failed.
+ * Waits until the blocks with this block's number on all other ranks have entered barrier number `count` of the team's
+ * life. All threads of the block must call it. After it, they see what any thread of those blocks wrote before its
+ * barrier. If a thread gives up, all threads of the block count as failed.
  *
- * Each counter has only one writer, so a plain store is enough; with several writers, each barrier would need an atomic
- * addition on the peer's memory. The block synchronises before the store, so the store releases what the whole block
+ * Each counter has only one writer, so a plain store is enough. With several writers, each barrier would need an atomic
+ * addition in the peer's memory. The block synchronises before the store, so the store releases what the whole block
  * wrote.
  */
 MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t count)
@@ -47,26 +47,27 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* The number of operations that have ended. A lingering kernel keeps its own count. */
+/* The number of operations that have ended. A lingering kernel has its own count. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
 }
 
 /*
- * Marks the thread as failed, before it sends anything, if an earlier operation gave up. (This operation may already
- * have been in the stream then.) Its operands may be the results of the failed operation, and peers would take its
- * numbers for those of data that was never sent. A lingering kernel checks only once, before its first operation.
+ * Marks the thread as failed if an earlier operation gave up. This comes before the thread sends anything: the operands
+ * may be results of the failed operation, and peers would take this operation's packets for those that were never sent.
+ * The operation may have been in the stream already when the earlier one failed. A lingering kernel checks only once,
+ * before its first operation.
  */
 MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    /* Read by each block for itself, as another block may give up in the meantime. */
+    /* Each block reads the word for itself, because another block may give up at this moment. */
     ctx->failed = ctx->failed || (!ctx->lingers && mscclpp_dev_ld_relaxed_sys_u64(&args->state->failed) != 0);
 }
 
 /*
- * A barrier of all blocks of this rank, for queued operations. After it, each block sees what any of them wrote before.
- * If a thread gives up, all threads of its block count as failed.
+ * A barrier of all blocks of this rank, for queued operations. After it, each block sees what every block wrote before
+ * it. If a thread gives up, all threads of its block count as failed.
  */
 MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -92,12 +93,12 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
 }
 
 /*
- * Renews the packet flags: clears this rank's packets, so that the flags begin again at 0. All ranks do so in the same
+ * Renews the packet flags: clears this rank's packets, so that flags start again at 0. All ranks do so in the same
  * queued operation, before its first packet.
  *
- * Why no packet of this operation is cleared: after the first barrier no peer sends packets of earlier operations any
- * more, since those have ended there. After the gate all packets are cleared on this rank, and after the second barrier
- * on all ranks.
+ * No packet of this operation is cleared. After the first barrier, peers send no more packets of earlier operations,
+ * which have all ended there. After the gate, this rank's packets are cleared, and after the second barrier, those of
+ * all ranks.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -119,8 +120,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * The flag (epoch) of the last packets that were sent. If a queued operation needs more flags than are left, it renews
- * them here. All threads must call this function.
+ * The flag (epoch) of the last packets that were sent. Renews the flags if a queued operation needs more than are left.
+ * All threads must call this function.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -139,8 +140,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Begins an operation that may be queued. Two queued operations of one team must not run at the same time, as they
- * would use the same flags and the same memory. mscclpp_dev_finish finds out whether they did.
+ * Begins an operation that may be queued. Two queued operations of a team must not run at the same time, because they
+ * would use the same flags and memory. mscclpp_dev_finish finds out whether they did.
  */
 MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -149,7 +150,7 @@ MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* True if no other operation has run in this block since the last call of mscclpp_dev_enter. */
+/* True if no other operation has run in this block since the last mscclpp_dev_enter. */
 MSCCLPP_DEV bool mscclpp_dev_was_alone(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], ~(uint64_t)0) == 1;
@@ -177,8 +178,8 @@ MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t
 }
 
 /*
- * Advances all copies of the progress except the block's own; mscclpp_dev_state_t says which block writes which copy.
- * The threads with the highest numbers do it, since they have nothing else to do after short messages.
+ * Advances the `progress` of other blocks; mscclpp_dev_state_t says which block writes which copy. The threads with the
+ * highest numbers do it, because they are idle after short messages.
  */
 MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool rung,
                                             mscclpp_dev_progress_t after)
@@ -196,11 +197,11 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 
 /*
  * Ends an operation: each block advances its part of the state and reports the end to the host. All threads must call
- * this function. If one of them failed, all count as failed afterwards.
+ * this function. If one of them has failed, all count as failed afterwards.
  *
- * `launches` is the number of operations that the state gave at the operation's beginning, when reading it cost
- * nothing. `epoch` is the flag of the last packets, or the state's own if there were none. `before` is the number of
- * barriers that the block had passed before this operation, as the state says; `barriers` is the number after it.
+ * `launches` is the number of operations in the state when the operation began; the caller has read it then, when that
+ * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none. `before` and
+ * `barriers` are the numbers of barriers that the block had passed before and after this operation.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t before, uint64_t barriers)
@@ -216,7 +217,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     after.reserved = 0;
     if (ctx->lingers) {
         mscclpp_dev_ctx_renew(
-            &self); /* reads the block's number anew, so that the caller need not keep it in a register */
+            &self); /* read again, so that the caller need not keep the block's number in a register */
         self.nblocks = ctx->nblocks;
     }
     if (args->epoch_limit != 0 && self.tid == 0) {
@@ -243,7 +244,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     mscclpp_dev_report_end(args, self.block, launches + 1);
 }
 
-/* The same for operations without barriers. */
+/* Ends an operation that has used packets and no barriers. */
 MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                             uint32_t epoch)
 {

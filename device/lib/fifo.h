@@ -7,12 +7,12 @@
 #include "device/lib/wait.h"
 
 /*
- * Pushes a trigger and returns its position. One thread calls it; any number of threads may push at once. When the host
- * takes the trigger, it sees what the thread wrote before, and what the other threads of its block wrote before the
- * block last synchronised.
+ * Pushes a trigger and returns its position. Called by one thread; any number of threads may push at once. When the
+ * host takes the trigger, it sees what the thread wrote before, and what the other threads of its block wrote before
+ * the block last synchronised.
  *
- * Waits while the ring is full. If that wait fails, it names `peer`. A thread that has failed before pushes nothing.
- * Nor does a thread that fails in this wait, and its position then stays empty forever: the FIFO ends there.
+ * Waits while the ring is full. If that wait fails, it names `peer`. A thread that has failed pushes nothing. If it
+ * fails in this wait, the position stays empty forever, and the host takes nothing beyond it.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_fifo_t *fifo, mscclpp_dev_trigger_t trigger, uint32_t peer)
@@ -28,9 +28,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     slot = &fifo->ring[position & (fifo->size - 1)];
 
     /*
-     * The host's tail lies across the bus. So it is read only if the value that some pusher read last does not suffice.
-     * Both are read with acquire, since the new contents of the slot must not overtake the host's read of the old ones.
-     * A pusher may store an older value over a newer one; that only costs another read of the tail.
+     * The host's tail lies across the bus. So it is read only if the value that some pusher read last is too old. Both
+     * are read with acquire, because the slot's new contents must not overtake the host's read of the old ones. A
+     * pusher may store an older value over a newer one, which only costs another read of the tail.
      */
     if (position >= mscclpp_dev_ld_acquire_sys_u64(fifo->tail_seen) + fifo->size) {
         for (;;) {

@@ -48,8 +48,8 @@
 #define MSCCLPP_DEV_PACKET_STEP 16
 
 /*
- * Peer number `i` of this rank; the first is 1. Each rank begins with the next rank, so that not all send to the same
- * one at the same time.
+ * Peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all send to the same one at
+ * the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i)
 {
@@ -72,7 +72,7 @@ MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec
     }
 }
 
-/* Reads a unit if all of it has arrived. Otherwise returns false, and *v is undefined. Never waits. */
+/* Reads a unit into *v if all of it has arrived. Otherwise returns false, and *v is undefined. Never waits. */
 MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width)
 {
     const char *p = (const char *)slot;
@@ -104,8 +104,7 @@ MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * *unit is the number, within its bundle, of the unit that a lane holds. False for the last lane of each second line,
- * which holds none.
+ * Tells which unit of its bundle a lane holds, in *unit. False for the last lane of each second line, which holds none.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 {
@@ -118,9 +117,9 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
- * One turn of a warp's wait for bundles. All its lanes call it together after they have polled. `late` is a peer from
- * which this thread still misses data, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll once more. If the
- * warp gives up, all of its threads count as failed.
+ * One turn of a warp's wait for bundles. All lanes call it together after they have polled. `late` is a peer whose data
+ * this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again. If the warp gives up,
+ * all of its threads count as failed.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          mscclpp_dev_wait_t *wait, uint32_t late)
@@ -136,8 +135,8 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Where `sender` puts bundle `b` of a phase in the memory of `receiver`. A phase has `capacity` bundles. A receiver has
- * no slot for itself.
+ * Place where `sender` puts bundle `b` of a phase in the memory of `receiver`. A phase has `capacity` bundles. A
+ * receiver has no slot for itself.
  */
 MSCCLPP_DEV char *mscclpp_dev_bundle_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender, int phase,
                                           uint64_t capacity, uint64_t b)

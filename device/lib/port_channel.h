@@ -1,11 +1,11 @@
 /*
- * Transfers over a port channel: a kernel asks the proxy on the CPU to carry them out. One thread calls each function,
- * for itself. If other threads of its block wrote the data to send, the block must synchronise before the call. If
- * other threads read the data received, it must synchronise after it. Offsets and sizes are in bytes and may have any
- * alignment; offsets count from the starts of the channel's two regions.
+ * Transfers over a port channel: a kernel asks the proxy on the CPU to carry them out. Each function is called by one
+ * thread. If other threads of its block wrote the data to send, the block must synchronise before the call. If other
+ * threads read received data, the block must synchronise after it. Offsets and sizes are in bytes and may have any
+ * alignment. Offsets count from the starts of the channel's two regions.
  *
- * Requests of one thread on one channel take effect in order, as far as the peer can tell by its waits: once it has
- * waited for a signal, it sees all earlier puts and additions. The source of a put must not change until a flush.
+ * Requests of one thread on one channel take effect in order: a peer that has waited for a signal sees all earlier puts
+ * and additions. The source of a put must not change until a flush.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
 #define MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
@@ -14,8 +14,8 @@
 #include "device/types/port_channel.h"
 
 /*
- * Pushes the triggers of one call: several for a large put, of which the last has the type `type`. Returns its
- * position.
+ * Pushes the triggers of one request. A large put takes several, the last of which has the type `type`. Returns the
+ * position of the last one.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_port_channel_t *channel, uint32_t type, uint64_t to,
@@ -83,7 +83,7 @@ MSCCLPP_DEV void mscclpp_dev_port_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                   mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_FLUSH, 0, 0, 0));
 }
 
-/* The same as put, signal and flush, in one trigger. */
+/* Does put, signal and flush with one trigger. */
 MSCCLPP_DEV void mscclpp_dev_port_put_with_signal_and_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                             const mscclpp_dev_port_channel_t *channel, uint64_t to,
                                                             uint64_t from, uint64_t bytes)
@@ -94,7 +94,7 @@ MSCCLPP_DEV void mscclpp_dev_port_put_with_signal_and_flush(mscclpp_dev_ctx_t *c
                               to, from, bytes));
 }
 
-/* Adds to the aligned 64-bit word at offset `to` of the peer's region. Ordered as a signal is. */
+/* Adds to the aligned 64-bit word at offset `to` of the peer's region. Takes effect in order, like a signal. */
 MSCCLPP_DEV void mscclpp_dev_port_add(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                       const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t value)
 {
@@ -125,8 +125,8 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits until `number` more signals have come than were taken, but takes none. For a caller that knows what each of
- * several signals in a row means; it adds them to *channel->expected itself at the end.
+ * Waits until `number` more signals have come than were taken, but takes none. For callers that know what each of
+ * several signals means; they add the number to *channel->expected themselves at the end.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_port_channel_t *channel, uint64_t number)
@@ -141,7 +141,7 @@ MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Takes one signal if one has come. A signal taken has the effect of a wait. */
+/* Takes one signal if one has come. Afterwards, the caller sees what it would see after a wait. */
 MSCCLPP_DEV bool mscclpp_dev_port_poll(const mscclpp_dev_port_channel_t *channel)
 {
     if (mscclpp_dev_ld_acquire_sys_u64(channel->inbound) <= *channel->expected) {

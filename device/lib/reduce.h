@@ -1,7 +1,7 @@
 /*
- * Combines units element by element. An accumulator takes the operands in rank order. 16-bit floating point is widened
- * to 32 bits and rounded once, at the end. Types and operations are run-time values; if a caller passes constants, the
- * compiler folds everything else away.
+ * Combines units element by element. An accumulator takes the operands in rank order. 16-bit floats are widened to 32
+ * bits and rounded once, at the end. Types and operations are run-time values; if a caller passes constants, the
+ * compiler removes the code for all others.
  */
 #ifndef MSCCLPP_DEVICE_LIB_REDUCE_H
 #define MSCCLPP_DEVICE_LIB_REDUCE_H
@@ -10,7 +10,7 @@
 
 typedef struct {
     mscclpp_dev_vec_t v;
-    float f[8]; /* the widened elements of 16-bit types */
+    float f[8]; /* elements of 16-bit types, widened */
 } mscclpp_dev_acc_t;
 
 typedef struct {
@@ -50,7 +50,7 @@ typedef struct {
     double im;
 } mscclpp_dev_complex128_t;
 
-/* A unit as elements of each type. Both compilers allow reading another member than the one written last. */
+/* A unit as elements of each type. Both compilers allow reading a member other than the one written last. */
 typedef union {
     mscclpp_dev_vec_t v;
     int8_t i8[16];
@@ -77,7 +77,7 @@ typedef union {
     mscclpp_dev_double_double_t double_double[1];
 } mscclpp_dev_elements_t;
 
-/* One step over all elements of a unit. x and y name the operand so far and the next one. */
+/* One step over all elements of a unit. x and y name the operands so far and the next operand. */
 #define MSCCLPP_DEV_EACH(type_, field_, count_, expression_)                                                           \
     {                                                                                                                  \
         int i_;                                                                                                        \
@@ -152,7 +152,7 @@ typedef union {
     }                                                                                                                  \
     break
 
-/* Takes the better value with its index; if values are equal, the lower index. */
+/* Takes the better value with its index. If the values are equal, takes the lower index. */
 #define MSCCLPP_DEV_PAIR(type_, field_)                                                                                \
     {                                                                                                                  \
         int i_;                                                                                                        \
@@ -167,7 +167,7 @@ typedef union {
     }                                                                                                                  \
     break
 
-/* Combines the elements of two units. 16-bit floats are not for this function: see mscclpp_dev_acc_add. */
+/* Combines the elements of two units. Not for 16-bit floats, which mscclpp_dev_acc_add handles. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev_vec_t first, mscclpp_dev_vec_t second)
 {
     mscclpp_dev_elements_t a, b;
@@ -176,7 +176,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     b.v = second;
     if (op == MSCCLPP_OP_SUM && (dtype == MSCCLPP_DTYPE_INT8 || dtype == MSCCLPP_DTYPE_UINT8)) {
         /*
-         * Adds four bytes at once. The top bits are left out at first, so that no sum carries into its neighbour, and
+         * Adds four bytes at once. The top bits are left out at first, so that no sum carries into the next byte, and
          * are added last.
          */
         int i;
@@ -238,7 +238,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     return a.v;
 }
 
-/* The same, in one copy that all kernels share which learn type and operation at run time. */
+/* mscclpp_dev_combine as one copy that is not inlined, for all kernels that learn type and operation at run time. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_combine_any(int dtype, int op, mscclpp_dev_vec_t first,
                                                               mscclpp_dev_vec_t second)
 {
@@ -273,8 +273,8 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 }
 
 /*
- * An accumulator takes the first operand in rank order by acc_set, and each further one by acc_add. `hot` says that
- * dtype and op are constants of the calling kernel.
+ * Starts an accumulator with the first operand in rank order. `hot`, in the functions below, says that dtype and op are
+ * constants of the calling kernel.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t v)
 {
@@ -290,7 +290,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, m
     }
 }
 
-/* Combines another unit with what has been accumulated. */
+/* Combines the next operand in rank order with what has been accumulated. */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op, mscclpp_dev_vec_t v)
 {
     int i;
@@ -307,7 +307,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, in
     }
 }
 
-/* What has been accumulated, as a unit. */
+/* Returns what has been accumulated, as a unit. */
 MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
 {
     mscclpp_dev_vec_t v;

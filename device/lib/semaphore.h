@@ -1,4 +1,4 @@
-/* Signal, wait and poll of a semaphore. */
+/* Signals and waits of a semaphore. */
 #ifndef MSCCLPP_DEVICE_LIB_SEMAPHORE_H
 #define MSCCLPP_DEVICE_LIB_SEMAPHORE_H
 
@@ -6,9 +6,9 @@
 #include "device/lib/wait.h"
 
 /*
- * Signals the peer. Called by one thread. Once the peer has waited, it sees what this thread wrote before, and what the
- * other threads of its block wrote before the block last synchronised. The signal is an atomic addition rather than a
- * store, since signals of several kernels may be under way.
+ * Signals the peer. Called by one thread. A peer that has waited for the signal sees what this thread wrote before, and
+ * what the other threads of its block wrote before the block last synchronised. The signal is an atomic addition and no
+ * store, because signals of several kernels may be under way.
  */
 MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *semaphore)
 {
@@ -33,7 +33,9 @@ MSCCLPP_DEV void mscclpp_dev_semaphore_wait(mscclpp_dev_ctx_t *ctx, const mscclp
     *semaphore->expected = target;
 }
 
-/* Takes one signal if one has come. A signal taken has the effect of a wait. Called by one thread. */
+/*
+ * Takes one signal if one has come. Afterwards, the caller sees what it would see after a wait. Called by one thread.
+ */
 MSCCLPP_DEV bool mscclpp_dev_semaphore_poll(const mscclpp_dev_semaphore_t *semaphore)
 {
     if (mscclpp_dev_ld_acquire_sys_u64(semaphore->inbound) <= *semaphore->expected) {

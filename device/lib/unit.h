@@ -11,7 +11,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* units / n, rounded up. Divides in 32 bits where it can: a 64-bit division takes a GPU as long as a turn of a wait. */
+/*
+ * units / n, rounded up. Divides in 32 bits where it can, because a 64-bit division takes a GPU as long as a turn of a
+ * wait.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t n)
 {
     const uint64_t most = units + n - 1;
@@ -28,8 +31,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 }
 
 /*
- * The mask of the bytes of a unit that belong to elements. The others are padding inside MINLOC and MAXLOC pairs, which
- * a result must not overwrite.
+ * Mask of the bytes of a unit that belong to elements. The other bytes are padding inside MINLOC and MAXLOC pairs,
+ * which a result must not overwrite.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 {
@@ -45,8 +48,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 }
 
 /*
- * Loads up to a unit from an address that is a multiple of 4: whole words, and the rest by at most two loads. In a
- * small message everything may be such a rest, so the loads are few and do not wait for one another.
+ * Loads up to a unit from an address that is a multiple of 4: whole words, and the rest by at most two loads. A small
+ * message may be nothing but such a rest, so the loads are few and independent of one another.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *p, uint32_t size)
 {
@@ -127,7 +130,7 @@ MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *p, mscclpp_dev_vec_t v, uint
     }
 }
 
-/* The same two functions, out of line. */
+/* mscclpp_dev_ld_part and mscclpp_dev_st_part as copies that are not inlined. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_apart(const unsigned char *p, uint32_t size)
 {
     return mscclpp_dev_ld_part(p, size);
@@ -139,9 +142,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_apart(unsigned char *p, mscclpp_dev
 }
 
 /*
- * Loads unit `index` of a buffer of `bytes`. Bytes behind the buffer's end read as 0. `apart` is a constant: if it is
- * true, a part that does not consist of whole words is loaded out of line. That is for callers that need registers more
- * than they need a short message's end to be fast.
+ * Loads unit `index` of a buffer of `bytes`. Bytes beyond the buffer's end read as 0. `apart` is a constant. If it is
+ * true, a part that does not consist of whole words is loaded by a function that is not inlined, for callers to whom
+ * registers matter more than the speed of a short message's end.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes, bool apart)
 {
@@ -162,7 +165,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_
     return mscclpp_dev_ld_part_apart((const unsigned char *)p, size);
 }
 
-/* Stores unit `index` of a buffer of `bytes`, but neither padding nor bytes behind the buffer's end. */
+/* Stores unit `index` of a buffer of `bytes`, except padding and bytes beyond the buffer's end. */
 MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v,
                                         uint32_t mask, bool apart)
 {

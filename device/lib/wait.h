@@ -1,6 +1,6 @@
 /*
- * Waits of kernels. Every loop that waits for a peer calls mscclpp_dev_wait_turn, which checks the abort word and a
- * clock now and then, and ends the wait if the host wants it or if the time is over.
+ * Waits of kernels. Every loop that waits for a peer calls mscclpp_dev_wait_turn. This function checks the abort word
+ * and a clock now and then, and ends the wait if the host asks for it or the deadline has passed.
  */
 #ifndef MSCCLPP_DEVICE_LIB_WAIT_H
 #define MSCCLPP_DEVICE_LIB_WAIT_H
@@ -9,10 +9,10 @@
 #include "device/shim/shim.h"
 
 /*
- * The number of turns before the first check, and between two checks. Checks are rare because the abort word lies in
- * host memory, and reads of one cache line of host memory wait for one another. If all warps of all blocks checked
- * whenever a peer is some hundred microseconds late, the checks would take as long again, and make this rank the late
- * one. So a check comes only after milliseconds, and warps check at different times.
+ * Turns of a wait before the first check, and between two checks. Checks are rare because the abort word lies in host
+ * memory, where reads of one cache line wait for one another. If all warps of all blocks checked each time a peer is
+ * some hundred microseconds late, the checks would take as long again, and make this rank the late one. So a check
+ * comes only after milliseconds, and warps check at different times.
  */
 #ifdef __CUDACC__
 #define MSCCLPP_DEV_WAIT_TURNS 16384u
@@ -20,7 +20,7 @@
 #define MSCCLPP_DEV_WAIT_TURNS 256u
 #endif
 
-/* At which turn of each period a warp checks. */
+/* The turn of each period in which a warp checks. */
 MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
@@ -30,10 +30,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
 
 typedef struct {
     uint32_t turns;
-    uint64_t since_ns; /* 0 until the first check */
+    uint64_t since_ns; /* when the wait began; 0 until the first check */
 } mscclpp_dev_wait_t;
 
-/* Checks the abort word and the time. True to go on waiting. Otherwise names `peer` in the mailbox. */
+/* Checks the abort word and the time. Returns true to go on waiting. Otherwise, names `peer` in the mailbox. */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
@@ -41,7 +41,7 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
         return true;
     }
     /*
-     * Stores twice: the second store waits for the first one. So the host sees the first when the kernel has ended,
+     * Stores twice. The second store waits for the first, so the host sees the first once the kernel has ended,
      * whichever block reports that end.
      */
     mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
@@ -49,16 +49,16 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
     return false;
 }
 
-/* The same, out of line, so that it takes none of the caller's registers. */
+/* mscclpp_dev_wait_check as a copy that is not inlined, so that it takes none of the caller's registers. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     return mscclpp_dev_wait_check(args, waited_ns, peer);
 }
 
 /*
- * One turn of a wait for `peer`. False tells the caller to give up, because the host asked for it or the time is over.
- * The thread is then marked as failed, the mailbox names the peer, and every later wait of the thread ends at once.
- * `apart` moves the check out of line, for callers with few registers to save.
+ * One turn of a wait for `peer`. Returns false if the caller has to give up, because the host asks for it or the
+ * deadline has passed. Then the thread is marked as failed, the mailbox names the peer, and every later wait of the
+ * thread ends at once. With `apart`, the check is not inlined, for callers that need registers.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           mscclpp_dev_wait_t *wait, uint32_t peer, bool apart)

@@ -1,9 +1,9 @@
 /*
- * What the host and the kernels of all collectives except all-reduce share.
+ * Data that the host and the kernels share, for all collectives except all-reduce.
  *
- * Each of these collectives is a set of blocks of data: for each rank p, rank r has one block of its input, or none. A
- * collective either moves the blocks to their places in p's output, or p combines the blocks that it receives, in rank
- * order, into one result. Which rank has a block for which is the collective's pattern.
+ * Each of these collectives is described by blocks of data: rank r has one input block for rank p, or none. Either the
+ * collective moves the blocks to their places in p's output, or p combines the blocks that it receives, in rank order,
+ * into one result. The collective's pattern says which rank has a block for which.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_COLL_H
 #define MSCCLPP_DEVICE_TYPES_COLL_H
@@ -12,23 +12,23 @@
 
 #include "device/types/launch.h"
 
-/* The patterns. `n` is the number of ranks, "in" the input and "out" the output. */
+/* The patterns: what the input ("in") and the output ("out") of a rank consist of. `n` is the number of ranks. */
 typedef enum {
-    MSCCLPP_DEV_ALLGATHER,      /* in: one block, for all; out: n blocks */
+    MSCCLPP_DEV_ALLGATHER,      /* in: one block, sent to all ranks; out: n blocks */
     MSCCLPP_DEV_ALLTOALL,       /* in: n blocks; out: n blocks */
-    MSCCLPP_DEV_BCAST,          /* the root's in: one block, for all others; the others' out: one block */
-    MSCCLPP_DEV_GATHER,         /* in: one block, for the root; the root's out: n blocks */
-    MSCCLPP_DEV_SCATTER,        /* the root's in: n blocks; out: one block */
-    MSCCLPP_DEV_REDUCE,         /* in: one block, for the root; the root's out: the result */
-    MSCCLPP_DEV_REDUCE_SCATTER, /* in: n blocks; out: the result of all blocks for this rank */
-    MSCCLPP_DEV_SCAN,           /* in: one block, for this rank and the higher ones; out: the result */
-    MSCCLPP_DEV_EXSCAN          /* in: one block, for the higher ranks; out: the result, except on rank 0 */
+    MSCCLPP_DEV_BCAST,          /* in: on the root, one block for all others; out: on the others, one block */
+    MSCCLPP_DEV_GATHER,         /* in: one block for the root; out: on the root, n blocks */
+    MSCCLPP_DEV_SCATTER,        /* in: on the root, n blocks; out: one block */
+    MSCCLPP_DEV_REDUCE,         /* in: one block for the root; out: on the root, the result */
+    MSCCLPP_DEV_REDUCE_SCATTER, /* in: n blocks; out: the result for this rank */
+    MSCCLPP_DEV_SCAN,           /* in: one block for this rank and all higher ones; out: the result */
+    MSCCLPP_DEV_EXSCAN          /* in: one block for all higher ranks; out: the result, except on rank 0 */
 } mscclpp_dev_pattern_t;
 
 /* True for patterns whose blocks are combined. */
 #define MSCCLPP_DEV_COMBINES(pattern_) ((pattern_) >= MSCCLPP_DEV_REDUCE)
 
-/* True if `sender_` has a block for `receiver_`. All ranks get the same answer; the block may still have 0 bytes. */
+/* True if `sender_` has a block for `receiver_`. All ranks get the same answer, even if the block has 0 bytes. */
 #define MSCCLPP_DEV_COLL_SENDS(pattern_, root_, sender_, receiver_)                                                    \
     ((pattern_) == MSCCLPP_DEV_BCAST     ? (sender_) == (root_) && (receiver_) != (root_)                              \
      : (pattern_) == MSCCLPP_DEV_SCATTER ? (sender_) == (root_)                                                        \
@@ -37,42 +37,45 @@ typedef enum {
      : (pattern_) == MSCCLPP_DEV_EXSCAN                                     ? (sender_) < (receiver_)                  \
                                                                             : true)
 
-/* True for patterns whose input has a block for each rank. False: the input is one block, sent to all receivers. */
+/* True for patterns whose input has one block per rank. In other patterns, the input is one block for all receivers. */
 #define MSCCLPP_DEV_COLL_SENDS_MANY(pattern_)                                                                          \
     ((pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_SCATTER ||                                        \
      (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
 
-/* True for patterns whose output has a block from each rank. */
+/* True for patterns whose output has one block per rank. */
 #define MSCCLPP_DEV_COLL_RECVS_MANY(pattern_)                                                                          \
     ((pattern_) == MSCCLPP_DEV_ALLGATHER || (pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_GATHER)
 
 /*
- * Arguments of kernels that find the blocks by the pattern. `common.bytes` is the size of one block if all blocks have
- * the same size. Input and output are the same memory only if `in_place` says so.
+ * Arguments of kernels that derive the blocks from the pattern. `common.bytes` is the size of one block if all blocks
+ * have the same size. Input and output are the same memory only if `in_place` says so.
  */
 typedef struct {
     mscclpp_dev_args_t common;
     uint64_t stride;   /* bytes from one block's start to the next one's, including the padding of the last element */
     uint32_t pattern;  /* mscclpp_dev_pattern_t */
-    uint32_t root;     /* used by BCAST, GATHER, SCATTER and REDUCE */
+    uint32_t root;     /* rank; used by BCAST, GATHER, SCATTER and REDUCE */
     uint32_t in_place; /* not 0: this rank's own block is already in the output */
 } mscclpp_dev_coll_args_t;
 
 typedef struct {
-    uint64_t offset; /* bytes from the buffer's start */
+    uint64_t offset; /* from the start of the user's buffer, bytes */
     uint64_t bytes;
 } mscclpp_dev_block_t;
 
 /*
- * Arguments for blocks whose sizes and places differ. A rank without a block for another rank has one of 0 bytes;
- * sender and receiver must both say so.
+ * Arguments of kernels for blocks whose sizes and places differ. A rank without a block for another rank lists one of 0
+ * bytes, and so does the receiver.
  */
 typedef struct {
     mscclpp_dev_coll_args_t coll;
-    uint64_t most;                                   /* size of the largest block on any rank, bytes */
-    uint32_t varied;                                 /* 0: all blocks have the same size, and the lists are not used */
-    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS]; /* in `in`, for each rank */
-    mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS]; /* in `out`, from each rank; a result is this rank's entry */
+    uint64_t most;                                   /* size of the largest block on any rank, bytes; equal on all
+                                                        ranks */
+    uint32_t varied;                                 /* not 0: block sizes differ and the lists below are used; 0:
+                                                        all blocks have the same size */
+    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS]; /* the block for each rank, in `in` */
+    mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS]; /* the block from each rank, in `out`; this rank's entry is the
+                                                        place of a combined result */
 } mscclpp_dev_blocks_args_t;
 
 /* A block with regular holes: `count` runs of `length` bytes, `stride` bytes apart, the first one at `offset`. */
@@ -83,23 +86,24 @@ typedef struct {
     int64_t stride;
 } mscclpp_dev_runs_t;
 
-/* Bytes of a tile of the bulk area. Each sender and block of the grid has two tiles. 0: the area is too small. */
+/* Bytes of a tile in the bulk area. Each block of the grid has two tiles for each sender. 0: the area is too small. */
 #define MSCCLPP_DEV_COLL_TILE(bulk_size_, nblocks_, nranks_)                                                           \
     ((bulk_size_) / (2 * (uint64_t)(nblocks_) * (nranks_)) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT)
 
-/* How a kernel that works on mapped buffers uses its two lists of addresses. */
+/* How a kernel on mapped buffers uses its two lists of addresses, from[] and to[]. */
 typedef enum {
-    MSCCLPP_DEV_DIRECT_PAIRS,  /* copy bytes[i] bytes from from[i] to to[i], for each i < `count` */
-    MSCCLPP_DEV_DIRECT_FAN,    /* copy common.bytes bytes from from[0] to each of to[0] to to[count - 1] */
-    MSCCLPP_DEV_DIRECT_REDUCE, /* combine common.bytes bytes of from[0] to from[nranks - 1] into to[0] */
-    MSCCLPP_DEV_DIRECT_SCAN,   /* combine from[0] to from[r] into to[r], for each r; skip it if to[r] is NULL */
-    MSCCLPP_DEV_DIRECT_EXSCAN  /* the same, with from[0] to from[r - 1]; to[0] is not used */
+    MSCCLPP_DEV_DIRECT_PAIRS,  /* copy bytes[i] bytes from from[i] to to[i], for each i below `count` */
+    MSCCLPP_DEV_DIRECT_FAN,    /* copy common.bytes bytes from from[0] to each of to[0] ... to[count - 1] */
+    MSCCLPP_DEV_DIRECT_REDUCE, /* combine common.bytes bytes of from[0] ... from[nranks - 1] into to[0] */
+    MSCCLPP_DEV_DIRECT_SCAN,   /* combine from[0] ... from[r] into to[r], for each r where to[r] is not NULL */
+    MSCCLPP_DEV_DIRECT_EXSCAN  /* combine from[0] ... from[r - 1] into to[r], for each r above 0 where to[r] is not
+                                  NULL */
 } mscclpp_dev_direct_t;
 
 /*
  * Arguments of kernels that work on mapped buffers of all ranks. The addresses in `common` are not used. No two ranks
- * write the same bytes. No rank reads what another rank writes, except where DIRECT_SCAN and DIRECT_REDUCE read and
- * write the same place of the same buffer; one thread then does both.
+ * write the same bytes. No rank reads what another rank writes. The exceptions are DIRECT_SCAN and DIRECT_REDUCE, which
+ * may read and write one place of one buffer; the same thread then does both.
  */
 typedef struct {
     mscclpp_dev_args_t common;
@@ -120,18 +124,18 @@ typedef struct {
     char *to;
     uint64_t segments;
     uint64_t size;
-    uint64_t from_run; /* segments in a run */
+    uint64_t from_run; /* segments in one run */
     uint64_t to_run;
-    int64_t from_stride; /* bytes from one run to the next */
+    int64_t from_stride; /* from the start of one run to the next, bytes */
     int64_t to_stride;
     uint32_t width;
 } mscclpp_dev_strided_t;
 
-/* As many as fit into a kernel's arguments. */
+/* The most blocks whose description fits into a kernel's arguments. */
 #define MSCCLPP_DEV_STRIDED_BLOCKS 40
 
 typedef struct {
-    mscclpp_dev_args_t common; /* its addresses are not used */
+    mscclpp_dev_args_t common; /* the addresses in it are not used */
     uint32_t count;
     mscclpp_dev_strided_t block[MSCCLPP_DEV_STRIDED_BLOCKS];
 } mscclpp_dev_strided_args_t;
@@ -153,14 +157,14 @@ typedef struct {
 
 #define MSCCLPP_DEV_PACK_PIECES 16
 
-/* Arguments of the kernel that packs data with holes, or unpacks it. `common` is not used. */
+/* Arguments of the kernel that packs data with holes, or unpacks it. The kernel does not use `common`. */
 typedef struct {
     mscclpp_dev_args_t common;
-    char *spread; /* the first element */
-    char *packed; /* its data without the holes */
+    char *spread; /* the first element, with holes */
+    char *packed; /* the data without the holes */
     uint64_t elements;
-    int64_t extent; /* bytes from one element to the next */
-    uint64_t size;  /* packed bytes of one element; several launches may share its pieces */
+    int64_t extent; /* from the start of one element to the next, bytes */
+    uint64_t size;  /* packed bytes of one element, which several launches may share */
     uint32_t unpack;
     uint32_t pieces;
     mscclpp_dev_piece_t piece[MSCCLPP_DEV_PACK_PIECES];

@@ -19,12 +19,11 @@
  */
 #define MSCCLPP_DEV_COLL_MERGES(pattern_) ((pattern_) == MSCCLPP_DEV_REDUCE || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
 
-/* Maximum number of a node's ranks that share one owner. */
+/* The most ranks of a node that share one owner. */
 #define MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_) (((most_) + (shards_)-1) / (shards_))
 
 /*
- * Maximum number of blocks that an owner puts to another node in a turn. A block for several ranks of a node is sent
- * once.
+ * The most blocks that an owner puts to another node in a turn. A block that several ranks of a node need is sent once.
  */
 #define MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, most_, shards_)                                                        \
     ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_REDUCE ? 1u                                          \
@@ -32,7 +31,7 @@
      : (pattern_) == MSCCLPP_DEV_ALLTOALL ? (most_)*MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_)                        \
                                           : MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_))
 
-/* Sets of rows, used in turn. device/kern/coll/nodes.h says why this number is enough. */
+/* Sets of rows, used in turn. device/kern/coll/nodes.h explains why three are enough. */
 #define MSCCLPP_DEV_COLL_NODES_SETS 3u
 
 /*
@@ -75,10 +74,10 @@
 #define MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern_, nnodes_, packet_units_)                                           \
     (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (packet_units_) / (nnodes_) : (packet_units_))
 
-/* Where a rank is. */
+/* The place of a rank. */
 typedef struct {
     uint16_t node;
-    uint16_t index; /* its number within its node */
+    uint16_t index; /* the rank's number within its node */
 } mscclpp_dev_place_t;
 
 /*
@@ -90,18 +89,18 @@ typedef struct {
     mscclpp_dev_nodes_args_t nodes;
     uint64_t stride;  /* as in mscclpp_dev_coll_args_t */
     uint64_t most;    /* size of the largest block on any rank, bytes */
-    uint64_t tile;    /* bytes of a block that one turn moves, a multiple of MSCCLPP_DEV_UNIT; packets do not use it */
+    uint64_t tile;    /* bytes of a block that one turn moves, a multiple of MSCCLPP_DEV_UNIT; not used by packets */
     uint32_t pattern; /* mscclpp_dev_pattern_t */
     uint32_t root;
     uint32_t in_place; /* not 0: this rank's own block is already in the output */
-    uint32_t varied;   /* 0: all blocks have the same size, and the lists are not used */
+    uint32_t varied;   /* not 0: block sizes differ and the lists below are used; 0: all blocks have the same size */
     uint32_t rank;
     uint32_t nranks;
-    const mscclpp_dev_place_t *place; /* of each rank */
-    const uint32_t *members;          /* the ranks of node 0, then those of node 1 and so on, ascending in each */
-    const uint32_t *begin;            /* of each node: where its ranks begin in `members`; and one entry for the end */
-    const mscclpp_dev_block_t *send;  /* for each rank; used if `varied` */
-    const mscclpp_dev_block_t *recv;  /* from each rank; likewise */
+    const mscclpp_dev_place_t *place; /* one entry for each rank of the communicator */
+    const uint32_t *members;          /* ranks of node 0, then those of node 1 and so on, ascending within each node */
+    const uint32_t *begin;            /* by node: index in `members` of its first rank; one more entry for the end */
+    const mscclpp_dev_block_t *send;  /* the block for each rank; used if `varied` */
+    const mscclpp_dev_block_t *recv;  /* the block from each rank; used if `varied` */
 } mscclpp_dev_coll_nodes_args_t;
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Every element is at most 16 bytes and its extent divides 16, so that a 16-byte unit never splits an element. */
+/* Every element has at most 16 bytes, and its extent divides 16. So a unit of 16 bytes never splits an element. */
 typedef enum {
     MSCCLPP_DTYPE_INT8,
     MSCCLPP_DTYPE_UINT8,
@@ -18,10 +18,10 @@ typedef enum {
     MSCCLPP_DTYPE_BFLOAT16,
     MSCCLPP_DTYPE_FLOAT32,
     MSCCLPP_DTYPE_FLOAT64,
-    MSCCLPP_DTYPE_LONG_DOUBLE, /* the host's type, if it takes 16 bytes; GPUs lack it */
+    MSCCLPP_DTYPE_LONG_DOUBLE, /* the host's type, where it has 16 bytes; GPUs have no such type */
     MSCCLPP_DTYPE_COMPLEX64,   /* two floats */
     MSCCLPP_DTYPE_COMPLEX128,  /* two doubles */
-    MSCCLPP_DTYPE_SHORT_INT,   /* from here on: pairs for MINLOC and MAXLOC, laid out as C structures */
+    MSCCLPP_DTYPE_SHORT_INT,   /* from here on, pairs for MINLOC and MAXLOC, laid out like C structures */
     MSCCLPP_DTYPE_INT_INT,
     MSCCLPP_DTYPE_LONG_INT,
     MSCCLPP_DTYPE_FLOAT_INT,

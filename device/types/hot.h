@@ -1,7 +1,7 @@
 /*
- * The combinations of type and operation that have kernels of their own, compiled with both as constants. All other
- * combinations share one kernel for each algorithm, which looks up type and operation at run time. Signed integers use
- * the kernel of the unsigned type of the same size, since their sums wrap in the same way.
+ * Hot combinations of type and operation: those with kernels of their own, which are compiled with both as constants.
+ * For all other combinations, each algorithm has one kernel, which looks up type and operation at run time. Signed
+ * integers use the kernel of the unsigned type of the same size, because their sums wrap in the same way.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_HOT_H
 #define MSCCLPP_DEVICE_TYPES_HOT_H
@@ -16,10 +16,10 @@
     X(MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM)                                                                             \
     X(MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM)
 
-/* Numbers of ranks for which loops over ranks are unrolled. All other code handles any number. */
+/* Numbers of ranks for which loops over ranks are unrolled. Other code handles any number of ranks. */
 #define MSCCLPP_DEV_RANKS(X) X(2) X(4) X(8)
 
-/* The type whose kernel serves sums of `dtype_`. A macro, so that hosts and kernels can share it. */
+/* The type whose hot kernel serves sums of `dtype_`. It is a macro because hosts and kernels share it. */
 #define MSCCLPP_DEV_HOT_DTYPE(dtype_)                                                                                  \
     ((dtype_) == MSCCLPP_DTYPE_INT8    ? (int)MSCCLPP_DTYPE_UINT8                                                      \
      : (dtype_) == MSCCLPP_DTYPE_INT32 ? (int)MSCCLPP_DTYPE_UINT32                                                     \

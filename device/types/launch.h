@@ -29,32 +29,33 @@
 /* The counters from which the next operation continues. */
 typedef struct {
     uint64_t launches; /* operations that have ended */
-    uint32_t epoch;    /* flag of the last packets sent; 0 only before the first ones */
-    uint32_t reserved; /* 0 */
+    uint32_t epoch;    /* flag of the last packets sent; 0 before the first packets */
+    uint32_t reserved; /* always 0 */
 } mscclpp_dev_progress_t;
 
 /*
- * A rank's counters, in its device memory. Kernels advance the counters, and kernels of one team run one after another.
- * The host writes them only when it clears the packet area (which queued operations do themselves). Between two
- * kernels, all fields except `failed`, `expected` and `relay` are equal on all ranks.
+ * A rank's counters, in its device memory. Kernels advance them; kernels of one team run one after another. The host
+ * writes them only when it clears the packet area; queued operations clear that area themselves. Between two kernels,
+ * all fields except `failed`, `expected` and `relay` are equal on all ranks.
  *
- * Each block has its own copy of `progress`, so that no block has to wait until others have read what it changes. A
- * block that takes part in an operation reads only its own copy. It writes its own copy and those of blocks that take
- * no part, which read nothing. The exception is an operation that a lingering kernel was rung for: its blocks read no
- * copy, and the first block writes all of them.
+ * Each block has its own copy of `progress`, so that no block waits until others have read what it is about to change.
+ * A block that takes part in an operation reads only its own copy. It writes its own copy and those of blocks that take
+ * no part, which read nothing. An operation that a lingering kernel was rung for is different: its blocks read no copy,
+ * and the first block writes all copies.
  */
 typedef struct {
-    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* all equal between two kernels */
+    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* equal in all blocks between two kernels */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS];                /* barriers that each block has passed */
-    uint64_t failed; /* not 0: an operation gave up, and all later ones do so, too */
+    uint64_t failed; /* not 0: an operation gave up, and all later ones give up, too */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS]
-                     [MSCCLPP_DEV_MAX_RANKS]; /* signals that memory channels' semaphores expect */
-    uint64_t relay[8];                        /* between blocks, 0 without a lingering kernel: types/linger.h */
+                     [MSCCLPP_DEV_MAX_RANKS]; /* signals that each block's memory channel to each rank expects */
+    uint64_t relay[8];                        /* from the first block of a lingering kernel to the others
+                                                 (types/linger.h); else 0 */
     uint32_t leavers;                         /* blocks of a lingering kernel that have left */
-    /* Used by queued operations only, and 0 between two of them, except for `gate_turns`. */
-    uint32_t gate_count;                      /* blocks that have come to the gate in this turn */
+    /* Only queued operations use the following fields. All except `gate_turns` are 0 between two operations. */
+    uint32_t gate_count;                      /* blocks that have reached the gate in this turn */
     uint64_t gate_turns;                      /* how often all blocks have met at the gate */
-    uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* operations that run in each block: more than one is a fault */
+    uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* operations that now run in each block; more than one is an error */
 } mscclpp_dev_state_t;
 
 /*
@@ -98,8 +99,8 @@ typedef struct {
 #define MSCCLPP_DEV_PACKET_OFFSET ((uint64_t)sizeof(mscclpp_dev_sync_t))
 
 /*
- * The number of units that one slot of the packet area holds, for each algorithm. Host and device use the same macros
- * because all kernels must divide a message in the same way.
+ * Units that one slot of the packet area holds, for each algorithm. Host and device use the same macros, because all
+ * kernels must divide a message in the same way.
  */
 #define MSCCLPP_DEV_ONESHOT_CAPACITY(packet_half_, nranks_)                                                            \
     ((packet_half_) / ((uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
@@ -107,8 +108,8 @@ typedef struct {
     ((packet_half_) / (2 * (uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
 
 /*
- * LL128 moves data in bundles: four lines of 128 bytes, which carry 30 units. There is a slot for each sender and
- * phase, but none for the receiver itself. The capacity is the number of bundles that one epoch can carry.
+ * LL128 moves data in bundles: four lines of 128 bytes, which carry 30 units. Each pair of sender and phase has a slot,
+ * except the receiver itself. The capacity is the number of bundles that one epoch can carry.
  */
 #define MSCCLPP_DEV_BUNDLE_UNITS 30u
 #define MSCCLPP_DEV_BUNDLE_BYTES 512u
@@ -118,8 +119,8 @@ typedef struct {
 
 /*
  * The put area. Each peer has MSCCLPP_DEV_PUT_SLOTS slots for each of MSCCLPP_DEV_PUT_BLOCKS blocks;
- * kern/allreduce/allreduce_oneshot_put.h says why. A slot holds one piece of a message. A piece is no larger than what
- * a block's threads can hold in registers.
+ * kern/allreduce/allreduce_oneshot_put.h explains why. A slot holds one piece of a message. A piece is no larger than
+ * what the threads of a block can hold in registers.
  */
 #define MSCCLPP_DEV_PUT_BLOCKS 64u
 #define MSCCLPP_DEV_PUT_SLOTS 4u
@@ -132,55 +133,55 @@ typedef struct {
                                                                       : MSCCLPP_DEV_PUT_PIECE)
 
 /*
- * The number of units of a message that go into one epoch: all if they fit, else a multiple of the grid's threads. In
- * the latter case every epoch is padded to full size. A grid never has more threads than a slot has units.
+ * Units of a message that go into one epoch: all if they fit, else a multiple of the grid's threads. Then every epoch
+ * is padded to full size. A grid never has more threads than a slot has units.
  */
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))
 
-/* Who can see a packet kernel's results at the moment when the host learns that the kernel has ended. */
+/* Who can see a packet kernel's results once the host learns that the kernel has ended. */
 typedef enum {
     MSCCLPP_DEV_RELEASE_SYSTEM,
-    MSCCLPP_DEV_RELEASE_DEVICE, /* the results lie in the memory of the device that runs the kernel */
-    MSCCLPP_DEV_RELEASE_STREAM  /* nobody yet: they become visible at the kernel's end in its stream. Such a kernel may
-                                   become resident while the one before it in the stream still runs */
+    MSCCLPP_DEV_RELEASE_DEVICE, /* all readers of results in the memory of the device that runs the kernel */
+    MSCCLPP_DEV_RELEASE_STREAM  /* nobody: results become visible at the kernel's end in its stream. The kernel may
+                                   become resident while the kernel before it in the stream still runs */
 } mscclpp_dev_release_t;
 
-/* The arguments that every kernel has. Pointers are valid on the device that runs it. */
+/* Arguments that every kernel has. Pointers are valid on the device that runs the kernel. */
 typedef struct {
     const void *in;
-    void *out;      /* may equal `in`; no other overlap */
+    void *out;      /* may equal `in`; must not overlap it otherwise */
     uint64_t bytes; /* from the first element's first byte to the last element's last byte */
     uint32_t dtype; /* mscclpp_dtype_t */
     uint32_t op;    /* mscclpp_op_t */
     uint32_t rank;
     uint32_t nranks;
-    uint64_t timeout_ns;        /* a wait gives up after this time; 0: never */
-    uint64_t packet_half;       /* bytes */
-    uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY, kept here to save kernels a division */
-    uint32_t twophase_capacity; /* MSCCLPP_DEV_TWOPHASE_CAPACITY, likewise */
-    uint32_t ll128_capacity;    /* MSCCLPP_DEV_LL128_CAPACITY, likewise */
-    uint32_t put_capacity;      /* MSCCLPP_DEV_PUT_CAPACITY, likewise */
+    uint64_t timeout_ns;        /* a wait gives up after this time; 0: it never does */
+    uint64_t packet_half;       /* bytes of one half of the packet area */
+    uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY, computed by the host to save kernels a division */
+    uint32_t twophase_capacity; /* MSCCLPP_DEV_TWOPHASE_CAPACITY, computed by the host */
+    uint32_t ll128_capacity;    /* MSCCLPP_DEV_LL128_CAPACITY, computed by the host */
+    uint32_t put_capacity;      /* MSCCLPP_DEV_PUT_CAPACITY, computed by the host */
     uint32_t release;           /* mscclpp_dev_release_t */
     uint64_t bulk_offset;       /* bytes from the scratch's start */
     uint64_t bulk_size;         /* bytes */
     uint64_t put_offset;        /* bytes from the scratch's start */
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
-    uint64_t launches; /* lingering kernels only, like the next two: operations that have ended */
-    uint32_t epoch;    /* lingering kernels only: the flag of the last packets before the operation */
-    uint32_t rung;     /* not 0: the operation came by the bell */
+    uint64_t launches; /* lingering kernels only: operations that have ended */
+    uint32_t epoch;    /* lingering kernels only: flag of the last packets before the operation */
+    uint32_t rung;     /* lingering kernels only: not 0 if the operation came by the bell */
     /*
-     * Queued operations only. `epochs` is the number of packet flags that the operation uses; the operation that would
-     * pass `epoch_limit` renews the flags on the device. Nothing in their arguments depends on how many operations came
-     * before, so that a graph may repeat them. An epoch_limit of 0 means that the host counts flags and operations.
+     * Queued operations only. `epochs` is the number of packet flags that the operation uses. An operation that would
+     * pass `epoch_limit` renews the flags on the device. No argument depends on how many operations came before, so a
+     * graph may repeat the operation. If epoch_limit is 0, the host counts flags and operations.
      */
     uint32_t epochs;
     uint32_t epoch_limit;
-    char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* of every rank, including this one */
+    char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* scratch of every rank, including this one */
 } mscclpp_dev_args_t;
 
-/* Arguments of the zero-copy kernel: also the peers' user buffers, mapped. */
+/* Arguments of the zero-copy kernel: the common ones, and the user buffers of all ranks, mapped. */
 typedef struct {
     mscclpp_dev_args_t common;
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
@@ -210,14 +211,14 @@ typedef struct {
     const mscclpp_dev_port_channel_t *previous; /* device memory */
     char *region;                               /* this rank's: source of its puts, and target of the previous rank's */
     uint64_t slot_size;                         /* bytes, a multiple of MSCCLPP_DEV_UNIT */
-    uint64_t add;   /* added to the next rank's word in each round, equal on all ranks; 0: nothing is added */
-    uint64_t *late; /* this rank's, one for each block: rounds whose addition came after their signal */
+    uint64_t add;   /* added to the next rank's word in each round; equal on all ranks; 0: nothing is added */
+    uint64_t *late; /* this rank's counters, one per block: rounds in which the addition arrived after its signal */
     uint32_t rounds;
-    uint32_t combined;  /* not 0: put, signal and flush are one trigger, else three */
-    uint32_t overwrite; /* not 0: after each flush, the ends of the put data are overwritten */
+    uint32_t combined;  /* not 0: put, signal and flush form one trigger; 0: three triggers */
+    uint32_t overwrite; /* not 0: after each flush, the rank overwrites the ends of the data it has put */
 } mscclpp_dev_port_ring_args_t;
 
-/* What one rank of a pair does: kern/probe/port_pair.h. */
+/* Roles of a rank in a pair; kern/probe/port_pair.h explains them. */
 enum {
     MSCCLPP_DEV_PAIR_FIRST,
     MSCCLPP_DEV_PAIR_SECOND,
@@ -226,9 +227,7 @@ enum {
     MSCCLPP_DEV_PAIR_BOTH
 };
 
-/*
- * Arguments of a pair over a port channel. Of the common arguments, kernels read only `bytes`, the size of one message.
- */
+/* Arguments of a pair over a port channel. Of `common`, kernels read only `bytes`, the size of one message. */
 typedef struct {
     mscclpp_dev_args_t common;
     mscclpp_dev_port_channel_t channel;
@@ -236,7 +235,7 @@ typedef struct {
     uint64_t to;          /* offset in the peer's region, bytes */
     uint64_t *elapsed_ns; /* pinned host memory: duration of all rounds, never 0 */
     uint32_t rounds;
-    uint32_t puts; /* by a sender in each round, at least 1 */
+    uint32_t puts; /* puts of a sender in each round, at least 1 */
     uint32_t role;
 } mscclpp_dev_port_pair_args_t;
 
@@ -254,7 +253,7 @@ typedef enum {
     MSCCLPP_KERNEL_PORT_RING,       /* args: mscclpp_dev_port_ring_args_t */
     MSCCLPP_KERNEL_PORT_PAIR,       /* args: mscclpp_dev_port_pair_args_t; one block */
     MSCCLPP_KERNEL_ALLREDUCE_NODES, /* args: mscclpp_dev_nodes_args_t of device/types/nodes.h */
-    MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS,  /* args: likewise */
+    MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS,  /* args: mscclpp_dev_nodes_args_t */
     MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128, /* args: mscclpp_dev_args_t; 128-byte packets */
     MSCCLPP_KERNEL_LL128_PROBE,              /* args: mscclpp_dev_ll128_probe_args_t */
     MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT,    /* args: mscclpp_dev_args_t; MSCCLPP_DEV_PUT_BLOCKS blocks at most */
@@ -268,7 +267,7 @@ typedef enum {
     MSCCLPP_KERNEL_COLL_MOVE_STRIDED,        /* args: mscclpp_dev_strided_args_t */
     MSCCLPP_KERNEL_COLL_PACK,                /* args: mscclpp_dev_pack_args_t; waits for nobody, and is not counted */
     MSCCLPP_KERNEL_COLL_NODES,               /* args: mscclpp_dev_coll_nodes_args_t of device/types/coll_nodes.h */
-    MSCCLPP_KERNEL_COLL_NODES_PACKETS,       /* args: likewise; one block */
+    MSCCLPP_KERNEL_COLL_NODES_PACKETS,       /* args: mscclpp_dev_coll_nodes_args_t; one block */
     MSCCLPP_KERNEL_PLAN,                     /* args: mscclpp_dev_plan_args_t of device/types/plan.h */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;

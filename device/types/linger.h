@@ -1,6 +1,6 @@
 /*
  * The protocol between the host and a lingering kernel. After an operation, a lingering kernel stays for a while and
- * polls a bell (a doorbell) in host memory. So the next call costs a host write instead of a launch.
+ * polls a doorbell in host memory, the bell. The next call then costs a write of the host instead of a launch.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_LINGER_H
 #define MSCCLPP_DEVICE_TYPES_LINGER_H
@@ -29,8 +29,8 @@ enum {
     MSCCLPP_DEV_BELL_CODE,
     MSCCLPP_DEV_BELL_COLL, /* for collectives other than all-reduce: pattern and root */
     MSCCLPP_DEV_BELL_WORDS,
-    MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* bell only: the number of the kernel that shall leave */
-    MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* relay only: the flag of the last packets */
+    MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* bell only: number of the kernel that has to leave */
+    MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* relay only: flag of the last packets */
     MSCCLPP_DEV_RELAY_WORDS
 };
 
@@ -57,15 +57,15 @@ enum {
 #define MSCCLPP_DEV_BELL_ROOT(word_) ((word_) >> 8 & 255u)
 #define MSCCLPP_DEV_BELL_PADDING(word_) ((word_) >> 16)
 
-#define MSCCLPP_DEV_LINGER_BLOCKS 64 /* at most */
+#define MSCCLPP_DEV_LINGER_BLOCKS 64 /* the most blocks of a lingering kernel */
 
 /*
- * A lingering kernel leaves before an operation whose number is a multiple of this. So all ranks launch anew for the
- * same call. Otherwise each rank could launch anew for a different call, and make all others wait each time.
+ * A lingering kernel leaves before each operation whose number is a multiple of this, so that all ranks launch anew for
+ * the same call. Otherwise each rank could launch anew for a different call, and make all others wait each time.
  */
 #define MSCCLPP_DEV_LINGER_PERIOD 128
 
-/* The number of sets of peers' user buffers that a kernel can be rung for, and the most ranks in a set. */
+/* Sets of peers' user buffers that a kernel can be rung for, and the most ranks in a set. */
 #define MSCCLPP_DEV_LINGER_SETS 4
 #define MSCCLPP_DEV_LINGER_PEERS 8
 
@@ -76,37 +76,38 @@ typedef struct {
 
 typedef struct {
     union {
-        mscclpp_dev_args_t common;      /* of the first operation */
-        mscclpp_dev_nodes_args_t nodes; /* if the team spans nodes */
+        mscclpp_dev_args_t common;      /* arguments of the first operation */
+        mscclpp_dev_nodes_args_t nodes; /* used instead of `common` if the team spans nodes */
     };
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
-    uint64_t number;    /* of the first operation, among the team's kernels; identifies this kernel */
-    uint64_t window_ns; /* the kernel accepts no operation after this time since its start */
-    uint64_t idle_ns;   /* the kernel leaves after this time without an operation */
-    uint32_t code;      /* of the first operation */
-    uint32_t coll;      /* likewise */
+    uint64_t number;    /* number of the first operation among those of the team; identifies this kernel */
+    uint64_t window_ns; /* time since its start after which the kernel accepts no more operations */
+    uint64_t idle_ns;   /* time without an operation after which the kernel leaves */
+    uint32_t code;      /* the bell's word CODE for the first operation */
+    uint32_t coll;      /* the bell's word COLL for the first operation */
     uint32_t spans;     /* not 0: the team spans nodes */
     uint32_t cluster;   /* not 0: the blocks form a cluster, if the device can have one of this size */
 } mscclpp_dev_linger_args_t;
 
 /*
- * State of a block: the arguments, which each operation changes, and its progress. Thread 0 or the listening threads
- * write it. All threads read it after the block's next barrier.
+ * State of a block: its progress, and the arguments of the current operation. Thread 0 or the listening threads write
+ * it. All threads read it after the block's next barrier.
  */
 typedef struct {
     union {
-        mscclpp_dev_args_t args; /* `launches` is 1 less than the number of the current operation, or of the last one */
+        mscclpp_dev_args_t args; /* `launches` is the number of the current operation, or else of the last one, minus
+                                    1 */
         mscclpp_dev_zerocopy_args_t zerocopy;
         mscclpp_dev_nodes_args_t nodes;
         mscclpp_dev_coll_args_t coll;
     };
     uint64_t started_ns;
-    uint64_t wide;  /* first block: number of the last operation for several blocks; 0: none */
-    uint32_t place; /* other blocks: place of the last operation that they took from the relay */
-    uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* other blocks of a cluster: written by the first one */
+    uint64_t wide;  /* in the first block: number of the last operation for several blocks; 0: none */
+    uint32_t place; /* in the other blocks: place of the last operation that came through the relay */
+    uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* in the other blocks of a cluster: words written by the first block */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
-    uint32_t heard;  /* first block: the bell has rung, or it is time to leave */
-    uint32_t failed; /* not 0: a thread gave up waiting; any may set it */
+    uint32_t heard;  /* in the first block: the bell has rung; 0: it is time to leave */
+    uint32_t failed; /* not 0: a thread gave up waiting; any thread may set it */
 } mscclpp_dev_linger_block_t;
 
 #endif

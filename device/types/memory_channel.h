@@ -5,8 +5,8 @@
 #include "device/types/semaphore.h"
 
 typedef struct {
-    char *local;  /* own memory */
-    char *remote; /* the peer's */
+    char *local;  /* this rank's memory */
+    char *remote; /* the peer's memory, mapped */
     mscclpp_dev_semaphore_t semaphore;
 } mscclpp_dev_memory_channel_t;
 

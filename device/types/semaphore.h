@@ -6,9 +6,9 @@
 
 /* All three count from 0 and never go back. */
 typedef struct {
-    uint64_t *inbound;        /* own memory: how often the peer has signalled */
-    uint64_t *remote_inbound; /* the peer's counterpart, mapped */
-    uint64_t *expected;       /* own memory: how many signals this side has waited for; kept between kernels */
+    uint64_t *inbound;        /* this rank's memory: how often the peer has signalled */
+    uint64_t *remote_inbound; /* the peer's `inbound`, mapped */
+    uint64_t *expected;       /* this rank's memory: how many signals this side has waited for; kept between kernels */
 } mscclpp_dev_semaphore_t;
 
 #endif

@@ -15,13 +15,13 @@
 #define MSCCLPP_DEV_USER_REPORT_WORDS 8
 enum { MSCCLPP_DEV_USER_MEMORY = 1, MSCCLPP_DEV_USER_BLOCK, MSCCLPP_DEV_USER_SIZE };
 
-/* What waits of kernels look at, and where they report. Addresses are the device's. */
+/* What waits in kernels check, and where they report. Addresses are valid on the device. */
 typedef struct {
     uint32_t rank;
     uint32_t ranks;
     const uint64_t *abort;
     uint64_t *report;
-    uint64_t timeout_ns; /* 0: never */
+    uint64_t timeout_ns; /* a wait gives up after this time; 0: it never does */
 } mscclpp_dev_user_watch_t;
 
 /* Memory of all ranks. */
@@ -29,8 +29,8 @@ typedef struct {
     mscclpp_dev_user_watch_t watch;
     char *own;
     uint64_t bytes;
-    char *const *peers;    /* device memory, by rank */
-    const uint64_t *sizes; /* device memory, by rank */
+    char *const *peers;    /* device memory: start of each rank's memory, by rank */
+    const uint64_t *sizes; /* device memory: bytes of each rank's memory, by rank */
 } mscclpp_dev_user_memory_t;
 
 /* A channel of either kind. */
@@ -58,11 +58,11 @@ typedef struct {
     mscclpp_dev_user_watch_t watch;
     uint32_t blocks;
     uint32_t epoch_limit;
-    char *const *areas; /* device memory, by rank */
+    char *const *areas; /* device memory: start of each rank's area, by rank */
     mscclpp_dev_user_room_state_t *state;
     uint64_t stride;
-    uint64_t packets;  /* offset of the rows of packets in a block's part */
-    uint64_t capacity; /* packets of 16 bytes in a row */
+    uint64_t packets;  /* offset of the rows of packets in a block's part of an area, bytes */
+    uint64_t capacity; /* packets of 16 bytes in one row */
 } mscclpp_dev_user_room_t;
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * One-shot all-reduce: every rank sends its whole message to every peer as packets, then combines all messages itself.
+ * One-shot all-reduce with packets: every rank sends its whole message to every peer and combines all messages itself.
  * It takes one step of latency. Each link carries (n - 1) times the message, doubled by the flags.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_H
@@ -11,21 +11,21 @@
 #include "device/lib/reduce.h"
 
 /*
- * One epoch of a call. Everything that its units share is computed once, because for small calls arithmetic would take
- * a large part of the time. Units are counted in 32 bits, since a slot holds fewer.
+ * One epoch of a call. What all units of the epoch share is computed once, because in small calls arithmetic would take
+ * a large part of the time. A slot holds few enough units to count them in 32 bits.
  */
 typedef struct {
     const mscclpp_dev_args_t *args;
-    const char *in; /* first unit of the epoch */
+    const char *in; /* the first byte of the epoch's part of the operand */
     char *out;
-    uint64_t bytes; /* bytes from `in` on */
-    uint64_t pair;  /* bytes from the first packets of a slot's units to the second ones */
-    uint64_t half;  /* bytes from a scratch's start to the slots of this epoch */
+    uint64_t bytes; /* bytes from `in` to the end of the operand */
+    uint64_t pair;  /* bytes from the first half of a unit's packets to the second half */
+    uint64_t half;  /* offset in a scratch of the slots that this epoch uses, bytes */
     uint32_t flag;
-    uint32_t chunk; /* units */
+    uint32_t chunk; /* units in this epoch */
 } mscclpp_dev_oneshot_t;
 
-/* Where `sender` puts its unit `u` in the scratch of `receiver`. */
+/* Place of unit `u` from `sender` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, uint32_t receiver, uint32_t sender,
                                            uint32_t u)
 {
@@ -33,7 +33,7 @@ MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, u
            (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Reads a sender's unit `u` into *v. False if it has not arrived. */
+/* Reads unit `u` of a sender into *v. Returns false if it has not arrived. */
 MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t u, int width,
                                           mscclpp_dev_vec_t *v)
 {
@@ -41,7 +41,7 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, ui
                                  epoch->flag, width);
 }
 
-/* Waits for a sender's unit `u`. */
+/* Waits for unit `u` of a sender. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, uint32_t sender,
                                          uint32_t u, int width, mscclpp_dev_vec_t *v)
 {
@@ -50,8 +50,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Sends unit `u` to all peers, beginning with the next rank, so that not all ranks send to the same one at the same
- * time.
+ * Sends unit `u` to all peers. It begins with the next rank, so that the ranks do not all send to the same one at the
+ * same time.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n,
                                          uint32_t u, int width, mscclpp_dev_vec_t v)
@@ -72,8 +72,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Waits for unit `u` of all peers and combines it. `own` is this rank's operand. `n` is 0, or the number of ranks as a
- * constant, so that all packets are loaded before the first one is checked.
+ * Waits for unit `u` of all peers and combines the units with `own`, this rank's operand. `n` is the number of ranks as
+ * a constant, or 0. A constant lets the compiler load all packets before the first check.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int n, bool hot, int dtype, int op, int width, uint32_t u,
@@ -129,7 +129,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp
     if (thread >= epoch->chunk) {
         return;
     }
-    /* The thread's first unit is read once for both steps. For most messages it is the only one. */
+    /* The thread's first unit is read once, for both loops. Most messages have only one unit per thread. */
     first = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
     mscclpp_dev_oneshot_put(ctx, epoch, n, thread, width, first);
     for (u = thread + threads; u < epoch->chunk; u += threads) {
@@ -145,7 +145,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* Sets up the next epoch, for the message from unit `base` on. */
+/* Prepares the epoch that starts at unit `base` of the message. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_t base)
 {
     const mscclpp_dev_args_t *args = epoch->args;
@@ -157,14 +157,16 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_
     epoch->bytes = args->bytes - base * MSCCLPP_DEV_UNIT;
 }
 
-/* True if mscclpp_dev_oneshot_brief can handle `units`: each thread has at most one, and all fit in a slot at once. */
+/*
+ * True if mscclpp_dev_oneshot_brief can handle `units`: each thread has at most one unit, and all units fit in a slot.
+ */
 MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, uint64_t units, uint32_t threads)
 {
     return units <= threads && units <= args->oneshot_capacity &&
            (args->nranks == 2 || args->nranks == 4 || args->nranks == 8);
 }
 
-/* A small message, by the fastest code. `n` is the number of ranks as a constant. */
+/* All-reduce of a small message, in the fastest way. `n` is the number of ranks, a constant. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
                                            int dtype, int op, int width)
 {
@@ -188,7 +190,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* Any message. `n` is the number of ranks as a constant, or 0 for any. */
+/* All-reduce of a message of any size. `n` is the number of ranks as a constant, or 0 for any number. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
                                           int dtype, int op, int width)
 {
@@ -208,7 +210,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* The kernel body. `hot` says that dtype and op are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
 {

@@ -1,14 +1,14 @@
 /*
- * One-shot all-reduce without packets: every rank puts its whole message into memory of every peer, piece by piece, and
- * combines all messages itself. It takes one step of latency, with no agreement at the beginning and no wait at the
- * end. The data contain no flags, so each link carries (n - 1) times the message, as fast as it takes stores.
+ * One-shot all-reduce without packets: every rank puts its whole message into the memory of every peer, piece by piece,
+ * and combines all messages itself. It takes one step of latency, with no agreement at the beginning and no wait at the
+ * end. The data contain no flags, so each link carries (n - 1) times the message at full speed.
  *
- * A block deals only with the blocks of the same number on other ranks. They count barriers and pieces together, in the
- * word that barriers use. The number of a piece selects its slot.
+ * A block deals only with the blocks of the same number on other ranks. It counts barriers and pieces together, in the
+ * word that barriers use. A piece's number selects its slot.
  *
- * Four slots are enough for all calls of any size. A block puts piece k before it combines piece k - 1, so that data
- * are under way while it waits. So when a block has piece k - 2 of a peer, the peer had combined piece k - 4 before it
- * put k - 2. The block may then overwrite piece k - 4 with piece k.
+ * Four slots are enough, whatever the size of a call. A block puts piece k before it combines piece k - 1, so that data
+ * are under way while it waits. When a block has received piece k - 2 from a peer, that peer had combined piece k - 4
+ * before it put piece k - 2. So the block may overwrite piece k - 4 with piece k.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
@@ -18,22 +18,24 @@
 #include "device/lib/reduce.h"
 
 /*
- * Units that a thread sends at once, and units of all ranks together that it combines at once. Both are halved in a
- * lingering kernel, which leaves a thread fewer registers.
+ * BATCH: units that a thread sends at once. OPERANDS: units, of all ranks together, that a thread combines at once. A
+ * lingering kernel halves both, because it leaves a thread fewer registers.
  */
 #define MSCCLPP_DEV_PUT_BATCH 8
 #define MSCCLPP_DEV_PUT_OPERANDS 16
 
-/* The number of adjacent units whose length suits the stores of a link best. */
+/* Pieces are multiples of this many units, which suits the stores of a link best. */
 #define MSCCLPP_DEV_PUT_GRAIN 8u
 
-/* Peer number `i`. The order begins with the next rank, so that not all ranks send to the same one at the same time. */
+/*
+ * Peer `i` of this rank. Peer 1 is the next rank, so that the ranks do not all send to the same one at the same time.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
 {
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 }
 
-/* Where this block of `sender` puts piece number `count` in the memory of `receiver`. */
+/* Place where this block of `sender` puts piece `count` in the memory of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
                                        uint32_t sender, uint64_t count)
 {
@@ -44,19 +46,22 @@ MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const msccl
     return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
 }
 
-/* The number of units before `end` in a piece of at most `piece` units that begins at unit `first`. */
+/* Units in the piece that begins at unit `first`: at most `piece`, and none from `end` on. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
 {
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
 }
 
-/* Tells whether both user buffers are aligned to whole units. */
+/* True if both user buffers are aligned to whole units. */
 MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
 {
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* The number of units that can be moved whole: all but the one that the message's end cuts off, or none. */
+/*
+ * Units that can be moved whole: all except one that the message's end cuts off. 0 if buffers or type do not allow
+ * whole units.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
 {
     return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == 0xffffu ? args->bytes / MSCCLPP_DEV_UNIT
@@ -64,8 +69,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int d
 }
 
 /*
- * Loads and stores single units. `plain` is a constant: both buffers are known to be aligned, and the kernel has no
- * registers to save across calls out of line.
+ * Loads a unit of the operand. `plain` is a constant: both buffers are aligned, and the kernel need not save registers.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool plain, uint64_t index)
 {
@@ -77,7 +81,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args,
                                       : mscclpp_dev_ld_words(p, (uint32_t)left);
 }
 
-/* Stores a unit of the result. `plain`: the buffers are aligned to whole units. */
+/* Stores a unit of the result. `plain` is a constant: the buffers are aligned to whole units. */
 MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, int dtype, uint64_t index,
                                     mscclpp_dev_vec_t v)
 {
@@ -94,15 +98,15 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, 
 }
 
 /*
- * The first unit of a thread, after `done` others. Each thread of a block takes `batch` units, a constant. The units of
- * a warp form `batch` adjacent rows with one unit for each lane, so that all addresses differ by constants.
+ * A thread's first unit in the batch that follows `done` units. Each thread takes `batch` units, a constant. A warp's
+ * units form `batch` adjacent rows with one unit per lane, so that all its addresses differ by constants.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_own(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t done)
 {
     return done + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
 }
 
-/* Loads and stores the units of a batch. No move waits for another one. */
+/* Loads the units of a batch. No load waits for another. */
 MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *v)
 {
     int k;
@@ -113,7 +117,7 @@ MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_v
     }
 }
 
-/* Stores a thread's units of a row, each a warp's width behind the last one. */
+/* Stores the units of a batch, each one warp's width behind the one before. */
 MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *v)
 {
     int k;
@@ -125,8 +129,8 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 }
 
 /*
- * Sends units of a piece, from `done` on and before `end`, from this rank's operand `in` into the slots of all peers,
- * as long as all threads have whole batches. Returns the new value of `done`.
+ * Puts units `done` to `end` - 1 of a piece into the slots of all peers, as long as every thread has a whole batch.
+ * `in` is this rank's operand. Returns the first unit that is left.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
                                                   int batch, const char *in, uint64_t count, uint32_t done,
@@ -149,7 +153,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
     return done;
 }
 
-/* The same for combining. `from` are all ranks' operands; their number `n` is a constant. */
+/*
+ * Combines units `done` to `end` - 1 of a piece, as long as every thread has a whole batch. `from` lists the operands
+ * of all ranks, whose number `n` is a constant. Returns the first unit that is left.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
                                                      int n, int batch, bool hot, int dtype, int op, uint32_t done,
                                                      uint32_t end)
@@ -181,7 +188,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
     return done;
 }
 
-/* Puts the piece that begins at unit `first` into the slots of `count` of all peers, and then reports it to them. */
+/* Puts the piece that begins at unit `first` into slot `count` of all peers, and then reports it to them. */
 MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                       int dtype, uint32_t piece, uint64_t first, uint64_t count)
 {
@@ -205,7 +212,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             }
         }
     }
-    /* Nothing is reported if a thread of the block may not have put its part of the piece. */
+    /* A block reports nothing if one of its threads may not have put its part of the piece. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
         mscclpp_dev_sync_t *theirs = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
@@ -214,10 +221,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     }
 }
 
-/*
- * Waits until the pieces number `count` of all peers have arrived. Each thread checks for itself, so the block needs no
- * barrier.
- */
+/* Waits until piece `count` of every peer has arrived. Each thread checks for itself, so the block needs no barrier. */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                        bool plain, uint64_t count)
 {
@@ -238,8 +242,8 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Combines the piece that begins at unit `first`, once all peers' pieces are in the slots of `count`. In place is safe:
- * all threads of the block have put the piece before, and a thread that overwrites a unit has read it.
+ * Combines the piece that begins at unit `first`, once every peer's piece is in slot `count`. Works in place: all
+ * threads have put the piece before, and a thread reads a unit before it overwrites it.
  */
 MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                          bool hot, int dtype, int op, uint32_t piece, uint64_t first, uint64_t count)
@@ -283,7 +287,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* The size of a piece in units: a block's share of the message, or as much as a slot holds. */
+/* Units in a piece: a block's share of the message, but no more than a slot holds. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
@@ -297,7 +301,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
     return share < args->put_capacity ? share : args->put_capacity;
 }
 
-/* The whole operation. `n` is the number of ranks as a constant, or 0 for any; `plain` and `hot` are constants, too. */
+/*
+ * The whole operation. `n` is the number of ranks as a constant, or 0 for any number. `plain` and `hot` are constants,
+ * too.
+ */
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                        bool hot, int dtype, int op)
 {
@@ -309,7 +316,7 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 
     mscclpp_dev_enter(ctx, args);
 
-    /* There is one turn more than there are pieces. In the last turn nothing is left to send. */
+    /* One turn more than there are pieces: the last turn has nothing to send. */
     while (more || behind) {
         if (more) {
             mscclpp_dev_put_send(ctx, args, n, plain, dtype, piece, first, count + 1);
@@ -330,8 +337,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const
                                                    int dtype, int op)
 {
     /*
-     * Only 2 ranks have code of their own: puts are less useful for more, since each rank sends its whole operand to
-     * all others.
+     * Only 2 ranks have code of their own. With more ranks, puts are less useful, because each rank sends its whole
+     * operand to all others.
      */
     if (args->nranks == 2) {
         mscclpp_dev_put_ranks(ctx, args, 2, false, hot, dtype, op);

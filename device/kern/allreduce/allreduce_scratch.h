@@ -1,9 +1,9 @@
 /*
- * All-reduce through the team's scratch, for user buffers that peers cannot map. It is the zero-copy algorithm on
+ * All-reduce through the team's scratch, for user buffers that peers cannot map. It runs the zero-copy algorithm on
  * copies, tile by tile. Each block has its own part of the bulk area and meets only the blocks of the same number on
  * other ranks, so tiles of different blocks overlap in time.
  *
- * One set of tiles is enough: a rank passes a tile's second barrier only after all ranks have read its operands, and
+ * One set of tiles is enough. A rank passes a tile's second barrier only after all ranks have read its operands. It
  * enters the next tile's first barrier only after it has read its results.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
@@ -14,8 +14,8 @@
 #include "device/lib/row.h"
 
 /*
- * The size of a tile in units, for each shard. A block's part of the bulk area holds a tile of operands and a tile of
- * results for all n shards.
+ * Units of a tile in each shard. A block's part of the bulk area holds a tile of operands and a tile of results for all
+ * n shards.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
@@ -24,7 +24,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, ui
     return MSCCLPP_DEV_ROWS && tile > MSCCLPP_DEV_ROW_TILE ? MSCCLPP_DEV_ROW_TILE : tile;
 }
 
-/* Where shard `s` of a block's tile begins in a rank's scratch; `results` 0: operands, 1: results. */
+/* Start of shard `s` of a block's tile in a rank's scratch. `results` selects operands (0) or results (1). */
 MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint32_t rank, uint32_t block,
                                             uint64_t tile, int results, uint32_t s)
 {
@@ -33,7 +33,7 @@ MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint
     return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
 }
 
-/* Operand of rank `r` for unit `u` of the tile in this rank's shard. */
+/* Rank `r`'s operand for unit `u` of the tile, in this rank's shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                           uint32_t r, uint64_t tile, uint64_t u)
 {
@@ -41,7 +41,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_
                               u * MSCCLPP_DEV_UNIT);
 }
 
-/* Combines units of a tile in the scratch of all ranks; `n` as in the zero-copy kernel, 0 for any number. */
+/*
+ * Combines units of a tile from the scratch of all ranks. `n` is the number of ranks as a constant, or 0 for any
+ * number.
+ */
 MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
                                              bool hot, int dtype, int op, uint64_t tile, uint64_t size)
 {
@@ -82,9 +85,9 @@ MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * True if this rank's own shard need not go through its own scratch, since nobody else reads it there. All `size` units
- * of the shard from unit `index` on must be whole. This is possible only if rows are combined, since only that code
- * reads any aligned memory.
+ * True if this rank's own shard can stay in the user's buffers instead of its own scratch, where nobody else would read
+ * it. All `size` units of the shard, from unit `index` on, must be whole, and the rows must be combined by
+ * mscclpp_dev_row_combine, the only code that reads any aligned memory.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, int dtype, int op, uint64_t index,
                                                uint64_t size)
@@ -94,8 +97,8 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
 }
 
 /*
- * The same, a row at a time, if that is faster; else returns false. `own` is the shard's first unit, or ~0 if not
- * direct.
+ * Combines units of a tile row by row, where that is faster; returns false where it is not. `own` is the shard's first
+ * unit in the user's buffers, or ~0 if the shard goes through the scratch.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int dtype, int op, uint64_t tile, uint64_t size, uint64_t own)
@@ -126,7 +129,7 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
 #endif
 }
 
-/* The kernel body. `hot` says that dtype and op are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op)
 {

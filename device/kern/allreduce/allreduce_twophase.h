@@ -3,8 +3,8 @@
  * sends the result to all (all-gather). It takes two steps of latency. Each link carries 2 (n - 1) / n times the
  * message, doubled by the flags.
  *
- * All shards have the same number of units. Units behind the message's end are exchanged as zeros and not stored, so
- * that every rank receives packets from every peer whatever the count (see packet.h).
+ * All shards have the same number of units. Units beyond the message's end are sent as zeros and never stored, so that
+ * every rank receives packets from every peer whatever the count (see packet.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_H
@@ -15,7 +15,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * Each half of the packet area holds two slots for each sender: one for operands (`phase` 0) and one for results (1).
+ * Place of a sender's packets in the scratch of `receiver`. Each half of the packet area holds two slots per sender:
+ * one for operands (`phase` 0) and one for results (`phase` 1).
  */
 MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
                                             int phase, uint32_t flag, uint64_t capacity, uint64_t u)
@@ -27,13 +28,13 @@ MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint
 /* One epoch of a call: where its units lie in the shards and in the packet area. */
 typedef struct {
     const mscclpp_dev_args_t *args;
-    uint64_t shard; /* units */
+    uint64_t shard; /* units per shard */
     uint64_t base;  /* first unit of the epoch in each shard */
     uint64_t capacity;
     uint32_t flag;
 } mscclpp_dev_twophase_t;
 
-/* Loads unit `u` of the epoch's part of a shard. It is zero behind the end of the shard. */
+/* Loads unit `u` of the epoch's part of a shard; zeros beyond the end of the shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner, uint64_t u)
 {
     if (epoch->base + u >= epoch->shard) {
@@ -52,7 +53,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, u
                          epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
 }
 
-/* Reads a unit from a peer into *v. False if it has not arrived. */
+/* Reads a unit from a peer into *v. Returns false if it has not arrived. */
 MSCCLPP_DEV bool mscclpp_dev_twophase_poll(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t u,
                                            mscclpp_dev_vec_t *v)
 {
@@ -75,9 +76,9 @@ MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * The three steps of a unit: send the operands to their owners, combine this rank's own shard and send the result, and
- * receive the results of the others. `n` is 0 for any number of ranks, or their number as a constant, so that all loads
- * are under way before the first one is used.
+ * The first of three steps: sends each owner this rank's operand for unit `u` of its shard. The next two combine this
+ * rank's own shard and send the result, and receive the results of the other shards. `n` is the number of ranks as a
+ * constant, or 0 for any number. A constant lets the compiler start all loads before it uses the first one.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int n, uint64_t u)
 {
@@ -101,10 +102,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, 
     }
 }
 
-/*
- * Receives all ranks' unit `u` of this rank's shard, and combines them in rank order. `n` is the number of ranks if the
- * compiler knows it, or 0.
- */
+/* Receives unit `u` of this rank's shard from all ranks, and combines these units in rank order. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                            int n, bool hot, int dtype, int op, uint64_t u)
 {
@@ -146,7 +144,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* Stores unit `u` of a shard of the result, unless it lies behind the end of the shard. */
+/* Stores unit `u` of a shard of the result, unless it lies beyond the end of the shard. */
 MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint32_t owner, uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
 {
@@ -186,7 +184,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* One epoch of `chunk` units of every shard. */
+/* One epoch: `chunk` units of every shard. */
 MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
                                             bool hot, int dtype, int op, uint64_t chunk)
 {
@@ -213,7 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* Any message. `n` is the number of ranks as a constant, or 0 for any. */
+/* All-reduce of a message of any size. `n` is the number of ranks as a constant, or 0 for any number. */
 MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
                                             int dtype, int op)
 {
@@ -235,7 +233,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* The kernel body. `hot` says that dtype and op are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                 int dtype, int op)
 {

@@ -1,6 +1,6 @@
 /*
- * Two-phase all-reduce (allreduce_twophase.h) with packets of the format LL128. Each link carries 2 (n - 1) / n times
- * the message, plus one fifteenth. Where the other kernel has threads and units, this one has warps and bundles.
+ * Two-phase all-reduce (allreduce_twophase.h) with LL128 packets. Each link carries 2 (n - 1) / n times the message,
+ * plus one fifteenth for flags. Warps and bundles here correspond to threads and units there.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
@@ -9,15 +9,13 @@
 #include "device/kern/allreduce/allreduce_twophase.h"
 
 /*
- * If the number of ranks `n` is a constant, a warp handles several bundles at a time: as many as there are registers
- * for the operands of all ranks. So all loads are under way before the first operand is used.
+ * If the number of ranks `n` is a constant, a warp handles a batch of several bundles at a time: as many as its
+ * registers hold for the operands of all ranks. All loads of a batch are under way before the first operand is used.
  */
 #define MSCCLPP_DEV_LL128_OPERANDS 8
 #define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / ((n_) == 0 ? 1 : (n_)))
 
-/*
- * The bundles of a batch: the first one, and the distance from one to the next. Bundles from `chunk` on do not exist.
- */
+/* A batch of bundles: `first`, then one every `step`. Bundles from `chunk` on do not exist. */
 typedef struct {
     uint64_t first;
     uint64_t step;
@@ -25,8 +23,8 @@ typedef struct {
 } mscclpp_dev_ll128_batch_t;
 
 /*
- * Bundle `j` of a batch, or the first one again if there is no such bundle. Loading the first one again costs less than
- * a branch, which would make each load wait for the one before it.
+ * Bundle `j` of a batch, or its first bundle if there is no bundle `j`. Loading the first one again is faster than a
+ * branch, which would make each load wait for the one before.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_ll128_nth(const mscclpp_dev_ll128_batch_t *batch, int j)
 {
@@ -35,7 +33,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ll128_nth(const mscclpp_dev_ll128_batch_t *batc
     return b < batch->chunk ? b : batch->first;
 }
 
-/* Loads bundle `b` of a shard of the operand. Lanes without a unit get zeros. */
+/* Loads bundle `b` of the operand's shard for `owner`. Lanes without a unit get zeros. */
 MSCCLPP_DEV void mscclpp_dev_ll128_load(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                         uint32_t owner, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
@@ -69,7 +67,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const msccl
                           bundle);
 }
 
-/* Loads a bundle; mscclpp_dev_bundle_has tells whether it had arrived. The warp's lanes must be together. */
+/*
+ * Loads a bundle without waiting; mscclpp_dev_bundle_has tells whether it had arrived. The lanes of the warp must be
+ * together.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_ask(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
@@ -202,8 +203,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Between the phases, if the number of ranks is the constant `n`: combines a batch of bundles of this rank's shard, and
- * sends the results.
+ * Between the phases, for a constant number of ranks `n`: combines a batch of bundles of this rank's shard, and sends
+ * the results.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n, bool hot,
                                           int dtype, int op, uint32_t mask, const mscclpp_dev_ll128_batch_t *batch)
@@ -342,7 +343,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* The same for any number of ranks. */
+/* One epoch of `chunk` bundles of every shard, for any number of ranks. */
 MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
                                              int dtype, int op, uint64_t chunk)
 {
@@ -362,7 +363,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Any message. `n` is the number of ranks as a constant, or 0 for any. */
+/* All-reduce of a message of any size. `n` is the number of ranks as a constant, or 0 for any number. */
 MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
                                          int dtype, int op)
 {
@@ -390,7 +391,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* The kernel body. `hot` says that dtype and op are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                       int dtype, int op)
 {

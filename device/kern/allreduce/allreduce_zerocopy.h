@@ -1,14 +1,15 @@
 /*
- * Zero-copy all-reduce over mapped user buffers: each rank reads its shard of every rank's input, combines, and writes
- * the result into every rank's output. Reads and writes share the outgoing links, each of which carries 2 (n - 1) / n
- * times the message.
+ * Zero-copy all-reduce on mapped user buffers: each rank reads its shard of every rank's input, combines the shards,
+ * and writes the result into every rank's output. Reads and writes share the outgoing links, each of which carries 2 (n
+ * - 1) / n times the message.
  *
  * A link carries more if all its traffic goes one way. So the split variant first reads its whole shard and keeps the
- * result in its own output, and then writes the result to the peers. For smaller messages, the second pass costs more
+ * result in its own output, and then writes the result to the peers. In smaller messages, the second pass costs more
  * than this gains.
  *
- * In place is safe, since in the whole job only one thread reads and writes a unit, and it reads all operands first.
- * This also holds for the split variant: no other rank reads a rank's own shard of its own buffers.
+ * The operation works in place. One thread of the whole job reads all operands of a unit and then writes its result,
+ * and no other thread touches the unit. This also holds for the split variant, because no other rank reads a rank's own
+ * shard of its own buffers.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ZEROCOPY_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ZEROCOPY_H
@@ -18,13 +19,13 @@
 #include "device/lib/reduce.h"
 
 /*
- * The number of units that a thread loads at once: of all ranks together if their number is a constant (OPERANDS), else
- * of each rank (ROW).
+ * Units that a thread loads at once. OPERANDS: of all ranks together, if their number is a constant. ROW: of each rank,
+ * if it is not.
  */
 #define MSCCLPP_DEV_ZEROCOPY_OPERANDS 8
 #define MSCCLPP_DEV_ZEROCOPY_ROW 4
 
-/* True if every buffer starts at a multiple of 16. Only then are whole units moved at once. */
+/* True if every buffer starts at a multiple of 16 bytes. Only then are whole units moved at once. */
 MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t *args)
 {
     uintptr_t bits = 0;
@@ -37,7 +38,8 @@ MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t 
 }
 
 /*
- * Loads `batch` whole, aligned units of one buffer, `stride` units apart, from unit `index` on. `batch` is a constant.
+ * Loads `batch` whole, aligned units of one buffer, `stride` units apart, beginning with unit `index`. `batch` is a
+ * constant.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
                                                mscclpp_dev_vec_t *v)
@@ -50,7 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint
     }
 }
 
-/* Stores a thread's units, each `stride` units behind the last one. */
+/* Stores `batch` units, `stride` units apart, beginning with unit `index`. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
                                                 const mscclpp_dev_vec_t *v)
 {
@@ -62,14 +64,14 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t in
     }
 }
 
-/* A thread's part of all ranks' operands: `batch` whole, aligned units of each. */
+/* A thread's operands: `batch` whole, aligned units of each rank. */
 typedef struct {
     mscclpp_dev_vec_t v[8][4];
 } mscclpp_dev_zerocopy_batch_t;
 
 /*
- * Loads these units of all ranks. Their number `n` is a constant, too, so that all loads are under way before the first
- * operand is used.
+ * Loads a thread's operands of all ranks. The number of ranks `n` is a constant, so that all loads are under way before
+ * the first operand is used.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
                                            uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
@@ -82,7 +84,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *ar
     }
 }
 
-/* Combines the same units. The results go to all ranks or, with `split`, to this rank's own output. */
+/* Combines a thread's operands. The results go to all ranks or, with `split`, to this rank's own output. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
                                               bool hot, int dtype, int op, uint64_t index, uint64_t stride,
                                               mscclpp_dev_zerocopy_batch_t *operands)
@@ -108,7 +110,10 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
     }
 }
 
-/* The same for any number of ranks. The next rank's units are loaded while one rank's are used. */
+/*
+ * Loads and combines a thread's operands for any number of ranks. It loads the next rank's units while it uses one
+ * rank's.
+ */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t index, uint64_t stride)
 {
@@ -164,7 +169,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *
     }
 }
 
-/* Combines one unit, of any alignment, also at the message's end. */
+/* Combines one unit of any alignment, also at the message's end. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
                                            uint32_t mask, uint64_t index)
 {
@@ -186,8 +191,8 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Handles the units from `u` to before `last`, `threads` apart, as long as whole batches remain. Returns the unit to
- * continue with.
+ * Handles the units from `u` to `last` - 1, `threads` apart, as long as whole batches remain. Returns the first unit
+ * that is left.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t u, uint64_t last,
@@ -207,12 +212,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_arg
     return u;
 }
 
-/* The whole operation. `n` is the number of ranks as a constant, or 0 for any. */
+/* The whole operation. `n` is the number of ranks as a constant, or 0 for any number. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args, int n,
                                             bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    /* Looking types up at run time takes the registers that a row would need. */
+    /* Without constants, the look-up of types takes the registers that a row would need. */
     const int batch = n != 0                      ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / n
                       : hot || !MSCCLPP_DEV_FOLDS ? MSCCLPP_DEV_ZEROCOPY_ROW
                                                   : 1;
@@ -234,11 +239,11 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
         if (fast) {
             u = mscclpp_dev_zerocopy_batches(args, n, batch, split, hot, dtype, op, u, end, threads);
         }
-        /* In both variants, units after a thread's last batch go to all ranks at once. */
+        /* In both variants, a thread writes the units after its last batch to all ranks at once. */
         for (; u < last; u += threads) {
             mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
         }
-        /* Both passes give a unit to the same thread. */
+        /* In both passes, a unit belongs to the same thread. */
         if (fast && split) {
             for (u = first + thread; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
                 mscclpp_dev_zerocopy_spread(args, n, batch, u, threads);
@@ -249,7 +254,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_finish(ctx, common, launches, epoch, barriers - 2, barriers);
 }
 
-/* The kernel body. `hot` says that dtype and op are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
                                                 bool split, bool hot, int dtype, int op)
 {

@@ -1,11 +1,11 @@
-/* Which bytes a rank has for another rank, and where the other rank's bytes go. See device/types/coll.h. */
+/* Finds which bytes a rank has for another rank, and where bytes from other ranks go. See device/types/coll.h. */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 #define MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 
 #include "device/types/coll.h"
 #include "device/lib/unit.h"
 
-/* Tells whether one rank sends anything to another in this collective. */
+/* True if one rank sends anything to another in this collective. */
 MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uint32_t sender, uint32_t receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(coll->pattern, coll->root, sender, receiver);
@@ -28,7 +28,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
     return block;
 }
 
-/* Where the block of `peer` goes in this rank's output. For patterns that combine, where the result goes. */
+/* Place for the block of `peer` in this rank's output. In patterns that combine, the place for the result. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
 {
@@ -45,7 +45,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_co
     return block;
 }
 
-/* Size of the result, for a pattern that combines. 0: this rank gets none. */
+/* Size of the result in patterns that combine; 0 if this rank gets none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t *coll,
                                                    const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -61,15 +61,15 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t
 }
 
 /*
- * Peer number `i` of this rank; the first is 1. Each rank begins with the next one, so that not all use the same one at
- * the same time.
+ * Peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all use the same one at the
+ * same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 }
 
-/* The rank `i` places before this one, in a circle. */
+/* The rank `i` places before this one, going around. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank >= i ? args->rank - i : args->rank + args->nranks - i;
@@ -89,7 +89,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t byte
     }
 }
 
-/* Copies this rank's own block, unless it is in place already. Called by all threads of the grid. */
+/* Copies this rank's own block, unless the output already has it. Called by all threads of the grid. */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                            const mscclpp_dev_blocks_args_t *blocks)
 {

@@ -1,11 +1,11 @@
 /*
- * Blocks in mapped buffers of all ranks: each rank reads and writes its peers' memory in place, in one pass. The host
- * has computed the addresses (device/types/coll.h).
+ * Collectives in mapped buffers of all ranks: each rank reads and writes its peers' memory in place, in one pass. The
+ * host has computed the addresses (device/types/coll.h).
  *
- * Ranks meet at the beginning, because a peer's buffer must not be touched before the peer has entered the call. They
- * meet at the end, because a peer's call must not end while its buffers are in use.
+ * Ranks meet at the beginning, because a rank must not touch a peer's buffer before the peer has entered the call. They
+ * meet at the end, because a call must not end while peers use its buffers.
  *
- * A barrier only joins blocks of the same number. This is enough: a rank's call ends once all of its blocks have passed
+ * A barrier joins only blocks of the same number. This is enough: a rank's call ends once all of its blocks have passed
  * their last barrier, and by then each block of each peer has entered the same barrier.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
@@ -19,7 +19,7 @@
 /* Whole units that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_DIRECT_BATCH 8
 
-/* The same if types are looked up at run time, which takes up registers. */
+/* The same number for kernels that look up types at run time, which takes registers. */
 #define MSCCLPP_DEV_DIRECT_FEW 2
 
 /* True if all addresses of the kernel are multiples of 16. */
@@ -38,8 +38,8 @@ MSCCLPP_DEV bool mscclpp_dev_direct_aligned(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * Copies units `u`, `u` + `step` and so on of a block to `count` places. `fast` says that both sides are aligned, so
- * that whole units are moved in batches.
+ * Copies units `u`, `u` + `step` and so on of a block to `count` places. `fast`: both sides are aligned, so that whole
+ * units move in batches.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint32_t start, const char *from,
                                            uint64_t bytes, bool fast, uint64_t u, uint64_t step)
@@ -72,8 +72,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint
 }
 
 /*
- * Copies the pairs of the list. The host orders the list so that each rank begins with a different pair, and not all
- * store to one rank at the same time.
+ * Copies the pairs of the list. The host orders the list so that each rank begins with a different pair; then the ranks
+ * do not all store to one rank at the same time.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
@@ -87,8 +87,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args,
 }
 
 /*
- * Combines `batch` whole, aligned units, `step` apart from unit `u` on. With `scan`, every rank gets the combined
- * operands of the lower ranks.
+ * Combines `batch` whole, aligned units, `step` apart, beginning with unit `u`. With `scan`, each rank gets the
+ * combined operands of the ranks below it.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
                                             int op, uint64_t u, uint64_t step)
@@ -142,7 +142,10 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
     }
 }
 
-/* Combines one unit of any alignment. In place, only this thread uses the unit, and it reads before it writes. */
+/*
+ * Combines one unit of any alignment. If the operation is in place, only this thread uses the unit, and it reads before
+ * it writes.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t u)
 {

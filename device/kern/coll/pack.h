@@ -29,8 +29,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t
 }
 
 /*
- * Handles all runs of one piece in all elements. A run is shared by as many threads as it has items, rounded down to a
- * power of 2. Neighbouring threads move neighbouring items.
+ * Handles all runs of one piece in all elements. As many threads share a run as it has items, rounded down to a power
+ * of 2. Adjacent threads move adjacent items.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args,
                                              const mscclpp_dev_piece_t *piece)

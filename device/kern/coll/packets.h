@@ -1,12 +1,12 @@
 /*
  * Small blocks as packets (lib/packet.h), in one epoch: each rank stores its block for a peer into its slot in the
- * peer's scratch, and the peer moves it to its place or combines it with the others. It takes one step of latency.
+ * peer's scratch, and the peer moves the block to its place or combines it with others. This takes one step of latency.
  *
  * A rank that has no block for a peer sends an empty packet in place of the block's first unit. So every kernel
- * receives a packet from every peer, as packets require: a rank that has ended kernel k + 1 has received a packet of
- * kernel k + 1 from each peer, and so knows that all peers have ended kernel k. Without the empty packet, a rank could
- * be two kernels ahead of a peer with which it exchanges nothing. Kernel k + 2, of another pattern, could then
- * overwrite packets of kernel k in the same half while that peer still reads them.
+ * receives a packet from every peer, as packets require: a rank that has ended kernel k + 1 knows that all peers have
+ * ended kernel k. Without the empty packet, a rank could get two kernels ahead of a peer with which it exchanges
+ * nothing. Kernel k + 2, of another pattern, could then overwrite packets of kernel k in the same half while that peer
+ * still reads them.
  *
  * The slots are those of the one-shot all-reduce, so kernels of both kinds take turns in the same memory.
  */
@@ -19,29 +19,29 @@
 #include "device/lib/packet.h"
 #include "device/lib/reduce.h"
 
-/* Operands that are loaded before the first one is waited for. */
+/* Operands that a thread loads before it waits for the first one. */
 #define MSCCLPP_DEV_COLL_BATCH 8
 
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks;
-    uint64_t pair; /* bytes from the first packets of a slot's units to the second ones */
-    uint64_t half; /* bytes from a scratch's start to the slots of this epoch */
+    uint64_t pair; /* bytes from the first half of a unit's packets to the second half */
+    uint64_t half; /* offset in a scratch of the slots that this epoch uses, bytes */
     uint32_t flag;
-    uint32_t row;   /* threads that share the units of one block */
-    uint32_t lane;  /* of this thread among them */
-    uint32_t rows;  /* blocks that the grid works on at once */
-    uint32_t first; /* number of this thread's block among them; `rows` if it has none */
+    uint32_t row;   /* number of threads that share the units of one block */
+    uint32_t lane;  /* index of this thread among those */
+    uint32_t rows;  /* number of blocks that the grid works on at once */
+    uint32_t first; /* index of this thread's block among those; `rows` if the thread has none */
 } mscclpp_dev_coll_packets_t;
 
-/* Where the receiver finds unit `u` of the sender's block. */
+/* Place where the receiver finds unit `u` of the sender's block. */
 MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *p, uint32_t receiver, uint32_t sender,
                                         uint32_t u)
 {
     return p->coll->common.scratch[receiver] + p->half + sender * 2 * p->pair + (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Sets the state of a call, and which units of which blocks this thread handles. */
+/* Prepares the state of a call: which units of which blocks this thread handles. */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *p,
                                                 const mscclpp_dev_coll_args_t *coll,
                                                 const mscclpp_dev_blocks_args_t *blocks)
@@ -49,10 +49,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const mscclpp_dev_args_t *args = &coll->common;
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint32_t most = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
-    const uint32_t grain = MSCCLPP_DEV_WARP; /* so that all threads of a warp do the same */
+    const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
-     * One thread handles a unit for all peers in a scan: in place, it reads the unit for all of them before it writes
-     * it.
+     * In a scan, one thread handles a unit for all peers. If the scan is in place, that thread reads the unit for all
+     * of them before it writes it.
      */
     const bool scans = coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN;
     const uint32_t wanted = scans ? threads : most == 0 ? grain : (most + grain - 1) / grain * grain;
@@ -134,8 +134,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * The operand of `rank` for unit `u` of the result. False if it has not arrived. This rank's own operand is read in
- * place.
+ * Reads the operand of `rank` for unit `u` of the result. Returns false if it has not arrived. This rank's own operand
+ * is read from the user's buffer.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *p, uint32_t rank, uint32_t u,
                                                uint64_t bytes, mscclpp_dev_vec_t *v)
@@ -152,8 +152,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 }
 
 /*
- * Waits for the operands of unit `u` and combines them. The result has `bytes` bytes in all. The operands are those of
- * ranks 0 to `end` - 1; `end` is at least 1.
+ * Waits for the operands of ranks 0 to `end` - 1 for unit `u`, and combines them. `end` is at least 1. `bytes` is the
+ * size of the whole result.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *p, uint32_t end,
@@ -193,7 +193,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t bytes = mscclpp_dev_coll_result_bytes(coll, blocks);
     const uint32_t units = (uint32_t)mscclpp_dev_units(bytes), mask = mscclpp_dev_unit_mask(dtype);
-    /* A scan combines the operands of lower ranks, other patterns those of all ranks. */
+    /* A scan combines the operands of lower ranks. Other patterns combine those of all ranks. */
     const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
                          : coll->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
                                                                : args->nranks;

@@ -1,9 +1,9 @@
 /*
- * Blocks through the team's scratch, for user buffers that peers cannot map. Tile by tile, each rank stores its block
- * for a peer into the peer's bulk area, and the peer moves it to its place or combines it with the others.
+ * Collectives through the team's scratch, for user buffers that peers cannot map. Tile by tile, each rank stores its
+ * block for a peer into the peer's bulk area, and the peer moves the block to its place or combines it with others.
  *
- * Each block of the grid has two tiles for each sender, used in turn. One barrier per turn is enough: a rank stores
- * turn t + 2 after the barrier of turn t + 1, which every peer enters only after it has read turn t. The barrier at the
+ * Each block of the grid has two tiles per sender, used in turn. One barrier per turn is enough: a rank stores turn t +
+ * 2 after the barrier of turn t + 1, which every peer enters only after it has read turn t. The barrier at the
  * beginning ensures that all ranks have ended earlier use of the bulk area.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
@@ -16,12 +16,12 @@
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks;
-    uint64_t tile;  /* bytes */
-    uint64_t begin; /* start of the turn's tile, in each block of data */
-    uint32_t half;  /* which of the two tiles */
+    uint64_t tile;  /* bytes of a tile */
+    uint64_t begin; /* offset in each block of data where this turn's tile begins, bytes */
+    uint32_t half;  /* which of the two tiles this turn uses: 0 or 1 */
 } mscclpp_dev_coll_turn_t;
 
-/* The bytes of a block that the turn moves. */
+/* The part of a block that this turn moves. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn_t *turn, mscclpp_dev_block_t block)
 {
     const uint64_t left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
@@ -31,7 +31,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn
     return block;
 }
 
-/* The tile of the receiver's scratch that the sender stores in this turn. */
+/* Place in the receiver's scratch of the tile that the sender stores in this turn. */
 MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                         uint32_t receiver, uint32_t sender)
 {

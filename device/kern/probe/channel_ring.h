@@ -1,7 +1,7 @@
 /*
- * Transfers round the ring of ranks over memory channels, to verify and measure the links of a team. In each round,
- * every rank sends its input to the next rank, or fetches the next rank's input, and learns that its neighbour has done
- * the same. The output is the data of the last round. Each block moves its own slice over its own channel.
+ * Transfers round the ring of ranks over memory channels, which verify and measure the links of a team. In each round,
+ * every rank either puts its input to the next rank or gets the next rank's input, and learns that its neighbour has
+ * done the same. The output is the data of the last round. Each block moves its own slice over its own channel.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_CHANNEL_RING_H
 #define MSCCLPP_DEVICE_KERN_PROBE_CHANNEL_RING_H
@@ -35,12 +35,13 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint64_t share = (units + ctx->nblocks - 1) / ctx->nblocks * MSCCLPP_DEV_UNIT;
     const uint64_t first = ctx->block * share < args->bytes ? ctx->block * share : args->bytes;
     const uint64_t size = args->bytes - first < share ? args->bytes - first : share;
-    const uint64_t arrived = args->bulk_size / 2; /* target of a neighbour's bytes; this rank's own are at 0 */
+    const uint64_t arrived = args->bulk_size / 2; /* offset where a neighbour's bytes arrive; this rank's own bytes
+                                                     are at 0 */
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;
     uint32_t round;
 
     mscclpp_dev_block_copy(ctx, to_next.local + first, (const char *)args->in + first, size);
-    /* The neighbours' kernels have started, and their operands are in place. */
+    /* After this barrier, the neighbours' kernels have started, and their operands are in place. */
     mscclpp_dev_barrier(ctx, args, barriers);
     for (round = 0; round < ring->rounds && !ctx->failed; ++round) {
         if (ring->get != 0) {

@@ -13,7 +13,7 @@
 #include "device/lib/barrier.h"
 #include "device/lib/packet.h"
 
-/* The bundle that `sender` sends in an epoch, closed. */
+/* Makes the closed bundle that `sender` sends in an epoch. */
 MSCCLPP_DEV void mscclpp_dev_ll128_pattern(const mscclpp_dev_ctx_t *ctx, uint32_t sender, uint32_t flag,
                                            mscclpp_dev_bundle_t *bundle)
 {

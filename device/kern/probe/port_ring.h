@@ -1,9 +1,9 @@
 /*
- * Transfers round the ring of ranks over port channels, to verify and measure the transports. In each round, every rank
- * passes on to the next rank the data received in the round before, starting with its own input. So the output is the
- * input of the rank `rounds` ranks back. It is wrong if any signal on the way arrived before its bytes. Each block
- * moves its own slice over its own channels. A rank tells the previous rank when the slot of a round is free, and puts
- * only when the next rank has told it so.
+ * Transfers round the ring of ranks over port channels, which verify and measure the transports. In each round, every
+ * rank passes on to the next rank the data it received in the round before, starting with its own input. So the output
+ * is the input of the rank `rounds` ranks back; it is wrong if any signal arrived before its bytes. Each block moves
+ * its own slice over its own channels. A rank tells the previous rank when the slot of a round is free, and puts only
+ * when the next rank has told it so.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_PORT_RING_H
 #define MSCCLPP_DEVICE_KERN_PROBE_PORT_RING_H
@@ -45,8 +45,8 @@ MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * The kernel's body: passes bytes around the ring, and counts rounds in which an addition was late, if there are
- * additions.
+ * The kernel's body: passes bytes around the ring. If there are additions, counts the rounds in which the addition was
+ * late.
  */
 MSCCLPP_DEV void mscclpp_dev_port_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring)
 {
