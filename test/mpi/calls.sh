@@ -55,7 +55,18 @@ cases_requests() {
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
     run "persistent:restarts" 240 -n 2 "${forced[@]}" "$bindir/test_persistent" --restarts 100000
     run "persistent:late" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_persistent" --late
+    # Over several nodes: where kernels store packets for one another, and where a proxy sends them.
     run "persistent:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_persistent"
+    run "request:nodes:shm" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_transport shm --mca coll_mscclpp_ucx 0 "$bindir/test_request"
+    # Flags run out all the time, and tiles and packets take turns.
+    run "request:nodes:renewal" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+        --mca coll_mscclpp_transport ucx --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
+    run "request:nodes:threads" 240 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_request" --threads
+    run_saying "persistent:nodes:late" 'arrival of all ranks\) did not end on rank 1 .*not arrived: 2 \(or' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_persistent" --late
     run "persistent:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_persistent"
     run "request:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_request"
     run "request:zerocopy" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_request"

@@ -34,7 +34,7 @@ typedef struct {
     edge_t out[EDGES_MAX], in[EDGES_MAX];
 } topology_t;
 
-static bool host, staged, blocking;
+static bool host, staged;
 static MPI_Datatype spread; /* one integer of three */
 
 /* Elements of an edge. All edges of a rank have as many where the collective wants that. */
@@ -205,7 +205,7 @@ static void run(collective_t collective, variant_t variant, const topology_t *to
 static void run_all(topology_t *topology)
 {
     /* What Open MPI's nonblocking functions do with edges that two ranks share differs between its versions. */
-    const int variants = host || staged || blocking ? 1 : VARIANTS;
+    const int variants = host || staged ? 1 : VARIANTS;
 
     for (int round = 0; round < ROUNDS; ++round) {
         for (int variant = 0; variant < variants; ++variant) {
@@ -303,7 +303,6 @@ int main(int argc, char **argv)
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     host = argc > 1 && 0 == strcmp(argv[1], "host");
     staged = argc > 1 && 0 == strcmp(argv[1], "staged");
-    blocking = argc > 1 && 0 == strcmp(argv[1], "blocking"); /* nonblocking calls of several nodes are staged */
     if (mt_size > 6) {
         mt_fail(__FILE__, __LINE__, "at most 6 ranks");
         return mt_finish();

@@ -128,6 +128,7 @@ typedef struct {
     uint64_t packet_units; /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
     const char *transport; /* with several nodes: its name; NULL: none is known */
     bool near;             /* with several nodes: all nodes are on one host and exchange through its memory */
+    bool meets;            /* with several nodes: their hosts can meet before a kernel starts */
     mscclpp_dtype_t dtype;
     bool on_twin;  /* the kernels run on the host twin */
     bool one_gpu;  /* all ranks are on one GPU, whose memory is the link between them */
@@ -136,8 +137,8 @@ typedef struct {
     bool ll128;    /* the team's links deliver a line of 128 bytes as a whole */
     bool queued;   /* the call is queued in a stream, on all ranks. No lingering kernel serves it. */
     /*
-     * The host does not wait for the kernel. So the kernel must not wait for the host: between nodes it may not wait
-     * for the proxy. Within one node, kernels work without exchanges of the hosts, except those that map buffers.
+     * The host does not wait for the kernel. So the kernel must not wait for the host: between nodes the proxy has a
+     * thread. Within one node, kernels work without exchanges of the hosts, except those that map buffers.
      */
     bool early;
     bool replayed;        /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */

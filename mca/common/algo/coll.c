@@ -283,7 +283,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
     mscclpp_coll_choice_t choice;
     int algo = forced;
 
-    if (forced == MSCCLPP_COLL_STAGE || (input->early && input->nodes > 1)) {
+    if (forced == MSCCLPP_COLL_STAGE || (input->early && input->nodes > 1 && !input->meets)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {

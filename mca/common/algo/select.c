@@ -86,7 +86,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
-        return input->early ? MSCCLPP_ERR_NOT_SUPPORTED : select_spanning(input, choice_p);
+        return input->early && !input->meets ? MSCCLPP_ERR_NOT_SUPPORTED : select_spanning(input, choice_p);
     }
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];

@@ -1,5 +1,6 @@
 /* Calls, progress and end of the fabric. fabric/setup.c creates it. */
 #include "mca/common/base/clock.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/fabric/fabric.h"
 
 #include <pthread.h>
@@ -140,6 +141,7 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
     input->nodes = (uint32_t)fabric->nodes.count;
     input->shards = (uint32_t)fabric->nodes.shards;
     input->most = (uint32_t)fabric->nodes.most;
+    input->meets = fabric->group->ctrl != NULL;
     input->near = fabric->ops != NULL && fabric->ops->within_host;
     input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;
     input->slot_size = fabric->slot_size;
@@ -238,12 +240,20 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
     return status == MSCCLPP_OK ? mscclpp_runner_launch(fabric->runner, stream, launch, what) : status;
 }
 
-/* Runs a call whose kernel uses the proxy. The caller has to clear in_call afterwards. */
+/*
+ * Runs a call whose kernel uses the proxy. The caller has to clear in_call afterwards.
+ *
+ * A call in a fiber gets the proxy's thread, since nobody may come to progress for long. Also, the application may free
+ * memory meanwhile, which would wait in this process for a kernel that waits for this very thread.
+ */
 static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, const char *what,
                                        uint64_t bytes)
 {
-    mscclpp_status_t status;
+    mscclpp_status_t status = mscclpp_fiber_inside() ? mscclpp_proxy_start(fabric->proxy) : MSCCLPP_OK;
 
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
     __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
     mscclpp_proxy_begin(fabric->proxy);
     fabric->runner->pump = pump;

@@ -79,6 +79,7 @@ typedef struct {
     uint64_t pledges;      /* used in rank 0's line only, and written by any rank: see mscclpp_admission_pledge */
     uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has one; see group/meeting.c */
     uint64_t met;          /* meetings of the hosts so far */
+    uint64_t node_vote;    /* rank 0's line: 2 * the last vote of all nodes, + 1 if all said yes; see group/meeting.c */
     uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
     /* Chunks of all calls by copy engines so far; see mca/common/engine/engine.h. */
     struct {

@@ -39,6 +39,11 @@ typedef struct {
     int members[MSCCLPP_DEV_MAX_RANKS]; /* the node's ranks in the communicator, for messages */
     int *leaders; /* the first rank of each other node, in the communicator; allocated with the team */
     int leader_count;
+    /*
+     * The last two votes of each other node, in the order of `leaders`: each 2 * its number, + 1 for yes. Used by the
+     * node's first rank. Allocated with the team.
+     */
+    uint64_t (*far_votes)[2];
     bool on_twin;
     bool traced;    /* a tool watches the kernels of this rank */
     double timeout; /* seconds; may differ between ranks; 0: none */
@@ -61,6 +66,7 @@ typedef struct {
     uint64_t meetings;
     uint64_t arrivals;              /* meetings before a launch; equal on all ranks */
     uint64_t slot_votes;            /* votes on slots so far; equal on all ranks */
+    uint64_t node_votes;            /* votes of all nodes so far; equal on all ranks */
     mscclpp_admission_t *admission; /* of this process */
     bool concurrent;                /* threads of this rank may start kernels of several teams at once */
     bool has_slot;                  /* this rank holds the slot of its process for the current task; see admission.h */
@@ -91,6 +97,7 @@ typedef struct {
     double next_check;
     bool warned;
     bool pumped; /* a kernel depends on the progress that this thread makes */
+    bool votes;  /* the nodes vote, so those that have not voted yet are the late ones */
 } mscclpp_group_wait_t;
 
 /* board.c: calls on the board. mca/common/team/team.h explains how they are used. */
@@ -125,6 +132,13 @@ void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *
 
 /* Notes that another rank has passed host buffers in the current call. Failures reported from now on name that rank. */
 void mscclpp_group_note_host(mscclpp_group_t *group, int rank);
+
+/* On the node's first rank: sends the node's vote to all other nodes, and tells whether all of them have voted. */
+void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes);
+bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p);
+
+/* The first ranks of nodes whose vote in the current vote has not come, as a word of mscclpp_board_add_absent. */
+uint64_t mscclpp_group_missing_votes(const mscclpp_group_t *group);
 
 /* Tells all ranks that the current call has failed on this rank. */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status);
@@ -178,11 +192,12 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*
- * meeting.c: makes the ranks of a node meet before a launch, if they have to: before an early kernel (`early`), or
- * before every launch (`meet_first`). Waits for all ranks, and, where the kernel needs a slot (admission.h), until all
- * ranks hold one. A team that spans nodes needs no slot, since none of its ranks has threads that could start other
- * kernels. Call this last before the launch, when nothing is left to do that could wait for another kernel. Whatever
- * the status, the rank keeps the slot if it got one; give it back after the end of the kernel.
+ * meeting.c: makes the ranks meet before a launch, if they have to: those of all nodes before an early kernel
+ * (`early`), and those of the node before every launch (`meet_first`). Waits for all ranks, and, where the kernel needs
+ * a slot (admission.h), until all ranks hold one. On several nodes only an early kernel needs a slot, since no rank has
+ * threads that could start other kernels. Call this last before the launch, when nothing is left to do that could wait
+ * for another kernel. Whatever the status, the rank keeps the slot if it got one; give it back after the end of the
+ * kernel.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
 void mscclpp_group_give_slot(mscclpp_group_t *group);

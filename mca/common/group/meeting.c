@@ -1,4 +1,7 @@
-/* Meetings of a team's ranks before a launch. All ranks have to get a slot for their kernels first: see admission.h. */
+/*
+ * Meetings of a team's ranks before a launch. All ranks have to get a slot for their kernels first: see admission.h.
+ * Ranks of a node meet by words on their board, and nodes by votes that their first ranks send one another.
+ */
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
@@ -83,6 +86,39 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 }
 
 /*
+ * A vote of all nodes, in which every rank of a node passes the same `yes`. The first ranks of the nodes send one
+ * another their nodes' votes. *all_p: all nodes said yes. The result stays on the board until all ranks of the node
+ * have come to the next vote.
+ */
+static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_p)
+{
+    uint64_t *result = &group->board[0].node_vote;
+    const uint64_t number = ++group->node_votes;
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool all = yes;
+
+    wait->words = NULL;
+    wait->votes = true;
+    if (group->rank == 0) {
+        mscclpp_group_send_vote(group, number, yes);
+        while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, number, &all)) {
+            status = mscclpp_group_wait_turn(wait);
+            all = yes;
+        }
+        if (status == MSCCLPP_OK) {
+            mscclpp_board_store(result, 2 * number + all);
+        }
+    }
+    while (status == MSCCLPP_OK && mscclpp_board_load(result) < 2 * number) {
+        status = mscclpp_group_wait_turn(wait);
+    }
+    wait->votes = false;
+    mscclpp_board_store(&group->board[group->rank].absent, 0);
+    *all_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * number + 1;
+    return status;
+}
+
+/*
  * One vote: tells the other ranks whether this rank has its slot, waits until all have told, and sets *all_p if all
  * have one. A word holds 2 * the number of the vote, + 1 for yes. Votes alternate between two words: a rank that knows
  * a result may publish the next vote while others still read this one. It cannot get two votes ahead.
@@ -98,6 +134,9 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
         status = mscclpp_group_wait_on(wait, word, 2 * group->slot_votes);
     }
     *all_p = status == MSCCLPP_OK && all_have_slots(group, word);
+    if (status == MSCCLPP_OK && group->spans) {
+        status = vote_of_nodes(group, wait, *all_p, all_p);
+    }
     return status;
 }
 
@@ -140,6 +179,24 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
+/*
+ * Waits until all ranks of the node have arrived, and, before an early kernel on several nodes, those of all nodes.
+ * `word` is this rank's word on the board.
+ */
+static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool early)
+{
+    mscclpp_group_wait_t wait;
+    mscclpp_status_t status;
+    bool all;
+
+    mscclpp_group_wait_init(&wait, group, "arrival of all ranks", bytes);
+    status = mscclpp_group_wait_on(&wait, word, 2 * group->arrivals);
+    if (status == MSCCLPP_OK && group->spans && early) {
+        status = vote_of_nodes(group, &wait, true, &all);
+    }
+    return status;
+}
+
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
     uint64_t *word = &group->board[group->rank].arrived, *decided = &group->board[0].pledges;
@@ -151,9 +208,11 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
         return MSCCLPP_OK;
     }
     ++group->arrivals;
-    pledged = early && !group->concurrent && mscclpp_admission_pledge(group->admission, decided, group->arrivals);
+    /* Pledges are decided on by a word that only the ranks of one node share. */
+    pledged = early && !group->concurrent && !group->spans &&
+              mscclpp_admission_pledge(group->admission, decided, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
-    status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
+    status = await_arrivals(group, bytes, word, early);
     all = status == MSCCLPP_OK && all_have_slots(group, word);
     if (pledged && all) {
         all = group->has_slot = mscclpp_admission_redeem(group->admission, decided, group->arrivals);
@@ -164,7 +223,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
      * Without pledges, the slot is taken only after all ranks have arrived: a late rank may be waiting for another
      * thread or call, which itself waits for the slot.
      */
-    if (status == MSCCLPP_OK && !group->spans && !all) {
+    if (status == MSCCLPP_OK && (!group->spans || early) && !all) {
         status = take_slots(group, bytes, needs_slot);
     }
     return status;

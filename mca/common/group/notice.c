@@ -6,6 +6,8 @@
  * When the first rank of a node has waited long in a call on device buffers, it tells the first rank of each other
  * node. If that rank is also in a call on device buffers, it will find a mixture within its node on its own board. If
  * it passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
+ *
+ * Notices also carry the votes by which the hosts of all nodes meet (group/meeting.c).
  */
 #include "mca/common/group/group.h"
 
@@ -20,7 +22,8 @@
 typedef enum {
     NOTICE_FAILED = 1, /* the call ended with an error on the sender */
     NOTICE_WAITS = 2,  /* the sender passed device buffers and waits */
-    NOTICE_MIXED = 3   /* the sender passed host buffers while others wait */
+    NOTICE_MIXED = 3,  /* the sender passed host buffers while others wait */
+    NOTICE_VOTE = 4    /* the vote of the sender's node */
 } notice_kind_t;
 
 /* A notice as it is sent. */
@@ -30,6 +33,7 @@ typedef struct {
     int32_t rank;   /* the sender's rank in the communicator */
     uint32_t kind;
     int32_t host_rank; /* a rank that passed host buffers in this call; -1: none is known */
+    uint64_t vote;     /* for NOTICE_VOTE only: 2 * the number of the vote, + 1 for yes */
 } notice_t;
 
 _Static_assert(sizeof(notice_t) <= MSCCLPP_CTRL_MESSAGE_MAX, "a notice fits a control message");
@@ -55,7 +59,8 @@ static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
 }
 
 /* With the lock held. */
-static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
+static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status,
+                      uint64_t vote)
 {
     notice_t notice;
 
@@ -65,8 +70,26 @@ static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t ca
     notice.rank = group->members[group->rank];
     notice.kind = (uint32_t)kind;
     notice.host_rank = host_rank_of(group, call);
+    notice.vote = vote;
     if (group->ctrl != NULL && to != notice.rank) {
         (void)mscclpp_ctrl_post(group->ctrl, to, &notice, sizeof(notice));
+    }
+}
+
+static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
+{
+    post_with(group, to, kind, call, status, 0);
+}
+
+/* Keeps a vote. A node may be one vote ahead of this one, so the last two are kept. */
+static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
+{
+    int i;
+
+    for (i = 0; i < group->leader_count; ++i) {
+        if (group->leaders[i] == notice->rank) {
+            group->far_votes[i][notice->vote / 2 % 2] = notice->vote;
+        }
     }
 }
 
@@ -103,6 +126,9 @@ static void read_all(mscclpp_group_t *group)
             }
             if (notice.kind == NOTICE_WAITS && notice.call >= notices->waits.call) {
                 keep_notice(&notices->waits, &notice);
+            }
+            if (notice.kind == NOTICE_VOTE) {
+                keep_vote(group, &notice);
             }
             if (notice.host_rank >= 0) {
                 keep_host(notices, notice.call, notice.host_rank);
@@ -141,6 +167,48 @@ void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status)
     if (group->ctrl != NULL) {
         mscclpp_ctrl_flush(group->ctrl, TELL_SECONDS);
     }
+}
+
+void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes)
+{
+    int i;
+
+    pthread_mutex_lock(&group->notices.lock);
+    for (i = 0; i < group->leader_count; ++i) {
+        post_with(group, group->leaders[i], NOTICE_VOTE, group->call, MSCCLPP_OK, 2 * number + yes);
+    }
+    pthread_mutex_unlock(&group->notices.lock);
+}
+
+bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p)
+{
+    bool all = true;
+    int i;
+
+    pthread_mutex_lock(&group->notices.lock);
+    read_all(group);
+    for (i = 0; i < group->leader_count; ++i) {
+        const uint64_t vote = group->far_votes[i][number % 2];
+
+        all = all && vote / 2 == number;
+        *yes_p = *yes_p && vote == 2 * number + 1;
+    }
+    pthread_mutex_unlock(&group->notices.lock);
+    return all;
+}
+
+uint64_t mscclpp_group_missing_votes(const mscclpp_group_t *group)
+{
+    const uint64_t number = group->node_votes;
+    uint64_t absent = 0;
+    int i;
+
+    for (i = 0; i < group->leader_count && group->rank == 0; ++i) {
+        if (group->far_votes[i][number % 2] / 2 != number) {
+            absent = mscclpp_board_add_absent(absent, group->leaders[i]);
+        }
+    }
+    return absent;
 }
 
 void mscclpp_group_tell_waiting(mscclpp_group_t *group)

@@ -320,7 +320,9 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         return MSCCLPP_OK;
     }
     wait->next_check = now + CHECK_PERIOD;
-    if (group->find_absent != NULL) {
+    if (wait->votes) {
+        mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
+    } else if (group->find_absent != NULL) {
         /* Published, as ranks of this node that own no shard do not see which other nodes are silent. */
         mscclpp_board_store(&group->board[group->rank].absent,
                             group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));

@@ -211,15 +211,34 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
     }
 }
 
-mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
+/* Starts the thread if there is none. Call with the lock held. */
+static mscclpp_status_t have_thread(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);
 
-    mscclpp_proxy_lock(proxy);
     if (status == MSCCLPP_OK && !is_threaded(proxy)) {
         status = start_thread(proxy);
         __atomic_store_n(&proxy->threaded, status == MSCCLPP_OK, __ATOMIC_RELEASE);
     }
+    return status;
+}
+
+mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
+{
+    mscclpp_status_t status;
+
+    mscclpp_proxy_lock(proxy);
+    status = have_thread(proxy);
+    mscclpp_proxy_unlock(proxy);
+    return status;
+}
+
+mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
+{
+    mscclpp_status_t status;
+
+    mscclpp_proxy_lock(proxy);
+    status = have_thread(proxy);
     if (status == MSCCLPP_OK) {
         /* The order matters, as in mscclpp_proxy_begin. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);

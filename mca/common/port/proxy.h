@@ -86,6 +86,12 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy);
 void mscclpp_proxy_end(mscclpp_proxy_t *proxy);
 
 /*
+ * Starts a thread of the proxy unless there is one. From now on it makes the progress; it stays until the proxy's end.
+ * Fails like mscclpp_proxy_create.
+ */
+mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy);
+
+/*
  * Counts one more operation in flight whose end nobody will wait for. The operation has ended once `blocks` blocks have
  * reported the end of kernel `launch` in the mailbox. Call it before that kernel is launched, from one thread at a
  * time. A thread of the proxy makes the progress; it is started if there is none, and stays until the proxy's end.

@@ -198,6 +198,7 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
         return status;
     }
     team->protocol = facts[0].protocol;
+    team->group.id = facts[0].team_id;
     config->exchange_size = facts[0].exchange_size;
     *plans_p = false;
     for (rank = 0; rank < oob->size; ++rank) {

@@ -427,12 +427,13 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                                     const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p, mscclpp_team_t **team_p)
 {
+    const size_t others = nodes != NULL ? (size_t)nodes->count : 0;
     mscclpp_status_t status;
     mscclpp_team_t *team;
     rank_facts_t *facts;
     int i;
 
-    team = calloc(1, sizeof(*team) + (nodes != NULL ? (size_t)nodes->count : 0) * sizeof(*team->group.leaders));
+    team = calloc(1, sizeof(*team) + others * (sizeof(*team->group.far_votes) + sizeof(*team->group.leaders)));
     facts = calloc((size_t)oob->size + 1, sizeof(*facts));
     *own_p = team != NULL && facts != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     if (*own_p != MSCCLPP_OK) {
@@ -445,7 +446,8 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         free(facts);
         return status;
     }
-    team->group.leaders = (int *)(void *)(team + 1);
+    team->group.far_votes = (uint64_t(*)[2])(void *)(team + 1);
+    team->group.leaders = (int *)(void *)(team->group.far_votes + others);
     mscclpp_group_notices_init(&team->group);
     team->runner.gpu = params->gpu;
     team->runner.group = &team->group;

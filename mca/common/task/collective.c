@@ -208,6 +208,8 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
+    /* As in mca/common/task/task.c. */
+    const bool meets_to_renew = team->fabric != NULL && task->args->early;
     mscclpp_status_t status;
     bool mapped = true, served;
 
@@ -235,11 +237,14 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     if (status == MSCCLPP_OK && task->choice.algo == MSCCLPP_COLL_BY_ENGINES) {
         return mscclpp_coll_run_engines(task);
     }
-    if (status == MSCCLPP_OK && task->choice.epochs != 0) {
+    if (status == MSCCLPP_OK && task->choice.epochs != 0 && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_meet(&team->group, task->most, task->args->early);
+    }
+    if (status == MSCCLPP_OK && task->choice.epochs != 0 && meets_to_renew) {
+        status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task);

@@ -352,7 +352,9 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
 static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    bool wait = task->app_stream == NULL, served = false;
+    /* Between nodes, kernels meet to renew the flags. So that they find room, the ranks meet before. */
+    const bool meets_to_renew = team->fabric != NULL && task->args->early;
+    bool wait = task->app_stream == NULL, served = false, reserves;
     mscclpp_status_t status;
 
     team->group.call = task->args->call;
@@ -386,13 +388,17 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     if (status == MSCCLPP_OK) {
         status = exchange(task, input);
     }
+    reserves = task->choice.epochs != 0 && !team->runner.queues;
     team->last_algorithm = task->choice.algo->name;
     report_choice(task, task->choice.algo->name);
-    if (status == MSCCLPP_OK && task->choice.epochs != 0 && !team->runner.queues) {
+    if (status == MSCCLPP_OK && reserves && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && wait) {
         status = mscclpp_group_meet(&team->group, task->bytes, task->args->early);
+    }
+    if (status == MSCCLPP_OK && reserves && meets_to_renew) {
+        status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task);

@@ -20,7 +20,7 @@ typedef struct {
     /*
      * Nobody waits for the call yet, and it runs in a fiber (mca/common/base/fiber.h). Equal on all ranks. The kernel
      * starts once all ranks have come to the call. Algorithms without further exchanges between the hosts are
-     * preferred. A team that spans nodes returns MSCCLPP_ERR_NOT_SUPPORTED.
+     * preferred. A team that spans nodes returns MSCCLPP_ERR_NOT_SUPPORTED if its hosts have no control messages.
      */
     bool early;
 } mscclpp_allreduce_args_t;

@@ -69,10 +69,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     lane->module = module;
     lane->port.number = ++module->lanes_made;
     status = mca_coll_mscclpp_make_team(module, buffers[0], buffers[1], &lane->port, &lane->team);
-    if (MSCCLPP_OK == status && mscclpp_team_spans_nodes(lane->team)) {
-        module->no_lanes = true; /* control messages between nodes do not tell teams apart */
-        status = MSCCLPP_ERR_NOT_SUPPORTED;
-    } else if (MSCCLPP_OK == status) {
+    if (MSCCLPP_OK == status) {
         status = prepare(lane->team, context);
     } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
         module->no_lanes = true;

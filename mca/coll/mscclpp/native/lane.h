@@ -22,8 +22,8 @@ struct mca_coll_mscclpp_lane {
 };
 
 /*
- * Makes a lane. Collective, and waits. *lane_p is NULL on all ranks if there is no lane: for host memory, on several
- * nodes, without memory, or if there are many lanes already. `device` says whether this rank passes device memory.
+ * Makes a lane. Collective, and waits. *lane_p is NULL on all ranks if there is no lane: for host memory, without
+ * memory, or if there are many lanes already. `device` says whether this rank passes device memory.
  * *most is the size of the largest block, first of this rank and then of all ranks. `prepare` prepares the team for the
  * request, and tells, the same on all ranks, whether kernels will serve it. Returns an MPI error code.
  */
