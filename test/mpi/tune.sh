@@ -154,6 +154,31 @@ cases_tune_between() {
     run_failing "tune:between:one node" 'these ranks are on one node' 60 -n 2 "${tune[@]}"
 }
 
+# Rules of other collectives than all-reduce, which are about blocks, and which keep one another.
+cases_tune_collectives() {
+    local file=$scratch/colls tune
+    tune=(-n 3 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file" --warmup 1
+        --rounds 1 --max 6k --factor 8)
+    echo 'ranks=3 device=host bytes<=1k algorithm=oneshot' >"$file"
+    run_saying "tune:collectives" '^mscclpp_tune: gatherv [(]3 of 3[)]: [1-9] of [1-9] sizes' 120 "${tune[@]}" \
+        --progress lines --coll reduce,alltoall,gatherv
+    # The largest buffer of three blocks of floats has 4092 bytes.
+    run "tune:collectives count blocks" 30 -n 1 grep -q '^collective=alltoall ranks=3 device=.* bytes<=1364 ' "$file"
+    run_saying "tune:all collectives" '^# mscclpp_tune .*: exclusive scan of float' 240 "${tune[@]}" --coll all --max 64
+    # shellcheck disable=SC2016 # the rank's own shell expands it
+    run "tune:collectives keep one another" 30 -n 1 sh -c '
+        for coll in reduce alltoall gatherv exscan bcast; do grep "^collective=$coll ranks=3 " "$0" || exit 1; done
+        grep "^ranks=3 " "$0"' "$file"
+    run_never_saying "tune:rules of collectives are obeyed" 'rules .*(not allowed|differ)' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_rules "$file" "$bindir/test_basic" served
+    run_saying "tune:collectives go on" '^# [1-9] of [1-9] sizes were measured by earlier runs .*alltoall[.]3-' 60 \
+        "${tune[@]}" --coll alltoall
+    run_failing "tune:no such collective" "mscclpp_tune: --coll: 'allred' is not allowed; use allreduce, allgather" 30 \
+        "${tune[@]}" --coll allred
+    run_failing "tune:between and a collective" "mscclpp_tune: --coll: 'bcast' is not allowed; use it without" 30 \
+        "${tune[@]}" --coll bcast --between
+}
+
 # The program that writes rules: whole, interrupted and gone on, and what it refuses.
 cases_tune() {
     local file=$scratch/tuned tune
@@ -196,4 +221,5 @@ cases_tune() {
     cases_tune_kinds
     cases_tune_program
     cases_tune_between
+    cases_tune_collectives
 }

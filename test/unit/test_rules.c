@@ -415,6 +415,34 @@ static void test_written(void)
     mscclpp_rules_destroy(rules);
 }
 
+/* Rules of one collective take the place of those that there are of it, and of no others. */
+static void test_replaced(void)
+{
+    mscclpp_rules_t *rules = mscclpp_rules_create();
+    const mscclpp_coll_rule_set_t *all;
+    mscclpp_rule_set_t set = {.count = 2, .rule = {{10, MSCCLPP_COLL_BY_PACKETS, 0}, {20, MSCCLPP_COLL_BY_SCRATCH, 0}}};
+
+    REQUIRE(rules != NULL);
+    all = mscclpp_rules_find_coll(rules, 4, true);
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, true, &set));
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_SCAN, 4, true, &set));
+    set.count = 1;
+    set.rule[0].bytes = 5;
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, true, &set));
+    CHECK_EQ(all->count, 3);
+    CHECK_EQ(all->rule[0].coll, MSCCLPP_COLL_SCAN);
+    CHECK_EQ(all->rule[2].coll, MSCCLPP_COLL_BCAST);
+    CHECK_EQ(all->rule[2].bytes, 5);
+    /* More than there is room for changes nothing. */
+    set.count = MSCCLPP_RULES_MAX;
+    for (int coll = MSCCLPP_COLL_ALLGATHER; coll < MSCCLPP_COLL_ALLGATHER + 3; ++coll) {
+        CHECK(mscclpp_rules_replace_coll(rules, (mscclpp_coll_t)coll, 4, true, &set));
+    }
+    CHECK(!mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_ALLTOALLV, 4, true, &set));
+    CHECK_EQ(all->count, 3 + 3 * MSCCLPP_RULES_MAX);
+    mscclpp_rules_destroy(rules);
+}
+
 int main(void)
 {
     int descriptor = mkstemp(path);
@@ -430,6 +458,7 @@ int main(void)
     test_refused();
     test_unreadable();
     test_written();
+    test_replaced();
     test_kinds();
     unlink(path);
     return unit_end();

@@ -67,6 +67,8 @@ extern const char bench_program[];
 bool bench_parse_size(const char *option, const char *text, size_t *size_p);
 bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p);
 bool bench_parse_factor(const char *text, double *factor_p);
+/* Calls `add` for each name of a list separated by commas, until it returns false, which is then the result. */
+bool bench_parse_list(const char *list, void *context, bool (*add)(const char *name, void *context));
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p);
 
 /* Prints that line, and returns false. */

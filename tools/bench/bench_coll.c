@@ -108,6 +108,16 @@ size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
     return first;
 }
 
+size_t bench_layout_largest(const bench_layout_t *layout)
+{
+    size_t largest = 0;
+
+    for (int i = 0; i < layout->size && BENCH_WHOLE != layout->coll->blocks; ++i) {
+        largest = share(layout, i) > largest ? share(layout, i) : largest;
+    }
+    return BENCH_WHOLE == layout->coll->blocks ? layout->count : largest;
+}
+
 bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
 {
     bench_layout_t layout = {.coll = &bench_colls[0], .rank = rank, .size = size, .count = count};

@@ -40,6 +40,12 @@ extern const int bench_coll_count;
 
 #define BENCH_MAX_COLLS 16
 
+/*
+ * Adds the collective of this name to a list with room for BENCH_MAX_COLLS, or all of them for "all"; one that is in
+ * the list stays there once. False, after a line, if there is none of this name.
+ */
+bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p);
+
 /* The factor between algbw and busbw. */
 double bench_coll_bus_factor(const bench_coll_t *coll, int size);
 
@@ -77,6 +83,9 @@ bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size);
 /* The size of block `index` in rank `owner`'s buffer, and its beginning, in elements. For collectives with blocks. */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index);
 size_t bench_layout_first(const bench_layout_t *layout, int owner, int index);
+
+/* Elements of the largest block that any rank has, which sizes in rules mean; the whole buffer if there are none. */
+size_t bench_layout_largest(const bench_layout_t *layout);
 
 /* Elements of one of this rank's two buffers. */
 typedef struct {

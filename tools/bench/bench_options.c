@@ -115,26 +115,10 @@ static const char help[] =
     "  mpirun -n 4 mscclpp_bench --plan ring.json -b 1k -e 64m -f 4 --compare native\n"
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
 
-/* Calls `add` for each name of a list separated by commas. */
-static bool parse_list(const char *list, bench_options_t *options, bool (*add)(const char *, bench_options_t *))
+static bool add_type(const char *name, void *context)
 {
-    char name[32];
+    bench_options_t *options = context;
 
-    for (;;) {
-        size_t length = strcspn(list, ",");
-        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), list);
-        if (!add(name, options)) {
-            return false;
-        }
-        if ('\0' == list[length]) {
-            return true;
-        }
-        list += length + 1;
-    }
-}
-
-static bool add_type(const char *name, bench_options_t *options)
-{
     for (int i = 0; i < bench_type_count; ++i) {
         if (0 == strcmp(name, bench_types[i].name) && options->ntypes < BENCH_MAX_TYPES) {
             options->types[options->ntypes++] = &bench_types[i];
@@ -144,8 +128,10 @@ static bool add_type(const char *name, bench_options_t *options)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
 }
 
-static bool add_op(const char *name, bench_options_t *options)
+static bool add_op(const char *name, void *context)
 {
+    bench_options_t *options = context;
+
     for (int i = 0; i < bench_op_count; ++i) {
         if (0 == strcmp(name, bench_ops[i].name) && options->nops < BENCH_MAX_OPS) {
             options->ops[options->nops++] = &bench_ops[i];
@@ -155,28 +141,11 @@ static bool add_op(const char *name, bench_options_t *options)
     return bench_refuse("--op", name, "sum, prod, max or min, at most 8");
 }
 
-static bool add_coll(const char *name, bench_options_t *options)
+static bool add_coll(const char *name, void *context)
 {
-    bool all = 0 == strcmp(name, "all"), known = all;
+    bench_options_t *options = context;
 
-    for (int i = 0; i < bench_coll_count; ++i) {
-        bool given = false;
-
-        if (!all && 0 != strcmp(name, bench_colls[i].name)) {
-            continue;
-        }
-        known = true;
-        for (int j = 0; j < options->ncolls; ++j) {
-            given |= options->colls[j] == &bench_colls[i];
-        }
-        if (!given) {
-            options->colls[options->ncolls++] = &bench_colls[i];
-        }
-    }
-    return known || bench_refuse("--coll", name,
-                                 "allreduce, allgather, allgatherv, reduce_scatter_block, reduce_scatter, bcast, "
-                                 "reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, scan, "
-                                 "exscan or all");
+    return bench_coll_add(name, options->colls, &options->ncolls);
 }
 
 /* Takes the name of a transport of this build, or "all". */
@@ -299,7 +268,7 @@ static bool take(int option, const char *value, bench_options_t *options)
 
     switch (option) {
     case 'c':
-        ok = parse_list(value, options, add_coll);
+        ok = bench_parse_list(value, options, add_coll);
         break;
     case ROOT:
         ok = bench_parse_int("--root", value, 0, 1000000, &options->root);
@@ -320,10 +289,10 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_factor(value, &options->factor);
         break;
     case 'd':
-        ok = parse_list(value, options, add_type);
+        ok = bench_parse_list(value, options, add_type);
         break;
     case 'o':
-        ok = parse_list(value, options, add_op);
+        ok = bench_parse_list(value, options, add_op);
         break;
     case IN_PLACE:
         options->in_place = true;

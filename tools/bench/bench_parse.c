@@ -117,6 +117,23 @@ bool bench_parse_factor(const char *text, double *factor_p)
     return true;
 }
 
+bool bench_parse_list(const char *list, void *context, bool (*add)(const char *name, void *context))
+{
+    char name[32];
+
+    for (;;) {
+        size_t length = strcspn(list, ",");
+        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), list);
+        if (!add(name, context)) {
+            return false;
+        }
+        if ('\0' == list[length]) {
+            return true;
+        }
+        list += length + 1;
+    }
+}
+
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p)
 {
     size_t length = strlen(text);
@@ -131,4 +148,28 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
         at = at == NULL ? NULL : at + 1;
     }
     return bench_refuse(option, text, choices);
+}
+
+bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
+{
+    bool all = 0 == strcmp(name, "all"), known = all;
+
+    for (int i = 0; i < bench_coll_count; ++i) {
+        bool given = false;
+
+        if (!all && 0 != strcmp(name, bench_colls[i].name)) {
+            continue;
+        }
+        known = true;
+        for (int j = 0; j < *ncolls_p; ++j) {
+            given |= colls[j] == &bench_colls[i];
+        }
+        if (!given) {
+            colls[(*ncolls_p)++] = &bench_colls[i];
+        }
+    }
+    return known || bench_refuse("--coll", name,
+                                 "allreduce, allgather, allgatherv, reduce_scatter_block, reduce_scatter, bcast, "
+                                 "reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, scan, "
+                                 "exscan or all");
 }

@@ -3,19 +3,7 @@
 
 #include <string.h>
 
-static mscclpp_coll_t collective_of(const mscclpp_plan_t *plan)
-{
-    switch (plan->collective) {
-    case MSCCLPP_PLAN_ALLREDUCE:
-        return MSCCLPP_COLL_LAST;
-    case MSCCLPP_PLAN_ALLGATHER:
-        return MSCCLPP_COLL_ALLGATHER;
-    case MSCCLPP_PLAN_REDUCESCATTER:
-        return MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
-    default:
-        return MSCCLPP_COLL_ALLTOALL;
-    }
-}
+#include "mca/common/team/plans.h"
 
 /* Why the plan cannot be measured; NULL: it can. */
 static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks)
@@ -57,7 +45,7 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
     file->plan->max_bytes = UINT64_MAX;
     env->plan = file->label;
     for (int i = 0; i < bench_coll_count; ++i) {
-        if (bench_colls[i].coll == collective_of(file->plan)) {
+        if (bench_colls[i].coll == mscclpp_plans_collective(file->plan)) {
             options->ncolls = 1;
             options->colls[0] = &bench_colls[i];
         }

@@ -1,7 +1,7 @@
 /*
  * mscclpp_tune: measures every algorithm on the ranks of one node, and execution plans if asked, and writes rules that
- * choose the fastest one. See --help. Each algorithm has its own team, whose parameter forces it. All teams take turns
- * in every round.
+ * choose the fastest one, collective by collective. See --help. Each algorithm has its own team, whose parameter forces
+ * it. All teams take turns in every round.
  */
 #include "tools/tune/tune.h"
 
@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/team/plans.h"
+
 const char bench_program[] = "mscclpp_tune";
 
 typedef struct {
     bench_env_t *env;
     const tune_options_t *options;
+    const bench_coll_t *coll;
     tune_table_t table;       /* equal on all ranks */
     tune_files_t files;       /* rank 0's */
     tune_progress_t progress; /* rank 0's */
@@ -52,10 +55,13 @@ static bool is_interrupted(tune_t *tune)
     return 0 != tune->interrupted;
 }
 
-static bench_layout_t layout_of(const tune_t *tune, int size)
+/* Opens the layout of calls of a size. Close it with bench_layout_close. */
+static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
 {
-    return bench_layout_allreduce(tune->env->rank, tune->env->size,
-                                  tune->table.bytes[size] / tune->options->type->size);
+    const bench_type_t *type = tune->options->type;
+
+    return bench_layout_open(layout, tune->coll, tune->env->rank, tune->env->size, 0,
+                             tune->table.bytes[size] / type->size, bench_type_mpi(type), type->size);
 }
 
 static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *layout)
@@ -72,7 +78,8 @@ static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *
 /* A file of --plans that can be measured. */
 static bool fits(const tune_t *tune, const mscclpp_plan_file_t *file)
 {
-    return file->plan != NULL && file->refusal == NULL && MSCCLPP_PLAN_ALLREDUCE == file->plan->collective &&
+    return file->plan != NULL && file->refusal == NULL && file->plan->collective <= MSCCLPP_PLAN_ALLTOALL &&
+           mscclpp_plans_collective(file->plan) == tune->coll->coll &&
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
@@ -84,8 +91,9 @@ static bool list_plans(tune_t *tune)
 
     for (int i = 0; i < count && 0 == tune->env->rank; ++i) {
         if (!fits(tune, &files[i])) {
-            printf("# %s: %s: left out\n", files[i].path,
-                   files[i].refusal != NULL ? files[i].refusal : "not an all-reduce of sums for so many ranks");
+            printf("# %s: %s%s%s: left out\n", files[i].path, files[i].refusal != NULL ? files[i].refusal : "not for ",
+                   files[i].refusal != NULL ? "" : tune->coll->name,
+                   files[i].refusal != NULL ? "" : " of sums with so many ranks");
         } else if (tune_algo_find(&tune->table, files[i].label) >= 0 ||
                    !tune_table_add_plan(&tune->table, files[i].plan->name)) {
             fprintf(stderr, "%s: --plans: %s: too many plans, or two of one name, or too long a name\n", bench_program,
@@ -118,21 +126,57 @@ static mscclpp_plan_library_t *single_out(tune_t *tune, const char *name)
     return NULL;
 }
 
+/* The parameter that forces an algorithm of the collective. */
+static const char **setting_of(mscclpp_config_t *config, mscclpp_coll_t coll)
+{
+    switch (coll) {
+#define TUNE_SETTING(id_, name_, pattern_)                                                                             \
+    case MSCCLPP_COLL_##id_:                                                                                           \
+        return &config->name_##_algorithm;
+        MSCCLPP_COLLS(TUNE_SETTING)
+#undef TUNE_SETTING
+    default:
+        return &config->algorithm;
+    }
+}
+
+/* If an algorithm cannot serve, another one does, which has a team of its own. All ranks return the same. */
+static bool is_served(const bench_contender_t *contender)
+{
+    return bench_all(contender->env->control,
+                     0 == strcmp(mscclpp_team_last_algorithm(contender->team), contender->name));
+}
+
+/* Makes one call of the smallest size. */
+static bool try_contender(tune_t *tune, int algo, bool *serves_p)
+{
+    bench_layout_t layout;
+    bool ok = false;
+
+    if (open_layout(tune, 0, &layout)) {
+        const bench_operation_t operation = operation_of(tune, &layout);
+
+        ok = bench_repeat(&tune->contender[algo], &operation, 1);
+        *serves_p = ok && is_served(&tune->contender[algo]);
+    }
+    bench_layout_close(&layout);
+    return ok;
+}
+
 /* Creates a team that serves with one algorithm at all sizes, or none if the algorithm cannot serve these ranks. */
 static bool open_contender(tune_t *tune, int algo)
 {
     bench_env_t *env = tune->env;
     bench_contender_t *contender = &tune->contender[algo];
     mscclpp_team_t *team = NULL;
-    const bench_layout_t layout = layout_of(tune, 0);
-    const bench_operation_t operation = operation_of(tune, &layout);
+    bool serves = false;
 
     if (!tune_algo_counts(&tune->table, algo)) {
         return true;
     }
     tune->config[algo] = env->config;
-    if (algo < mscclpp_algo_count) {
-        tune->config[algo].algorithm = mscclpp_algos[algo]->name;
+    if (algo < tune->table.nbuiltin) {
+        *setting_of(&tune->config[algo], tune->coll->coll) = tune_algo_name(&tune->table, algo);
     } else {
         tune->plan[algo] = single_out(tune, tune_algo_name(&tune->table, algo));
         if (!bench_all(env->control, tune->plan[algo] != NULL)) {
@@ -142,13 +186,12 @@ static bool open_contender(tune_t *tune, int algo)
     if (!bench_team_open(env, &tune->config[algo], tune->plan[algo], &team)) {
         return false;
     }
-    *contender = bench_contender_library(env, team, &bench_colls[0], false);
+    *contender = bench_contender_library(env, team, tune->coll, false);
     contender->name = tune_algo_name(&tune->table, algo);
-    if (!bench_repeat(contender, &operation, 1)) {
+    if (!try_contender(tune, algo, &serves)) {
         return false;
     }
-    /* If the algorithm cannot serve, another one does, which has a team of its own. */
-    if (0 != strcmp(mscclpp_team_last_algorithm(team), contender->name)) {
+    if (!serves) {
         if (0 == env->rank) {
             printf("# %s cannot serve these ranks and is left out\n", contender->name);
         }
@@ -181,7 +224,10 @@ static void show(tune_t *tune, int size, double part, bool size_done)
     tune_progress_show(&tune->progress, size, tune->table.nsizes, part, left, size_done);
 }
 
-/* Verifies an algorithm, and yields how many calls a round should have. */
+/*
+ * Verifies an algorithm, and yields how many calls a round should have: 0 if it cannot serve this size, but another one
+ * does in its place.
+ */
 static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, int *calls_p)
 {
     const tune_options_t *options = tune->options;
@@ -200,6 +246,10 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
         }
         return false;
     }
+    *calls_p = 0;
+    if (!is_served(contender)) {
+        return true;
+    }
     if (!bench_repeat(contender, operation, options->warmup) ||
         !bench_time_round(env, contender, operation, BENCH_MIN_ITERATIONS, &estimate)) {
         return false;
@@ -208,14 +258,12 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
     return true;
 }
 
-/* Measures one size, all algorithms in every round. If the run was interrupted, *done_p is false and no time stays. */
-static bool measure_size(tune_t *tune, int size, bool *done_p)
+/* Measures calls, all algorithms in every round. If the run was interrupted, *done_p is false and no time stays. */
+static bool measure_calls(tune_t *tune, int size, const bench_operation_t *operation, bool *done_p)
 {
     const tune_options_t *options = tune->options;
-    const bench_layout_t layout = layout_of(tune, size);
-    const bench_operation_t operation = operation_of(tune, &layout);
     bench_times_t times[TUNE_MAX_ALGOS];
-    int calls[TUNE_MAX_ALGOS], nalgos = tune->table.nalgos;
+    int calls[TUNE_MAX_ALGOS] = {0}, nalgos = tune->table.nalgos;
     double started = bench_now();
 
     *done_p = false;
@@ -224,20 +272,20 @@ static bool measure_size(tune_t *tune, int size, bool *done_p)
         if (is_interrupted(tune)) {
             return true;
         }
-        if (takes_part(tune, size, algo) && !prepare(tune, algo, &operation, &calls[algo])) {
+        if (takes_part(tune, size, algo) && !prepare(tune, algo, operation, &calls[algo])) {
             return false;
         }
     }
     for (int round = 0; round < options->rounds; ++round) {
         for (int turn = 0; turn < nalgos; ++turn) {
             int algo = (turn + round) % nalgos;
-            if (!takes_part(tune, size, algo)) {
+            if (0 == calls[algo]) {
                 continue;
             }
             if (is_interrupted(tune)) {
                 return true;
             }
-            if (!bench_time_round(tune->env, &tune->contender[algo], &operation, calls[algo],
+            if (!bench_time_round(tune->env, &tune->contender[algo], operation, calls[algo],
                                   &times[algo].round[times[algo].rounds])) {
                 return false;
             }
@@ -253,6 +301,20 @@ static bool measure_size(tune_t *tune, int size, bool *done_p)
     return true;
 }
 
+static bool measure_size(tune_t *tune, int size, bool *done_p)
+{
+    bench_layout_t layout;
+    bool ok = false;
+
+    if (open_layout(tune, size, &layout)) {
+        const bench_operation_t operation = operation_of(tune, &layout);
+
+        ok = measure_calls(tune, size, &operation, done_p);
+    }
+    bench_layout_close(&layout);
+    return ok;
+}
+
 static void print_header(const tune_t *tune)
 {
     const bench_env_t *env = tune->env;
@@ -260,8 +322,9 @@ static void print_header(const tune_t *tune)
     if (0 != env->rank) {
         return;
     }
-    printf("# mscclpp_tune %s: all-reduce of %s, out of place, %d ranks, %s\n", MSCCLPP_VERSION,
-           tune->options->type->name, env->size, env->on_twin ? "HOST TWIN" : env->places[0].device_name);
+    printf("# mscclpp_tune %s: %s of %s, %s%d ranks, %s\n", MSCCLPP_VERSION, tune->coll->title,
+           tune->options->type->name, tune->coll->in_place ? "out of place, " : "", env->size,
+           env->on_twin ? "HOST TWIN" : env->places[0].device_name);
     printf("# times in us, median of %d rounds of the slowest rank's average; -: too slow, left out\n",
            tune->options->rounds);
     printf("# %10s", "bytes");
@@ -346,7 +409,7 @@ static bool conclude(tune_t *tune)
         ok = tune_files_write_rules(&tune->files, &tune->table, &count);
         if (ok) {
             printf("# %llu rules for up to %zu bytes: --mca coll_mscclpp_rules %s\n", (unsigned long long)count,
-                   tune->table.bytes[next - 1], tune->options->output);
+                   tune->table.block[next - 1], tune->options->output);
         }
     }
     if (0 == tune->env->rank && 0 != tune->interrupted) {
@@ -356,24 +419,43 @@ static bool conclude(tune_t *tune)
     return bench_all(tune->env->control, ok);
 }
 
+/* Fills in the table's sizes. Blocks of equal sizes fill a buffer that is a multiple of them. All ranks do the same. */
+static bool open_table(tune_t *tune)
+{
+    const tune_options_t *options = tune->options;
+    const size_t blocks = BENCH_WHOLE == tune->coll->blocks ? 1 : (size_t)tune->env->size;
+    bench_layout_t layout;
+    bool ok = tune_table_init(&tune->table, tune->coll->coll, options->min, options->max, options->factor,
+                              options->type->size * blocks);
+
+    if (!ok && 0 == tune->env->rank) {
+        fprintf(stderr, "%s: --min, --max and --factor make no size of %s or more than %d; take other ones\n",
+                bench_program, tune->coll->name, TUNE_MAX_SIZES);
+    }
+    for (int size = 0; ok && size < tune->table.nsizes; ++size) {
+        ok = open_layout(tune, size, &layout);
+        if (ok) {
+            tune->table.block[size] = bench_layout_largest(&layout) * options->type->size;
+            bench_layout_close(&layout);
+        }
+    }
+    return bench_all(tune->env->control, ok);
+}
+
 /* Prepares the run. All ranks return the same. */
-static bool open_run(tune_t *tune)
+static bool open_run(tune_t *tune, int index)
 {
     bench_env_t *env = tune->env;
     bool ok = true;
 
-    if (env->size < 2 || env->size > MSCCLPP_DEV_MAX_RANKS || 1 != env->nodes) {
-        if (0 == env->rank) {
-            fprintf(stderr, "%s: %d ranks on %d nodes: rules are for 2 to %d ranks on one node\n", bench_program,
-                    env->size, env->nodes, MSCCLPP_DEV_MAX_RANKS);
-        }
+    if (!open_table(tune)) {
         return false;
     }
     if (tune->options->plans != NULL) {
         tune->library = mscclpp_plan_library_create(tune->options->plans);
     }
     if (0 == env->rank) {
-        tune_progress_init(&tune->progress, tune->options->progress);
+        tune_progress_init(&tune->progress, tune->options->progress, tune->coll->name, index, tune->options->ncolls);
         ok = list_plans(tune) && tune_files_open(&tune->files, tune->options, env, &tune->table);
     }
     if (!bench_all(env->control, ok)) {
@@ -395,7 +477,6 @@ static void close_run(tune_t *tune)
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {
         mscclpp_team_destroy(tune->contender[algo].team);
     }
-    mscclpp_team_finalize(5.0);
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {
         mscclpp_plan_library_destroy(tune->plan[algo]);
     }
@@ -406,11 +487,14 @@ static void close_run(tune_t *tune)
     }
 }
 
-static int run(tune_t *tune)
+/* Measures one collective. Returns the exit status, equal on all ranks. */
+static int run(tune_t *tune, int index)
 {
     int status = BENCH_EXIT_WRONG;
 
-    if (open_run(tune)) {
+    tune->coll = tune->options->colls[index];
+    tune->size_seconds = -1;
+    if (open_run(tune, index)) {
         if (!measure(tune)) {
             /* The peers may be waiting within the call that failed here. The file keeps what was measured so far. */
             fprintf(stderr, "%s: rank %d: measuring failed\n", bench_program, tune->env->rank);
@@ -424,9 +508,31 @@ static int run(tune_t *tune)
     return status;
 }
 
-int main(int argc, char **argv)
+static int run_all(bench_env_t *env, const tune_options_t *options)
 {
     static tune_t tune; /* large */
+    int status = 0;
+
+    if (env->size < 2 || env->size > MSCCLPP_DEV_MAX_RANKS || 1 != env->nodes) {
+        if (0 == env->rank) {
+            fprintf(stderr, "%s: %d ranks on %d nodes: rules are for 2 to %d ranks on one node\n", bench_program,
+                    env->size, env->nodes, MSCCLPP_DEV_MAX_RANKS);
+        }
+        return BENCH_EXIT_WRONG;
+    }
+    for (int i = 0; i < options->ncolls && 0 == status; ++i) {
+        memset(&tune, 0, sizeof(tune));
+        tune.env = env;
+        tune.options = options;
+        status = run(&tune, i);
+    }
+    mscclpp_team_finalize(5.0);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static tune_table_t sizes; /* large */
     tune_options_t options;
     bench_env_t env;
     int status;
@@ -441,21 +547,18 @@ int main(int argc, char **argv)
     if (0 == options.max) {
         options.max = bench_env_largest(&env, options.min);
     }
-    if (!tune_table_init(&tune.table, options.min, options.max, options.factor, options.type->size)) {
+    if (!tune_table_init(&sizes, MSCCLPP_COLL_LAST, options.min, options.max, options.factor, options.type->size)) {
         if (bench_speaks()) {
             fprintf(stderr, "%s: --min, --max and --factor make no size or more than %d; take other ones\n",
                     bench_program, TUNE_MAX_SIZES);
         }
         return bench_leave(BENCH_EXIT_USAGE);
     }
-    tune.env = &env;
-    tune.options = &options;
-    tune.size_seconds = -1;
     MPI_Init(&argc, &argv);
     catch_signals();
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
-        status = options.between ? tune_between(&env, &options) : run(&tune);
+        status = options.between ? tune_between(&env, &options) : run_all(&env, &options);
     }
     bench_env_close(&env);
     MPI_Finalize();

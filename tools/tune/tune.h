@@ -15,6 +15,8 @@ typedef struct {
     size_t max;
     double factor;
     const bench_type_t *type;
+    const bench_coll_t *colls[BENCH_MAX_COLLS];
+    int ncolls;
     int rounds;
     int warmup;
     const char *output; /* the rules file */
@@ -34,7 +36,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
  */
 typedef struct {
     char output[PATH_MAX]; /* of the rules, with links resolved */
-    char path[PATH_MAX];   /* of the measurements */
+    char path[PATH_MAX];   /* of the measurements, one file for each collective */
     FILE *measured;        /* locked, so that no other run appends to it or truncates it */
     uint32_t nranks;
     bool on_twin;
@@ -47,8 +49,8 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
 bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size);
 
 /*
- * Rewrites the rules file. It keeps the file's rules for other numbers of ranks and other devices. *count_p is the
- * number of rules from this run.
+ * Rewrites the rules file. It keeps the file's rules for other collectives, other numbers of ranks and other devices.
+ * *count_p is the number of rules from this run.
  */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p);
 void tune_files_close(tune_files_t *files);
@@ -62,11 +64,13 @@ int tune_between(bench_env_t *env, const tune_options_t *options);
 /* The progress of a run, on rank 0's standard error: a bar that is redrawn, or one line for each size. */
 typedef struct {
     tune_progress_mode_t mode; /* never AUTO */
+    char about[64];            /* which collective it is about, before each line; empty if there is one only */
     double drawn;              /* time of the last drawing */
     bool visible;
 } tune_progress_t;
 
-void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode);
+/* `name` is that of collective `index` (from 0) of `count`. */
+void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, const char *name, int index, int count);
 
 /*
  * Shows that `done` of `total` sizes are measured, and the fraction `part` of the next one. `seconds_left` is negative

@@ -9,6 +9,7 @@
 
 /* The noise: the medians of two equal runs differ by up to this fraction. */
 #define NOISE 0.03
+#define NOISE_MAX 1e6
 
 /*
  * An algorithm is given up if its time is more than HOPELESS_RATIO times that of the best one, and has grown by more
@@ -20,12 +21,16 @@
 /* From these seconds a call on, a round has a fixed number of calls (tools/bench/bench_time.c). */
 #define LONG_CALL 4e-3
 
-bool tune_table_init(tune_table_t *table, size_t min, size_t max, double factor, size_t unit)
+bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_t max, double factor, size_t unit)
 {
     double size;
 
     memset(table, 0, sizeof(*table));
-    table->nalgos = mscclpp_algo_count < TUNE_MAX_ALGOS ? mscclpp_algo_count : TUNE_MAX_ALGOS;
+    table->coll = coll;
+    table->nbuiltin = MSCCLPP_COLL_LAST != coll             ? MSCCLPP_COLL_BY_LAST
+                      : mscclpp_algo_count < TUNE_MAX_ALGOS ? mscclpp_algo_count
+                                                            : TUNE_MAX_ALGOS;
+    table->nalgos = table->nbuiltin;
     for (size = (double)min; size <= (double)max; size *= factor) {
         size_t bytes = (size_t)size / unit * unit;
         if (0 == bytes || (table->nsizes > 0 && bytes == table->bytes[table->nsizes - 1])) {
@@ -34,6 +39,7 @@ bool tune_table_init(tune_table_t *table, size_t min, size_t max, double factor,
         if (TUNE_MAX_SIZES == table->nsizes) {
             return false;
         }
+        table->block[table->nsizes] = bytes;
         table->bytes[table->nsizes++] = bytes;
     }
     return table->nsizes > 0;
@@ -55,7 +61,9 @@ static bool is_plan(const tune_table_t *table, int algo)
 
 const char *tune_algo_name(const tune_table_t *table, int algo)
 {
-    return is_plan(table, algo) ? table->plan[algo] : mscclpp_algos[algo]->name;
+    return is_plan(table, algo)               ? table->plan[algo]
+           : MSCCLPP_COLL_LAST == table->coll ? mscclpp_algos[algo]->name
+                                              : mscclpp_coll_algo_name((mscclpp_coll_algo_t)algo);
 }
 
 int tune_algo_find(const tune_table_t *table, const char *name)
@@ -70,7 +78,13 @@ int tune_algo_find(const tune_table_t *table, const char *name)
 
 bool tune_algo_counts(const tune_table_t *table, int algo)
 {
-    return is_plan(table, algo) || !mscclpp_algos[algo]->spans_nodes;
+    if (is_plan(table, algo)) {
+        return true;
+    }
+    /* Copy engines do not combine. */
+    return MSCCLPP_COLL_LAST == table->coll
+               ? !mscclpp_algos[algo]->spans_nodes
+               : MSCCLPP_COLL_BY_ENGINES != algo || !MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(table->coll));
 }
 
 bool tune_is_measured(const tune_table_t *table, int size)
@@ -123,9 +137,10 @@ bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
            last > before * (1 + HOPELESS_GROWTH * (growth - 1));
 }
 
-/* False if there are more rules than a set can hold. */
+/* False if there are more rules than there may be. The set then has the first of them. */
 static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set_t *set)
 {
+    const uint64_t most = MSCCLPP_COLL_LAST == table->coll ? MSCCLPP_RULES_MAX : TUNE_COLL_RULES;
     int next = tune_next(table), kept = -1;
 
     memset(set, 0, sizeof(*set));
@@ -133,14 +148,16 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
         int best = tune_best(table, size);
         double seconds = kept >= 0 ? table->seconds[size][kept] : 0;
         if (!(seconds > 0) || seconds > (1 + noise) * table->seconds[size][best]) {
-            if (MSCCLPP_RULES_MAX == set->count) {
+            if (most == set->count) {
                 return false;
             }
             kept = best;
-            set->rule[set->count++].algorithm =
+            /* Of two sizes with blocks of one size, the larger one counts. */
+            set->count += 0 == set->count || set->rule[set->count - 1].bytes < table->block[size];
+            set->rule[set->count - 1].algorithm =
                 is_plan(table, best) ? mscclpp_rule_by_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
         }
-        set->rule[set->count - 1].bytes = table->bytes[size];
+        set->rule[set->count - 1].bytes = table->block[size];
     }
     return true;
 }
@@ -149,7 +166,8 @@ void tune_make_rules(const tune_table_t *table, mscclpp_rule_set_t *set)
 {
     double noise = NOISE;
 
-    while (!make_rules(table, noise, set)) {
+    /* Where algorithms still follow one another when all of them count as equal, the built-in table serves the rest. */
+    while (!make_rules(table, noise, set) && noise < NOISE_MAX) {
         noise *= 2;
     }
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "mca/common/algo/algo.h"
+#include "mca/common/algo/coll.h"
 
 #define TUNE_MAX_SIZES 64
 #define TUNE_MAX_ALGOS 32
@@ -16,18 +16,27 @@
 /* Bytes of an algorithm's name. */
 #define TUNE_NAME 136
 
+/* The most rules for one collective other than all-reduce, so that the set that they share has room for all of them. */
+#define TUNE_COLL_RULES 4
+
 /* The measurements. The struct holds no pointers, so it is sent as plain bytes. */
 typedef struct {
+    mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
     int nsizes;
-    int nalgos;                           /* the registry's, and behind them the execution plans */
+    int nbuiltin;                         /* algorithms of the library */
+    int nalgos;                           /* those, and behind them the execution plans */
     char plan[TUNE_MAX_ALGOS][TUNE_NAME]; /* "plan:NAME" of the latter, by the same index */
-    size_t bytes[TUNE_MAX_SIZES];         /* ascending */
+    size_t bytes[TUNE_MAX_SIZES];         /* of the largest buffer that a rank has; ascending */
+    size_t block[TUNE_MAX_SIZES];         /* of the largest block, which is what rules mean; not descending */
     /* The time of a call, by size and by algorithm; 0: not measured, or left out. */
     double seconds[TUNE_MAX_SIZES][TUNE_MAX_ALGOS];
 } tune_table_t;
 
-/* Fills in sizes from min to max, as multiples of `unit`, and no times. False if there are too many sizes or none. */
-bool tune_table_init(tune_table_t *table, size_t min, size_t max, double factor, size_t unit);
+/*
+ * Fills in sizes from min to max, as multiples of `unit`, each of one block, and no times. False if there are too many
+ * sizes or none.
+ */
+bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_t max, double factor, size_t unit);
 
 /* Adds a plan. False if there are too many, or its name is too long. */
 bool tune_table_add_plan(tune_table_t *table, const char *name);
@@ -35,7 +44,7 @@ bool tune_table_add_plan(tune_table_t *table, const char *name);
 const char *tune_algo_name(const tune_table_t *table, int algo);
 int tune_algo_find(const tune_table_t *table, const char *name); /* -1: there is none */
 
-/* True if an algorithm can serve ranks of one node. */
+/* True if an algorithm can serve the collective for ranks of one node. */
 bool tune_algo_counts(const tune_table_t *table, int algo);
 
 /* True if the size is measured: all its algorithms are measured together. */

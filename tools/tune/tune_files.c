@@ -70,18 +70,19 @@ static FILE *open_locked(const char *path)
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
                          const tune_table_t *table, char *text, size_t length)
 {
+    const bool named = MSCCLPP_COLL_LAST != table->coll;
     char plans[32] = "";
     uint64_t sum = 0;
 
-    for (int algo = mscclpp_algo_count; algo < table->nalgos; ++algo) {
+    for (int algo = table->nbuiltin; algo < table->nalgos; ++algo) {
         sum = sum * 31 + (uint64_t)mscclpp_rule_by_plan(table->plan[algo]);
     }
-    if (table->nalgos > mscclpp_algo_count) {
+    if (table->nalgos > table->nbuiltin) {
         snprintf(plans, sizeof(plans), " plans=%016llx", (unsigned long long)sum);
     }
-    snprintf(text, length, "%s" MSCCLPP_VERSION ": ranks=%u device=%s name=\"%s\" type=%s rounds=%d%s\n", magic,
-             files->nranks, files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name,
-             options->rounds, plans);
+    snprintf(text, length, "%s" MSCCLPP_VERSION ": %s%s%sranks=%u device=%s name=\"%s\" type=%s rounds=%d%s\n", magic,
+             named ? "collective=" : "", named ? mscclpp_coll_name(table->coll) : "", named ? " " : "", files->nranks,
+             files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name, options->rounds, plans);
 }
 
 /* Adds a time to the table if its size is one of this run. False if the line is not a time. */
@@ -210,12 +211,14 @@ static bool try_output(tune_files_t *files, const char *path)
 
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
 {
+    const bool named = MSCCLPP_COLL_LAST != table->coll;
     char first[LINE_LENGTH];
 
     memset(files, 0, sizeof(*files));
     files->nranks = (uint32_t)env->size;
     files->on_twin = env->on_twin;
-    if (snprintf(files->path, sizeof(files->path), "%s.%u-%s.measured", options->output, files->nranks,
+    if (snprintf(files->path, sizeof(files->path), "%s.%s%s%u-%s.measured", options->output,
+                 named ? mscclpp_coll_name(table->coll) : "", named ? "." : "", files->nranks,
                  files->on_twin ? "host" : "cuda") >= (int)sizeof(files->path)) {
         errno = ENAMETOOLONG;
         return complain("write", options->output);
@@ -282,6 +285,23 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
     return true;
 }
 
+/* Puts this run's rules among those of the file. */
+static bool put_rules(mscclpp_rules_t *rules, const tune_files_t *files, mscclpp_coll_t coll,
+                      const mscclpp_rule_set_t *set)
+{
+    if (MSCCLPP_COLL_LAST == coll) {
+        mscclpp_rules_replace(rules, files->nranks, files->on_twin, set);
+        return true;
+    }
+    if (!mscclpp_rules_replace_coll(rules, coll, files->nranks, files->on_twin, set)) {
+        fprintf(stderr, "%s: '%s' has no room for %llu rules of %s: at most %d for ranks=%u device=%s; remove some\n",
+                bench_program, files->output, (unsigned long long)set->count, mscclpp_coll_name(coll),
+                MSCCLPP_COLL_RULES_MAX, files->nranks, files->on_twin ? "host" : "cuda");
+        return false;
+    }
+    return true;
+}
+
 /* Reads the file again under a lock, and so keeps what other runs have added since this run began. */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p)
 {
@@ -295,16 +315,14 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
         return false;
     }
     ok = 0 == fstat(fileno(file), &old) || complain("read", files->output);
-    if (ok && read_rules(files->output, &rules)) {
+    ok = ok && read_rules(files->output, &rules);
+    if (ok) {
         tune_make_rules(table, &set);
-        for (int algo = mscclpp_algo_count; algo < table->nalgos; ++algo) {
+        for (int algo = table->nbuiltin; algo < table->nalgos; ++algo) {
             (void)mscclpp_rules_name_plan(rules, table->plan[algo] + strlen("plan:"));
         }
-        mscclpp_rules_replace(rules, files->nranks, files->on_twin, &set);
-        ok = replace_output(files->output, rules, &old);
+        ok = put_rules(rules, files, table->coll, &set) && replace_output(files->output, rules, &old);
         *count_p = set.count;
-    } else {
-        ok = false;
     }
     mscclpp_rules_destroy(rules);
     fclose(file);

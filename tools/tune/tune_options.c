@@ -6,16 +6,21 @@
 
 static const char help[] =
     "Usage: mpirun -n RANKS mscclpp_tune [OPTION]...\n"
-    "Measures every algorithm of MPI_Allreduce on this machine with so many ranks of one node, and writes rules for "
-    "the\n"
-    "parameter coll_mscclpp_rules. Runs with other numbers of ranks add to the same file.\n"
+    "Measures every algorithm of MPI's collectives on this machine with so many ranks of one node, and writes rules\n"
+    "for the parameter coll_mscclpp_rules. Runs with other numbers of ranks add to the same file.\n"
     "\n"
+    "  -c, --coll LIST        allreduce (default), allgather, allgatherv, reduce_scatter_block, reduce_scatter,\n"
+    "                         bcast, reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, "
+    "scan,\n"
+    "                         exscan or all; of several, each has times of its own, in "
+    "FILE.NAME.RANKS-DEVICE.measured\n"
     "  -o, --output FILE      the rules (default mscclpp.rules); times go to FILE.RANKS-DEVICE.measured beside it\n"
     "      --between          measure between the nodes of these ranks instead, and write the figures of the "
     "transport\n"
     "                         for the cost model that chooses there; sizes are 16k to 4m\n"
     "      --fresh            forget the times of earlier runs, which else are gone on from\n"
-    "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 64)\n"
+    "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 64): the whole buffer, with all\n"
+    "                         blocks of it\n"
     "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin)\n"
     "  -f, --factor N         each size is N times the one before, N > 1 (default 2)\n"
     "  -d, --type NAME        char, int8, uint8, int32, int64, half, bfloat16, float or double (default float)\n"
@@ -34,19 +39,27 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  mpirun -n 4 mscclpp_tune -o tuned.rules\n"
+    "  mpirun -n 4 mscclpp_tune -o tuned.rules --coll all\n"
     "  mpirun -n 4 mscclpp_tune -o tuned.rules --plans ring.json,/opt/plans\n"
     "  mpirun -n 4 --mca coll mscclpp --mca coll_mscclpp_rules $PWD/tuned.rules ./program\n";
 
 enum { FRESH = 256, ROUNDS, DEVICE, PLANS, PROGRESS, VERSION };
 
-static const struct option table[] = {
-    {"output", required_argument, NULL, 'o'},        {"fresh", no_argument, NULL, FRESH},
-    {"min", required_argument, NULL, 'b'},           {"max", required_argument, NULL, 'e'},
-    {"factor", required_argument, NULL, 'f'},        {"type", required_argument, NULL, 'd'},
-    {"warmup", required_argument, NULL, 'w'},        {"rounds", required_argument, NULL, ROUNDS},
-    {"device", required_argument, NULL, DEVICE},     {"plans", required_argument, NULL, PLANS},
-    {"progress", required_argument, NULL, PROGRESS}, {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, VERSION},         {NULL, 0, NULL, 0}};
+static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
+                                      {"output", required_argument, NULL, 'o'},
+                                      {"fresh", no_argument, NULL, FRESH},
+                                      {"min", required_argument, NULL, 'b'},
+                                      {"max", required_argument, NULL, 'e'},
+                                      {"factor", required_argument, NULL, 'f'},
+                                      {"type", required_argument, NULL, 'd'},
+                                      {"warmup", required_argument, NULL, 'w'},
+                                      {"rounds", required_argument, NULL, ROUNDS},
+                                      {"device", required_argument, NULL, DEVICE},
+                                      {"plans", required_argument, NULL, PLANS},
+                                      {"progress", required_argument, NULL, PROGRESS},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {NULL, 0, NULL, 0}};
 
 static bool parse_type(const char *name, tune_options_t *options)
 {
@@ -59,6 +72,13 @@ static bool parse_type(const char *name, tune_options_t *options)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double");
 }
 
+static bool add_coll(const char *name, void *context)
+{
+    tune_options_t *options = context;
+
+    return bench_coll_add(name, options->colls, &options->ncolls);
+}
+
 /* Takes one option. False if its value was refused. */
 static bool take(int option, const char *value, tune_options_t *options)
 {
@@ -67,6 +87,8 @@ static bool take(int option, const char *value, tune_options_t *options)
     bool ok = true;
 
     switch (option) {
+    case 'c':
+        return bench_parse_list(value, options, add_coll);
     case 'o':
         options->output = value;
         return '\0' != *value || bench_refuse("--output", value, "the name of a file");
@@ -127,7 +149,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
     (void)parse_type("float", &options);
     options.between = take_between(&argc, argv);
     opterr = 0;
-    while (-1 != (option = getopt_long(argc, argv, ":o:b:e:f:d:w:h", table, NULL))) {
+    while (-1 != (option = getopt_long(argc, argv, ":c:o:b:e:f:d:w:h", table, NULL))) {
         if ('h' == option || VERSION == option) {
             if (bench_speaks()) {
                 fputs('h' == option ? help : "mscclpp_tune " MSCCLPP_VERSION "\n", stdout);
@@ -152,6 +174,12 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
         char max[32];
         snprintf(max, sizeof(max), "%zu", options.max);
         return bench_refuse("--max", max, "a size that is not below --min");
+    }
+    if (options.between && options.ncolls > 0) {
+        return bench_refuse("--coll", options.colls[0]->name, "it without --between, which measures all-reduces");
+    }
+    if (0 == options.ncolls) {
+        add_coll("allreduce", &options);
     }
     *options_p = options;
     return true;

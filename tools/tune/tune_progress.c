@@ -28,9 +28,12 @@ static bool reaches_terminal(void)
     return 0 == strncmp(target, "/dev/pts/", 9) || 0 == strncmp(target, "/dev/tty", 8);
 }
 
-void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode)
+void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, const char *name, int index, int count)
 {
     memset(progress, 0, sizeof(*progress));
+    if (count > 1) {
+        snprintf(progress->about, sizeof(progress->about), "%s (%d of %d): ", name, index + 1, count);
+    }
     progress->mode = mode;
     if (TUNE_PROGRESS_AUTO == mode) {
         progress->mode = reaches_terminal() ? TUNE_PROGRESS_BAR : TUNE_PROGRESS_LINES;
@@ -57,12 +60,12 @@ void tune_progress_show(tune_progress_t *progress, int done, int total, double p
 
     describe_left(seconds_left, left, sizeof(left));
     if (TUNE_PROGRESS_LINES == progress->mode && size_done) {
-        fprintf(stderr, "%s: %d of %d sizes, %s\n", bench_program, done, total, left);
+        fprintf(stderr, "%s: %s%d of %d sizes, %s\n", bench_program, progress->about, done, total, left);
     } else if (TUNE_PROGRESS_BAR == progress->mode && (size_done || now - progress->drawn > REDRAW_SECONDS)) {
         memset(bar, '.', sizeof(bar));
         memset(bar, '#', (size_t)filled);
         bar[BAR_WIDTH] = '\0';
-        fprintf(stderr, "\r[%s] %d of %d sizes, %s\033[K", bar, done, total, left);
+        fprintf(stderr, "\r[%s] %s%d of %d sizes, %s\033[K", bar, progress->about, done, total, left);
         progress->drawn = now;
         progress->visible = true;
     }

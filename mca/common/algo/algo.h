@@ -33,7 +33,7 @@ typedef struct {
 } mscclpp_rule_set_t;
 
 /* The same for the collectives other than all-reduce, all of which share one set. */
-#define MSCCLPP_COLL_RULES_MAX 64
+#define MSCCLPP_COLL_RULES_MAX 96
 
 typedef struct {
     uint64_t bytes;    /* the rule is for calls whose largest block has up to this many bytes */

@@ -480,6 +480,30 @@ void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin
     rules->set[on_twin][nranks] = *set;
 }
 
+bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
+                                const mscclpp_rule_set_t *set)
+{
+    mscclpp_coll_rule_set_t *old = &rules->coll_set[on_twin][nranks], kept = {0};
+    uint64_t i;
+
+    for (i = 0; i < old->count; ++i) {
+        if (old->rule[i].coll != (int64_t)coll) {
+            kept.rule[kept.count++] = old->rule[i];
+        }
+    }
+    if (set->count > MSCCLPP_COLL_RULES_MAX - kept.count) {
+        return false;
+    }
+    for (i = 0; i < set->count; ++i) {
+        kept.rule[kept.count++] = (mscclpp_coll_rule_t){.bytes = set->rule[i].bytes,
+                                                        .coll = (int64_t)coll,
+                                                        .algorithm = set->rule[i].algorithm,
+                                                        .place = set->rule[i].place};
+    }
+    *old = kept;
+    return true;
+}
+
 static const char *place_text(uint64_t place)
 {
     return MSCCLPP_RULE_IN_PLACE == place ? "in_place=yes " : MSCCLPP_RULE_OUT_OF_PLACE == place ? "in_place=no " : "";

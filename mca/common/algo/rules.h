@@ -30,6 +30,7 @@
 #include <stdio.h>
 
 #include "mca/common/algo/algo.h"
+#include "mca/common/base/colls.h"
 #include "mca/common/base/status.h"
 
 /* What a rules file says. */
@@ -72,6 +73,13 @@ int64_t mscclpp_rule_by_plan(const char *name);
  * ascend.
  */
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
+
+/*
+ * The same for another collective, whose sizes are those of the largest block. Returns false, and changes nothing, if
+ * there is no room beside the rules of the others.
+ */
+bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
+                                const mscclpp_rule_set_t *set);
 
 /*
  * Makes the name of a plan known, so that rules which it stands for in `algorithm` are written with it. False if it is

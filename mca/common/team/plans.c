@@ -12,18 +12,23 @@
 /* Rooms for larger chunks than this are only as large as they have to be. */
 #define ROUND_MAX ((uint64_t)1 << 20)
 
-static const mscclpp_coll_t collectives[] = {
-    [MSCCLPP_PLAN_ALLREDUCE] = MSCCLPP_COLL_LAST,
-    [MSCCLPP_PLAN_ALLGATHER] = MSCCLPP_COLL_ALLGATHER,
-    [MSCCLPP_PLAN_REDUCESCATTER] = MSCCLPP_COLL_REDUCE_SCATTER_BLOCK,
-    [MSCCLPP_PLAN_ALLTOALL] = MSCCLPP_COLL_ALLTOALL,
-};
+mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
+{
+    static const mscclpp_coll_t collectives[] = {
+        [MSCCLPP_PLAN_ALLREDUCE] = MSCCLPP_COLL_LAST,
+        [MSCCLPP_PLAN_ALLGATHER] = MSCCLPP_COLL_ALLGATHER,
+        [MSCCLPP_PLAN_REDUCESCATTER] = MSCCLPP_COLL_REDUCE_SCATTER_BLOCK,
+        [MSCCLPP_PLAN_ALLTOALL] = MSCCLPP_COLL_ALLTOALL,
+    };
+
+    return collectives[plan->collective];
+}
 
 static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_wish_t *wish)
 {
     const mscclpp_plan_file_t *file = plan->file;
 
-    return collectives[file->plan->collective] == wish->coll &&
+    return mscclpp_plans_collective(file->plan) == wish->coll &&
            (!file->extreme || wish->op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN)) &&
            (wish->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
            (wish->blocks == 0 || file->blocks <= wish->blocks);

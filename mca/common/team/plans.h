@@ -65,6 +65,12 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p);
 
+/*
+ * The collective whose calls a plan can serve; MSCCLPP_COLL_LAST: all-reduce. Not for plans whose collective comes
+ * after MSCCLPP_PLAN_ALLTOALL, which serve no calls of MPI.
+ */
+mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan);
+
 /* Where something is in a rank's room; of a rank on another node its offset. */
 static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int rank, uint64_t offset)
 {
