@@ -37,6 +37,11 @@ typedef enum {
      : (pattern_) == MSCCLPP_DEV_EXSCAN                                     ? (sender_) < (receiver_)                  \
                                                                             : true)
 
+/* True for patterns that have a root. */
+#define MSCCLPP_DEV_COLL_ROOTED(pattern_)                                                                              \
+    ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_GATHER || (pattern_) == MSCCLPP_DEV_SCATTER ||       \
+     (pattern_) == MSCCLPP_DEV_REDUCE)
+
 /* True for patterns whose input has one block per rank. In other patterns, the input is one block for all receivers. */
 #define MSCCLPP_DEV_COLL_SENDS_MANY(pattern_)                                                                          \
     ((pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_SCATTER ||                                        \

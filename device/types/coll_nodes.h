@@ -94,6 +94,7 @@ typedef struct {
     uint32_t root;
     uint32_t in_place; /* not 0: this rank's own block is already in the output */
     uint32_t varied;   /* not 0: block sizes differ and the lists below are used; 0: all blocks have the same size */
+    uint32_t radix;    /* not 0: packets go in rounds with this radix (device/lib/nodes_rounds.h) */
     uint32_t rank;
     uint32_t nranks;
     const mscclpp_dev_place_t *place; /* one entry for each rank of the communicator */

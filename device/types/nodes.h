@@ -136,6 +136,7 @@ typedef struct {
     uint32_t nnodes;
     uint32_t shards;
     uint32_t most;    /* ranks of the largest node */
+    uint32_t fanout;  /* other nodes that are sent to at a time, from 1 on */
     uint32_t pattern; /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
     uint32_t slots;   /* of the list of steps; equal on all ranks */
     uint32_t step_count;

@@ -86,7 +86,7 @@ static mscclpp_status_t make_call(coll_end_t *end, const case_t *c, const void *
     }
 }
 
-int coll_end_packets;
+int coll_end_packets, coll_end_rounds;
 
 /* `before` is what served the call before this one. */
 static bool check_name(const coll_end_t *end, const case_t *c, const char *before)
@@ -103,6 +103,10 @@ static bool check_name(const coll_end_t *end, const case_t *c, const char *befor
     }
     if (c->served == CASE_BY_NODES && strcmp(name, "nodes_packets") == 0 && !c->varied) {
         __atomic_fetch_add(&coll_end_packets, 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_rounds") == 0 && !c->varied) {
+        __atomic_fetch_add(&coll_end_rounds, 1, __ATOMIC_RELAXED);
         return true;
     }
     if (c->coll != CASE_ALLREDUCE && strcmp(name, wanted) != 0) {

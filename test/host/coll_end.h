@@ -25,6 +25,7 @@ typedef struct {
 
 /* How many calls over several nodes packets have served so far, of all ranks. Tiles serve the other calls. */
 extern int coll_end_packets;
+extern int coll_end_rounds; /* the same by packets in rounds */
 
 /* Takes over the team. coll_end_close destroys it. */
 void coll_end_open(coll_end_t *end, rank_t *rank, mscclpp_team_t *team, size_t bytes);

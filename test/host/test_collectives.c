@@ -433,6 +433,8 @@ static bool call_storm(storm_t *storm)
     return true;
 }
 
+static int storm_rounds; /* calls that went in rounds, of all ranks */
+
 static void run_storm_on(rank_t *rank)
 {
     const size_t bytes = (size_t)rank->size * (STORM_LARGE + STORM_SMALL) * sizeof(int32_t);
@@ -454,10 +456,26 @@ static void run_storm_on(rank_t *rank)
             all_reduce(&storm.end, (uint64_t)i * 41);
         }
         rank->failures += !call_storm(&storm);
+        if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_rounds") == 0) {
+            __atomic_fetch_add(&storm_rounds, 1, __ATOMIC_RELAXED);
+        }
     }
     coll_end_close(&storm.end);
     free(storm.in);
     free(storm.out);
+}
+
+/* `fanout`: the parameter nodes_fanout; `renews`: packet flags begin again after some calls. */
+static void run_storm(int ranks, int nodes, int fanout, bool renews)
+{
+    const case_choice_t choice = {.algo = CASE_AUTO, .ranks = ranks, .blocks = 2, .threads = 2, .nodes = nodes};
+    mscclpp_config_t config;
+
+    configure(&config, &choice);
+    config.epoch_limit = renews ? 40 : config.epoch_limit;
+    config.nodes_fanout = fanout;
+    CHECK_EQ(run_ranks(ranks, &config, run_storm_on, NULL), 0);
+    mscclpp_team_finalize(1.0);
 }
 
 static void test_storm(int scale)
@@ -468,22 +486,26 @@ static void test_storm(int scale)
 
     (void)scale;
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        const case_choice_t choice = {
-            .algo = CASE_AUTO, .ranks = ranks[i], .blocks = 2, .threads = 2, .nodes = shapes[i]};
-        mscclpp_config_t config;
-
-        configure(&config, &choice);
-        config.epoch_limit = i % 2 == 0 ? 40 : config.epoch_limit;
-        CHECK_EQ(run_ranks(ranks[i], &config, run_storm_on, NULL), 0);
-        mscclpp_team_finalize(1.0);
+        run_storm(ranks[i], shapes[i], 64, i % 2 == 0);
     }
 }
 
+/* The same where small blocks go between nodes in rounds. */
+static void test_rounds(int scale)
+{
+    static const int ranks[] = {5, 6, 7, 4}, shapes[] = {1, -4, 2, 1}, fanouts[] = {1, 1, 2, 2};
+    size_t i;
+
+    (void)scale;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+        run_storm(ranks[i], shapes[i], fanouts[i], i % 2 == 0);
+    }
+    printf("%d calls in rounds\n", storm_rounds);
+    CHECK(storm_rounds > 0);
+}
+
 static const part_t parts[] = {
-    {"matrix", test_matrix},
-    {"nodes", test_nodes},
-    {"storm", test_storm},
-    {NULL, NULL},
+    {"matrix", test_matrix}, {"nodes", test_nodes}, {"storm", test_storm}, {"rounds", test_rounds}, {NULL, NULL},
 };
 
 /* Takes --seed N and --case NUMBERS out of the arguments. */

@@ -3,7 +3,7 @@
  * different sizes: each with small blocks, with blocks of several tiles, and with blocks of different sizes, where it
  * has such.
  *
- * Also counts what a communicator over several nodes costs a rank.
+ * Also with few nodes and a small fan-out, and counts what a communicator over several nodes costs a rank.
  *
  * Usage: test_many [--long] [PART]...; MSCCLPP_TEST_LONG=1 and --long add larger shapes.
  */
@@ -29,7 +29,8 @@
 
 typedef struct {
     int ranks;
-    int nodes; /* the parameter ranks_per_node */
+    int nodes;  /* the parameter ranks_per_node */
+    int fanout; /* the parameter nodes_fanout; 0: as it is */
 } shape_t;
 
 static parts_options_t options;
@@ -55,6 +56,7 @@ static void configure(mscclpp_config_t *config, const shape_t *shape)
     config->ucx = false;
     config->ranks_per_node = shape->nodes;
     config->transport = "shm";
+    config->nodes_fanout = shape->fanout != 0 ? shape->fanout : config->nodes_fanout;
     config->exchange_size =
         (size_t)MSCCLPP_DEV_NODES_SLOTS(number_of_nodes(shape)) * (number_of_nodes(shape) < 20 ? 4000 : 1200);
 }
@@ -63,7 +65,7 @@ static void configure(mscclpp_config_t *config, const shape_t *shape)
 static void draw(const shape_t *shape, int i, case_choice_t *choice)
 {
     const int coll = i / EACH < MSCCLPP_COLL_NEIGHBORS ? i / EACH : (int)CASE_ALLREDUCE;
-    uint64_t state = random_mix((uint64_t)shape->ranks, (uint64_t)(i + 1));
+    uint64_t state = random_mix((uint64_t)(shape->ranks + 4096 * shape->fanout), (uint64_t)(i + 1));
 
     memset(choice, 0, sizeof(*choice));
     choice->coll = coll;
@@ -123,14 +125,15 @@ static void run_shape(const shape_t *shape)
     mscclpp_team_finalize(1.0);
     coll_images_destroy(&many->images);
     free(many);
-    printf("%d ranks on %d nodes: %.1f s\n", shape->ranks, number_of_nodes(shape), mscclpp_now() - started);
+    printf("%d ranks on %d nodes, fan-out %d: %.1f s\n", shape->ranks, number_of_nodes(shape), config.nodes_fanout,
+           mscclpp_now() - started);
 }
 
 /* The sanitizers' threads are slow, so they run the smallest shape alone. */
 static void test_many(int scale)
 {
-    static const shape_t shapes[] = {{65, 5}, {65, 1}, {96, 3}, {100, -7}};
-    static const shape_t more[] = {{127, 3}, {128, 1}, {256, 16}};
+    static const shape_t shapes[] = {{65, 5, 0}, {65, 1, 0}, {96, 3, 0}, {100, -7, 0}};
+    static const shape_t more[] = {{127, 3, 0}, {128, 1, 0}, {256, 16, 0}};
     const size_t count = UNIT_SANITIZED ? 1 : sizeof(shapes) / sizeof(shapes[0]);
     size_t i;
 
@@ -142,6 +145,29 @@ static void test_many(int scale)
     }
     printf("%d calls by packets\n", coll_end_packets);
     CHECK(coll_end_packets > 0);
+}
+
+/*
+ * With a bound on the fan-out below the number of other nodes: small blocks go in rounds, and tiles to a few nodes at a
+ * time. Powers of the radix and numbers beside them, nodes of different sizes, ranks in any order.
+ */
+static void test_rounds(int scale)
+{
+    static const shape_t shapes[] = {{3, 1, 1},   {4, 1, 1},  {5, 1, 1},  {8, 1, 3},   {9, 1, 7},
+                                     {13, 2, 1},  {16, 1, 3}, {17, 1, 7}, {17, -5, 1}, {20, -9, 3},
+                                     {23, -6, 2}, {33, 1, 7}, {40, 3, 7}};
+    static const shape_t more[] = {{64, 1, 7}, {65, 1, 1}, {96, 3, 3}, {100, -33, 7}, {127, 3, 1}, {256, 4, 7}};
+    const size_t count = UNIT_SANITIZED ? 5 : sizeof(shapes) / sizeof(shapes[0]);
+    size_t i;
+
+    for (i = 0; i < count; ++i) {
+        run_shape(&shapes[i]);
+    }
+    for (i = 0; scale > 1 && i < sizeof(more) / sizeof(more[0]); ++i) {
+        run_shape(&more[i]);
+    }
+    printf("%d calls in rounds\n", coll_end_rounds);
+    CHECK(coll_end_rounds > 0);
 }
 
 /* ---- What a communicator costs a rank ---- */
@@ -210,7 +236,7 @@ static void weigh_on(rank_t *rank)
 /* Counts what ranks hold once a communicator has been set up, with the sizes that the parameters have by themselves. */
 static void test_cost(int scale)
 {
-    static const shape_t shapes[] = {{8, 4}, {64, 8}, {256, 8}, {1024, 32}};
+    static const shape_t shapes[] = {{8, 4, 0}, {64, 8, 0}, {256, 8, 0}, {1024, 32, 0}};
     const size_t count = UNIT_SANITIZED ? 1 : scale > 1 ? 4 : 2;
     size_t i;
 
@@ -239,6 +265,7 @@ static void test_cost(int scale)
 
 static const part_t parts[] = {
     {"many", test_many},
+    {"rounds", test_rounds},
     {"cost", test_cost},
     {NULL, NULL},
 };

@@ -214,6 +214,48 @@ static void test_nodes(void)
     }
 }
 
+static mscclpp_select_input_t many_nodes(uint32_t nodes)
+{
+    mscclpp_select_input_t input = gpus(1);
+
+    input.nodes = input.all = nodes;
+    input.shards = input.most = 1;
+    input.slot_size = 64 * KIB;
+    input.packet_units = 4096;
+    return input;
+}
+
+/* Small blocks go in rounds where there are many nodes; with a radix of at most one more than the fan-out. */
+static void test_rounds(void)
+{
+    for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        mscclpp_select_input_t input = many_nodes(3);
+        mscclpp_coll_choice_t choice;
+        char text[512];
+
+        CHECK_EQ(choose(&input, coll, 8, true), MSCCLPP_COLL_BY_NODES_PACKETS);
+        protocol.nodes_fanout = 1;
+        REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 8, false, true, &choice) == MSCCLPP_OK);
+        CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_ROUNDS);
+        CHECK_EQ(choice.radix, 2);
+        mscclpp_coll_explain(&input, (mscclpp_coll_t)coll, 8, &choice, text, sizeof(text));
+        CHECK(strstr(text, "of blocks of 8 bytes over 3 nodes: nodes_rounds; by the cost model nodes_packets ") !=
+              NULL);
+        input = many_nodes(200);
+        for (protocol.nodes_fanout = 1; protocol.nodes_fanout < 300; ++protocol.nodes_fanout) {
+            REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 8, false, true, &choice) == MSCCLPP_OK);
+            CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_ROUNDS);
+            CHECK(choice.radix - 1 <= protocol.nodes_fanout && choice.radix <= 8);
+        }
+        /* Partial results of 16-bit floats are not rounded on each node of the way. */
+        input.dtype = MSCCLPP_DTYPE_FLOAT16;
+        protocol.nodes_fanout = 64;
+        CHECK_EQ(choose(&input, coll, 8, true), MSCCLPP_DEV_COLL_MERGES(mscclpp_coll_pattern((mscclpp_coll_t)coll))
+                                                    ? MSCCLPP_COLL_BY_NODES
+                                                    : MSCCLPP_COLL_BY_NODES_ROUNDS);
+    }
+}
+
 int main(void)
 {
     unit_begin();
@@ -222,5 +264,6 @@ int main(void)
     test_forced();
     test_grids();
     test_nodes();
+    test_rounds();
     return unit_end();
 }

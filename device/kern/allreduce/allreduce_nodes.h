@@ -96,8 +96,43 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *bloc
 }
 
 /*
- * Puts data to each other node, with a signal. The threads share the nodes. If `joined`, the data are the result of
- * this node's part.
+ * Waits for signal `number` of this operation from the nodes that are `first` to `end` - 1 nodes before this one;
+ * numbers count from 1. Called by all threads.
+ */
+MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number,
+                                         uint32_t first, uint32_t end)
+{
+    const mscclpp_dev_port_channel_t *channels =
+        nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
+    uint32_t i;
+
+    for (i = first + ctx->tid; i < end && !ctx->failed; i += ctx->nthreads) {
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
+                                    &channels[MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, i)], number);
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/*
+ * The number of the signal that comes with a tile's partial results, or, if split, with the result of a part
+ * (`joined`). If split, a node gives tile i + 1 before it joins tile i.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *block,
+                                              const mscclpp_dev_nodes_tile_t *tile, bool joined)
+{
+    if (block->nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
+        return tile->index + 1;
+    }
+    if (joined) {
+        return tile->index + 1 == block->tiles ? 2 * block->tiles : 2 * tile->index + 3;
+    }
+    return tile->index == 0 ? 1 : 2 * tile->index;
+}
+
+/*
+ * Puts data to each other node, with a signal; to a few nodes at a time: the next ones follow when the data of as many
+ * nodes before this one have come. If `joined`, the data are the result of this node's part. Called by all threads,
+ * which share the nodes.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile, bool joined)
@@ -105,34 +140,26 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_port_channel_t *channels =
         nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
-    uint32_t i;
+    uint32_t first, last, i;
 
     /* Each node begins with the next one, so that not all send to the same node at once. */
-    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
-        const uint32_t k = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i), part = joined ? nodes->node : k;
-        const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
-        const uint64_t begin = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
-        const uint64_t end = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
+    for (first = 1; first < nodes->nnodes && !ctx->failed; first = last) {
+        last = nodes->nnodes - first < nodes->fanout ? nodes->nnodes : first + nodes->fanout;
+        for (i = first + ctx->tid; i < last; i += ctx->nthreads) {
+            const uint32_t k = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i), part = joined ? nodes->node : k;
+            const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
+            const uint64_t begin = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
+            const uint64_t end = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
 
-        mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[k],
-                                         joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
-                                                : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
-                                         tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
+            mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[k],
+                                             joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
+                                                    : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
+                                             tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
+        }
+        if (last < nodes->nnodes) {
+            mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, joined), first, last);
+        }
     }
-}
-
-/* Waits for signal `number` of this operation from each other node; numbers count from 1. Called by all threads. */
-MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number)
-{
-    const mscclpp_dev_port_channel_t *channels =
-        nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
-    uint32_t i;
-
-    for (i = 1 + ctx->tid; i < nodes->nnodes && !ctx->failed; i += ctx->nthreads) {
-        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                    &channels[MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, i)], number);
-    }
-    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
 /* The step `give` of a tile. */
@@ -178,7 +205,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint64_t end = mscclpp_dev_nodes_begin(tile, nodes->node + 1);
     uint64_t u;
 
-    mscclpp_dev_nodes_await(ctx, nodes, tile->index == 0 ? 1 : 2 * tile->index);
+    mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, false), 1, nodes->nnodes);
     if (ctx->failed) {
         return;
     }
@@ -219,10 +246,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
     uint64_t u;
     uint32_t r;
 
-    if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
-        mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1 == block->tiles ? 2 * block->tiles : 2 * tile->index + 3);
-    } else if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
-        mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1);
+    if (nodes->pattern != MSCCLPP_DEV_NODES_RING) {
+        mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, true), 1, nodes->nnodes);
     }
     for (u = ctx->tid; u < tile->size && !ctx->failed; u += ctx->nthreads) {
         const mscclpp_dev_vec_t v = mscclpp_dev_nodes_result(ctx, block, tile, u);

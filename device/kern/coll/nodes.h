@@ -234,6 +234,52 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_laid(const mscclpp_dev_cn_block_t *b, const 
     return flows ? bytes : 0;
 }
 
+/*
+ * Waits for this turn's signals of the nodes that are `first` to `end` - 1 nodes before this one. Called by all
+ * threads.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                      const mscclpp_dev_cn_turn_t *turn, uint32_t first, uint32_t end)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    uint32_t i;
+
+    for (i = first + ctx->tid; i < end && !ctx->failed; i += ctx->nthreads) {
+        const uint32_t k = (nodes->node + nodes->nnodes - i) % nodes->nnodes;
+
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
+                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                                    turn->index + 1);
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/*
+ * Puts the data to the other nodes, to a few at a time: the next ones follow when the data of as many nodes before this
+ * one have come. Called by all threads, which share the nodes.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    uint32_t first, end, i;
+
+    for (first = 1; first < nodes->nnodes && !ctx->failed; first = end) {
+        end = nodes->nnodes - first < nodes->fanout ? nodes->nnodes : first + nodes->fanout;
+        for (i = first + ctx->tid; i < end; i += ctx->nthreads) {
+            const uint32_t k = (nodes->node + i) % nodes->nnodes;
+
+            mscclpp_dev_port_put_with_signal(ctx, &nodes->common,
+                                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                                             mscclpp_dev_cn_incoming(b, turn, nodes->node),
+                                             mscclpp_dev_cn_outgoing(b, turn, k), mscclpp_dev_cn_laid(b, turn, k));
+        }
+        if (end < nodes->nnodes) {
+            mscclpp_dev_cn_await(ctx, b, turn, first, end);
+        }
+    }
+}
+
 /* The step `give` of a turn. */
 MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
                                      const mscclpp_dev_cn_turn_t *turn)
@@ -252,34 +298,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
         mscclpp_dev_cn_lay_out(ctx, b, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
-    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
-        const uint32_t k = (nodes->node + i) % nodes->nnodes;
-
-        mscclpp_dev_port_put_with_signal(ctx, &nodes->common,
-                                         &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
-                                         mscclpp_dev_cn_incoming(b, turn, nodes->node),
-                                         mscclpp_dev_cn_outgoing(b, turn, k), mscclpp_dev_cn_laid(b, turn, k));
-    }
+    mscclpp_dev_cn_push(ctx, b, turn);
 }
 
 /* ---- Take ---- */
-
-/* Waits for this turn's signal of each other node. */
-MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                      const mscclpp_dev_cn_turn_t *turn)
-{
-    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
-    uint32_t i;
-
-    for (i = 1 + ctx->tid; i < nodes->nnodes && !ctx->failed; i += ctx->nthreads) {
-        const uint32_t k = (nodes->node + nodes->nnodes - i) % nodes->nnodes;
-
-        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
-                                    turn->index + 1);
-    }
-    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-}
 
 /* Hands a received block of `sender` to a rank of this node. */
 MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
@@ -425,7 +447,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
     uint32_t k;
 
     if (b->owner) {
-        mscclpp_dev_cn_await(ctx, b, turn);
+        mscclpp_dev_cn_await(ctx, b, turn, 1, args->nodes.nnodes);
     }
     for (k = 0; k < args->nodes.nnodes && b->owner && !ctx->failed; ++k) {
         if (k != args->nodes.node) {

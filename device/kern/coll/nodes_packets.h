@@ -1,11 +1,11 @@
 /*
- * Small blocks of one size over several nodes as packets. It uses no barriers and no signals, and sends one message to
- * each other node:
+ * Small blocks of one size over several nodes as packets. It uses no barriers and no signals. It sends one message to
+ * each other node; or, in rounds, a few messages whose number grows with the logarithm of the number of nodes:
  *
  *   1. Every rank stores its blocks as packets into the scratch of the ranks of its node. If another rank sends them to
  *      other nodes, it stores them into that owner's scratch, too.
  *   2. An owner stores the data for other nodes in its exchange area as packets, and has them put to the same owner on
- *      those nodes.
+ *      those nodes. In rounds, they go through the owners on other nodes (nodes_rounds.h).
  *   3. The owner waits for the packets from those nodes, and stores them into the scratch of the receiving ranks of its
  *      node.
  *   4. Every rank waits for its packets, and moves or combines their data.
@@ -17,97 +17,14 @@
  * receives a packet from every other rank of its node, and every owner one from the same owner on every other node. A
  * sender that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these senders
  * have ended kernel k, and that everything that it put in k has been read. No other rank writes here: the data that an
- * owner hands out come from a rank of the node.
+ * owner hands out come from a rank of the node. In rounds, an owner hears from some of those owners through others, and
+ * waits for all of every message.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
 
-#include "device/kern/coll/nodes_turn.h"
+#include "device/kern/coll/nodes_rounds.h"
 #include "device/lib/barrier.h"
-#include "device/lib/packet.h"
-#include "device/lib/port_channel.h"
-#include "device/lib/reduce.h"
-
-/* Units of packets: unit `u` lies at first + u * MSCCLPP_DEV_PACKET_STEP, its second half `pair` behind. */
-typedef struct {
-    char *first;
-    uint64_t pair;
-} mscclpp_dev_cp_row_t;
-
-typedef struct {
-    mscclpp_dev_cn_block_t b;
-    mscclpp_dev_cn_turn_t turn;
-    uint64_t units;    /* of a block */
-    uint64_t capacity; /* units of a row of scratch */
-    uint64_t room;     /* units of the data for one node */
-    uint32_t flag;
-} mscclpp_dev_cp_t;
-
-MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *p, mscclpp_dev_cp_row_t row, uint64_t u,
-                                    mscclpp_dev_vec_t v)
-{
-    mscclpp_dev_put_unit(row.first + u * MSCCLPP_DEV_PACKET_STEP, row.pair, v, p->flag, MSCCLPP_DEV_LL16);
-}
-
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p,
-                                                 mscclpp_dev_cp_row_t row, uint64_t u, uint32_t peer)
-{
-    mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
-
-    mscclpp_dev_get_unit(ctx, &p->b.args->nodes.common, row.first + u * MSCCLPP_DEV_PACKET_STEP, row.pair, &v, p->flag,
-                         MSCCLPP_DEV_LL16, peer);
-    return v;
-}
-
-/* A row in the scratch of a rank of this node. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_row(const mscclpp_dev_cp_t *p, uint32_t index, uint64_t number)
-{
-    const mscclpp_dev_args_t *common = &p->b.args->nodes.common;
-    mscclpp_dev_cp_row_t row;
-
-    row.first = common->scratch[index] + MSCCLPP_DEV_PACKET_OFFSET + (p->flag & 1) * common->packet_half +
-                number * p->capacity * MSCCLPP_DEV_PACKET_UNIT;
-    row.pair = p->capacity * MSCCLPP_DEV_PACKET_STEP;
-    return row;
-}
-
-/* Offsets in the exchange area: data for node `k`, and data from node `k`. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_slot(const mscclpp_dev_cp_t *p, uint32_t slot)
-{
-    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
-
-    return nodes->packets_offset +
-           ((p->flag & 1) * ((uint64_t)nodes->nnodes + 1) + slot) * nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
-}
-
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_outgoing(const mscclpp_dev_cp_t *p, uint32_t k)
-{
-    return mscclpp_dev_cp_slot(p, 0) + (p->b.many ? k * p->room * MSCCLPP_DEV_PACKET_UNIT : 0);
-}
-
-/* Place of an empty packet for node `k`: the last unit of its room. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_empty(const mscclpp_dev_cp_t *p, uint32_t k)
-{
-    return mscclpp_dev_cp_outgoing(p, k) + (p->room - 1) * MSCCLPP_DEV_PACKET_UNIT;
-}
-
-/* The row formed by `units` units at an offset in the exchange area. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_far(const mscclpp_dev_cp_t *p, uint64_t offset, uint64_t units)
-{
-    mscclpp_dev_cp_row_t row;
-
-    row.first = p->b.args->nodes.exchange + offset;
-    row.pair = units * MSCCLPP_DEV_PACKET_STEP;
-    return row;
-}
-
-/* Number of units that owner `owner` of node `from` sends to node `to`. 0: it sends an empty packet. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_units(const mscclpp_dev_cp_t *p, uint32_t from, uint32_t owner, uint32_t to)
-{
-    return mscclpp_dev_cn_flows(&p->b, &p->turn, from, owner, to)
-               ? mscclpp_dev_cn_count(&p->b, &p->turn, from, owner, to) * p->units
-               : 0;
-}
 
 /* ---- Send ---- */
 
@@ -231,7 +148,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
     const uint64_t units = mscclpp_dev_cn_count(&p->b, &p->turn, args->nodes.node, p->b.index, k) * p->units;
-    const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_far(p, mscclpp_dev_cp_outgoing(p, k), units);
+    const mscclpp_dev_cp_row_t row =
+        p->rounds ? mscclpp_dev_cr_outgoing(p, k) : mscclpp_dev_cp_far(p, mscclpp_dev_cp_outgoing(p, k), units);
     const uint32_t first = args->begin[k], last = p->b.many ? args->begin[k + 1] : first + 1;
     uint64_t at = 0, u;
     uint32_t i, j;
@@ -256,14 +174,38 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         }
         leaves = mscclpp_dev_cp_leaves(args, a);
         for (j = first; j < last; ++j) {
-            for (u = ctx->tid; u < p->units && leaves; u += ctx->nthreads) {
-                mscclpp_dev_cp_put(p, row, at + u, mscclpp_dev_cp_client(ctx, p, a, args->members[j], u));
+            for (u = ctx->tid; u < p->units && (leaves || p->rounds); u += ctx->nthreads) {
+                mscclpp_dev_cp_put(p, row, at + u,
+                                   leaves ? mscclpp_dev_cp_client(ctx, p, a, args->members[j], u)
+                                          : mscclpp_dev_vec_zero());
             }
             at += p->units;
         }
     }
-    if (ctx->tid == 0) {
+    for (u = at + ctx->tid; p->rounds && u < p->pitch; u += ctx->nthreads) {
+        mscclpp_dev_cp_put(p, row, u, mscclpp_dev_vec_zero());
+    }
+    if (ctx->tid == 0 && !p->rounds) {
         mscclpp_dev_cp_put(p, mscclpp_dev_cp_far(p, mscclpp_dev_cp_empty(p, k), 1), 0, mscclpp_dev_vec_zero());
+    }
+}
+
+/* Stores the data for all other nodes. */
+MSCCLPP_DEV void mscclpp_dev_cp_lay_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
+    const bool each = p->rounds ? p->b.many : p->b.many || p->b.merges;
+    uint32_t i;
+
+    if (p->rounds && !mscclpp_dev_cr_lays(p)) {
+        return;
+    }
+    if (p->rounds && p->b.args->pattern == MSCCLPP_DEV_REDUCE) {
+        mscclpp_dev_cp_lay_out(ctx, p, p->r.root);
+        return;
+    }
+    for (i = 1; i < nodes->nnodes && (each || i == 1); ++i) {
+        mscclpp_dev_cp_lay_out(ctx, p, (nodes->node + i) % nodes->nnodes);
     }
 }
 
@@ -289,14 +231,16 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
     const uint64_t units = mscclpp_dev_cp_units(p, k, p->b.index, args->nodes.node);
-    const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 1 + k), units > 0 ? units : 1);
+    const mscclpp_dev_cp_row_t row = p->rounds
+                                         ? mscclpp_dev_cr_incoming(p, k)
+                                         : mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 1 + k), units > 0 ? units : 1);
     const uint32_t name = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, k)].peer;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint64_t at = 0, u;
     uint32_t i, j;
 
     if (units == 0) {
-        if (ctx->tid == 0) {
+        if (ctx->tid == 0 && !p->rounds) {
             (void)mscclpp_dev_cp_get(ctx, p, row, 0, name);
         }
         return;
@@ -339,6 +283,20 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
+/* Hands out the data from all other nodes. In rounds, what a pattern combines has become the data of one of them. */
+MSCCLPP_DEV void mscclpp_dev_cp_hand_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
+    uint32_t i;
+
+    for (i = 1; i < nodes->nnodes && !(p->rounds && p->b.merges); ++i) {
+        mscclpp_dev_cp_hand_out(ctx, p, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
+    }
+    if (p->rounds && p->b.merges) {
+        mscclpp_dev_cp_hand_out(ctx, p, (nodes->node + 1) % nodes->nnodes);
+    }
+}
+
 /* ---- Receive ---- */
 
 /* The rank that a wait for a block of `sender` names: `sender`, or the owner that hands the block out. */
@@ -359,26 +317,28 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, con
 
 /*
  * Unit `u` of the result. It combines the operands of ranks 0 to `end` - 1 for a scan, and else the partial results of
- * all nodes.
+ * all nodes; in rounds, this node's one and what the others' ones have been combined to.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t end,
                                                      uint64_t u)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
     const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, args->rank);
-    const uint32_t count = p->b.merges ? args->nodes.nnodes : end;
+    const uint32_t count = !p->b.merges ? end : p->rounds ? 2 : args->nodes.nnodes;
+    const uint32_t own_at = !p->b.merges ? args->rank : p->rounds ? 0 : args->nodes.node;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
     for (i = 0; i < count; ++i) {
         mscclpp_dev_vec_t v;
 
-        if (p->b.merges && i == args->nodes.node) {
-            v = mscclpp_dev_cp_merge(ctx, p, args->rank, u);
-        } else if (!p->b.merges && i == args->rank) {
-            v = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
+        if (i == own_at) {
+            v = p->b.merges ? mscclpp_dev_cp_merge(ctx, p, args->rank, u)
+                            : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
         } else {
-            v = mscclpp_dev_cp_receive(ctx, p, p->b.merges ? mscclpp_dev_cn_first_of(args, i) : i, u);
+            const uint32_t node = p->rounds ? (args->nodes.node + 1) % args->nodes.nnodes : i;
+
+            v = mscclpp_dev_cp_receive(ctx, p, p->b.merges ? mscclpp_dev_cn_first_of(args, node) : i, u);
         }
         if (i == 0) {
             mscclpp_dev_acc_set(&acc, p->b.dtype, v);
@@ -430,7 +390,6 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
     const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &nodes->common);
     mscclpp_dev_cp_t p;
-    uint32_t i;
 
     p.flag = mscclpp_dev_last_epoch(ctx, &nodes->common) + 1;
     mscclpp_dev_cn_begin(&p.b, args, dtype, op);
@@ -439,17 +398,20 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
     p.units = mscclpp_dev_units(nodes->common.bytes);
     p.capacity = MSCCLPP_DEV_COLL_NODES_CAPACITY(nodes->common.packet_half, p.b.rows);
     p.room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(args->pattern, nodes->nnodes, nodes->packet_units);
+    mscclpp_dev_cr_begin(&p);
     mscclpp_dev_cp_send_all(ctx, &p);
-    for (i = 1; i < nodes->nnodes && p.b.owner && (p.b.many || p.b.merges || i == 1); ++i) {
-        mscclpp_dev_cp_lay_out(ctx, &p, (nodes->node + i) % nodes->nnodes);
+    if (p.b.owner) {
+        mscclpp_dev_cp_lay_all(ctx, &p);
     }
     /* In place, no thread may write data that another thread still has to send. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    if (p.b.owner && !ctx->failed) {
+    if (p.b.owner && p.rounds) {
+        mscclpp_dev_cr_run(ctx, &p);
+    } else if (p.b.owner && !ctx->failed) {
         mscclpp_dev_cp_push(ctx, &p);
-        for (i = 1; i < nodes->nnodes; ++i) {
-            mscclpp_dev_cp_hand_out(ctx, &p, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
-        }
+    }
+    if (p.b.owner && !ctx->failed) {
+        mscclpp_dev_cp_hand_all(ctx, &p);
     }
     mscclpp_dev_cp_receive_all(ctx, &p);
     if (!ctx->failed) {

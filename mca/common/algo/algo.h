@@ -86,6 +86,7 @@ typedef struct {
     mscclpp_rule_set_t rules;           /* for the team's ranks, of all-reduce */
     mscclpp_coll_rule_set_t coll_rules; /* of the others */
     mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
+    uint32_t nodes_fanout;                          /* nodes that a rank sends to at a time; 0: any number */
     uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
     uint64_t nodes_split_min;                       /* the same */
     uint64_t nodes_ring_min;                        /* the same */

@@ -1,8 +1,12 @@
 #include "mca/common/algo/coll.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "device/lib/nodes_rounds.h"
 #include "device/types/coll_nodes.h"
+#include "mca/common/algo/allreduce/between.h"
 #include "mca/common/algo/rule_match.h"
 
 #define KIB ((uint64_t)1024)
@@ -30,6 +34,9 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
  * their data, so larger messages go without them.
  */
 #define NODES_PACKETS_MAX (8 * KIB)
+
+/* The largest radix of rounds between nodes that is tried. Larger ones save few rounds, and send many messages. */
+#define ROUNDS_RADIX_MAX 8u
 
 /* On the twin, one block for all tiles: a tile has to be worth its barrier. */
 #define TWIN_TILE_BLOCKS 1u
@@ -95,6 +102,7 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
 {
     return algo == MSCCLPP_COLL_BY_NODES           ? "nodes"
            : algo == MSCCLPP_COLL_BY_NODES_PACKETS ? "nodes_packets"
+           : algo == MSCCLPP_COLL_BY_NODES_ROUNDS  ? "nodes_rounds"
                                                    : algo_names[algo];
 }
 
@@ -199,8 +207,64 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     choice->nblocks = grid.nblocks;
     choice->nthreads = grid.nthreads;
     choice->epochs = 0;
+    choice->radix = 0;
     choice->tile = pitch <= MSCCLPP_DEV_UNIT ? 0 : pitch - MSCCLPP_DEV_UNIT < sent ? pitch - MSCCLPP_DEV_UNIT : sent;
     return choice->tile != 0;
+}
+
+/*
+ * Seconds that packets take by the cost model: from each node to all others (radix 0), or in rounds. What an owner has
+ * for a node counts as the block of one rank.
+ */
+static double packets_cost(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                           uint32_t radix)
+{
+    const mscclpp_dev_pattern_t pattern = patterns[coll];
+    const mscclpp_schedule_kind_t kind = radix == 0                         ? MSCCLPP_SCHEDULE_DIRECT
+                                         : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
+                                                                            : MSCCLPP_SCHEDULE_BRUCK;
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    mscclpp_schedule_t schedule;
+
+    if (!mscclpp_schedule_init(&schedule, kind, pattern, input->nodes, 0, 0, radix)) {
+        return HUGE_VAL;
+    }
+    return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
+}
+
+/* Whether an owner's data fit in a set of packet slots, in rounds with this radix. */
+static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
+                       uint32_t radix)
+{
+    const mscclpp_dev_rounds_t rounds = {.nnodes = input->nodes,
+                                         .radix = radix,
+                                         .pattern = (uint32_t)pattern,
+                                         .rounds = mscclpp_dev_rounds_count(input->nodes, radix)};
+    const uint64_t pitch = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
+
+    return mscclpp_dev_rounds_places(&rounds) * pitch + mscclpp_dev_rounds_messages(&rounds) + 1 <=
+           ((uint64_t)input->nodes + 1) * input->packet_units;
+}
+
+/*
+ * The radix of rounds that the cost model prefers. 0: there is none that fits, or that keeps to the bound on how many
+ * nodes a rank sends to at a time. Rounds round partial results on the way, and so do not serve 16-bit floats where
+ * these are combined between nodes.
+ */
+static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
+{
+    const bool half = input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16;
+    uint32_t best = 0, radix;
+
+    for (radix = 2; radix <= ROUNDS_RADIX_MAX && !(half && MSCCLPP_DEV_COLL_MERGES(patterns[coll])); radix *= 2) {
+        if (mscclpp_between_keeps_fanout(input, radix - 1) && (best == 0 || radix <= input->nodes) &&
+            rounds_fit(input, patterns[coll], units_of(block_bytes), radix) &&
+            (best == 0 ||
+             packets_cost(input, coll, block_bytes, radix) < packets_cost(input, coll, block_bytes, best))) {
+            best = radix;
+        }
+    }
+    return best;
 }
 
 /*
@@ -216,21 +280,50 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     const uint64_t room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
     const uint64_t given = input->protocol->nodes_packets_max, limit = given != 0 ? given : NODES_PACKETS_MAX;
     const uint64_t units = units_of(block_bytes);
-    mscclpp_choice_t grid;
-
     /* One unit more, as a packet without data takes one, too. */
-    if (varied || block_bytes > limit / blocks || blocks * units + 1 > room ||
+    const bool direct = blocks * units + 1 <= room && mscclpp_between_keeps_fanout(input, input->nodes - 1);
+    mscclpp_choice_t grid;
+    uint32_t radix;
+
+    if (varied || input->packet_units == 0 || block_bytes > limit / blocks ||
         units > MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows) ||
         !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
         return false;
     }
-    choice->algo = MSCCLPP_COLL_BY_NODES_PACKETS;
+    radix = best_radix(input, coll, block_bytes);
+    if (!direct && radix == 0) {
+        return false;
+    }
+    if (direct && radix != 0 &&
+        packets_cost(input, coll, block_bytes, 0) <= packets_cost(input, coll, block_bytes, radix)) {
+        radix = 0;
+    }
+    choice->algo = radix != 0 ? MSCCLPP_COLL_BY_NODES_ROUNDS : MSCCLPP_COLL_BY_NODES_PACKETS;
     choice->kernel = MSCCLPP_KERNEL_COLL_NODES_PACKETS;
     choice->nblocks = 1;
     choice->nthreads = grid.nthreads;
     choice->epochs = 1;
     choice->tile = 0;
+    choice->radix = radix;
     return true;
+}
+
+void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
+                          const mscclpp_coll_choice_t *choice, char *text, size_t size)
+{
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    int used =
+        snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model nodes_packets ",
+                 mscclpp_coll_name(coll), (unsigned long long)most, input->nodes, mscclpp_coll_algo_name(choice->algo));
+    uint32_t radix;
+
+    for (radix = 0; radix <= ROUNDS_RADIX_MAX && used >= 0 && (size_t)used < size; radix = radix == 0 ? 2 : 2 * radix) {
+        used += snprintf(text + used, size - (size_t)used, radix == 0 ? "%.1f us" : ", nodes_rounds %.1f us by %u",
+                         packets_cost(input, coll, most, radix) * 1e6, radix);
+    }
+    if (used >= 0 && (size_t)used < size) {
+        mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);
+    }
 }
 
 /* Fills in kernel and grid for one of the algorithms within a node. False if it cannot serve the call. */

@@ -98,10 +98,12 @@ typedef enum {
     MSCCLPP_COLL_BY_LAST,
     /* Between nodes. Always chosen by the component; no parameter or rule selects them. */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
-    MSCCLPP_COLL_BY_NODES_PACKETS
+    MSCCLPP_COLL_BY_NODES_PACKETS,                /* from each node to all others */
+    MSCCLPP_COLL_BY_NODES_ROUNDS                  /* packets, in rounds (device/lib/nodes_rounds.h) */
 } mscclpp_coll_algo_t;
 
-/* The name as in the parameters <name>_algorithm and in rules; "nodes" and "nodes_packets" for those between nodes. */
+/* The name as in the parameters <name>_algorithm and in rules; "nodes", "nodes_packets" or "nodes_rounds" between
+ * nodes. */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
 /* The opposite for a parameter's value, which must be one of its choices: an algorithm, or one of these two. */
@@ -115,7 +117,8 @@ typedef struct {
     uint32_t nblocks;
     uint32_t nthreads;
     uint64_t epochs;
-    uint64_t tile; /* between nodes, without packets: mscclpp_dev_coll_nodes_args_t */
+    uint64_t tile;  /* between nodes, without packets: mscclpp_dev_coll_nodes_args_t */
+    uint32_t radix; /* of rounds between nodes; 0: there are none */
 } mscclpp_coll_choice_t;
 
 /*
@@ -125,5 +128,12 @@ typedef struct {
  */
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);
+
+/*
+ * Writes what the cost model says of packets between nodes, in one line: for a call that mscclpp_coll_select has
+ * chosen nodes_packets or nodes_rounds for.
+ */
+void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
+                          const mscclpp_coll_choice_t *choice, char *text, size_t size);
 
 #endif

@@ -171,6 +171,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_BOOL(exchange_stores, "1", 6,
                 "Let kernels themselves store packets into the memory of other nodes if they can reach it, as with a "
                 "few imitated nodes and shm; 0 leaves the packets to the proxy."),
+    CONFIG_INT(nodes_fanout, "64", 5, 1, 16384,
+               "Most other nodes that a rank sends to before it has received as much. Small blocks for more nodes go "
+               "through other nodes, in rounds whose number grows with the logarithm of the number of nodes."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; of "
                 "other collectives so much of what one rank sends to another node; 0 takes the built-in choice."),

@@ -58,6 +58,7 @@ typedef struct {
     size_t exchange_size;        /* bytes a rank and communicator */
     const char *exchange_memory; /* "auto", "device", "host" */
     bool exchange_stores;
+    int nodes_fanout;         /* nodes */
     size_t nodes_packets_max; /* bytes; 0: the built-in choice */
     size_t nodes_split_min;   /* bytes; 0: the built-in choice */
     size_t nodes_ring_min;    /* bytes; 0: the built-in choice */

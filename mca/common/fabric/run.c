@@ -207,6 +207,7 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->nnodes = (uint32_t)fabric->nodes.count;
     kernel_args->shards = (uint32_t)fabric->nodes.shards;
     kernel_args->most = (uint32_t)fabric->nodes.most;
+    kernel_args->fanout = (uint32_t)fabric->config.nodes_fanout;
     kernel_args->slots = fabric->slots;
     kernel_args->step_count = fabric->step_count;
     kernel_args->steps = fabric->device_steps;

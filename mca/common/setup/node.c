@@ -82,6 +82,7 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
                            : strcmp(config->shared_gpu, "stage") == 0 ? MSCCLPP_SHARED_GPU_STAGE
                                                                       : MSCCLPP_SHARED_GPU_AUTO;
     protocol->oneshot_max = config->oneshot_max;
+    protocol->nodes_fanout = (uint32_t)config->nodes_fanout;
     protocol->nodes_packets_max = config->nodes_packets_max;
     protocol->nodes_split_min = config->nodes_split_min;
     protocol->nodes_ring_min = config->nodes_ring_min;

@@ -122,6 +122,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     args.stride = task->stride;
     args.most = task->most;
     args.tile = task->choice.tile;
+    args.radix = task->choice.radix;
     args.pattern = (uint32_t)task->pattern;
     args.root = (uint32_t)task->root;
     args.in_place = task->in_place;
@@ -147,7 +148,7 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     } args;
     mscclpp_dev_launch_t launch;
 
-    if (task->choice.algo == MSCCLPP_COLL_BY_NODES || task->choice.algo == MSCCLPP_COLL_BY_NODES_PACKETS) {
+    if (task->choice.algo >= MSCCLPP_COLL_BY_NODES) {
         return launch_on_nodes(task);
     }
     memset(&args, 0, sizeof(args));
@@ -204,6 +205,21 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
     return call.plan != NULL ? mscclpp_by_plan(task->team, &call, served_p) : MSCCLPP_OK;
 }
 
+/* Logs what the cost model says of packets between nodes: on rank 0, once for sizes up to the next power of two. */
+static void report_reckoning(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_team_t *team = task->team;
+    const uint64_t bit = (uint64_t)1 << (63 - __builtin_clzll(task->most | 1));
+    uint64_t *reckoned = &team->reckoned[task->args->coll];
+    char text[512];
+
+    if (task->choice.algo > MSCCLPP_COLL_BY_NODES && (*reckoned & bit) == 0 && team->group.oob.rank == 0) {
+        *reckoned |= bit;
+        mscclpp_coll_explain(input, task->args->coll, task->most, &task->choice, text, sizeof(text));
+        mscclpp_info("%s: %s", team->group.oob.label, text);
+    }
+}
+
 /* Does everything after the choice. Any error breaks the team, since peers may have started. */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -234,6 +250,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->group.oob.label, team->group.collective,
                   (unsigned long long)team->group.call, team->last_algorithm, (unsigned long long)task->most);
+    report_reckoning(task, input);
     if (status == MSCCLPP_OK && task->choice.algo == MSCCLPP_COLL_BY_ENGINES) {
         return mscclpp_coll_run_engines(task);
     }

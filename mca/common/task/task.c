@@ -148,8 +148,9 @@ static void report_reckoning(const task_t *task, const mscclpp_select_input_t *i
     const uint64_t bit = (uint64_t)1 << (63 - __builtin_clzll(input->bytes));
     char text[512];
 
-    if ((team->reckoned & bit) == 0 && team->group.rank == 0 && team->group.members[0] == 0 && !team->group.probing) {
-        team->reckoned |= bit;
+    if ((team->reckoned[MSCCLPP_COLL_LAST] & bit) == 0 && team->group.rank == 0 && team->group.members[0] == 0 &&
+        !team->group.probing) {
+        team->reckoned[MSCCLPP_COLL_LAST] |= bit;
         mscclpp_select_explain(input, &task->choice, text, sizeof(text));
         mscclpp_info("%s: %s", team->group.oob.label, text);
     }

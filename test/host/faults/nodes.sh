@@ -10,8 +10,8 @@ plant nodes-early-push nodes "$nodes" "$launcher" \
     '/mscclpp_dev_nodes_give\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant nodes-early-join nodes "$nodes" "$launcher" \
     '/mscclpp_dev_nodes_join\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
-plant nodes-no-wait nodes "$nodes" "$launcher" '/mscclpp_dev_nodes_await\(/,/^}/s/i < nodes->nnodes/i < 1/'
-plant nodes-join-unawaited nodes "$nodes" "$launcher" 's/tile->index == 0 \? 1 : 2 \* tile->index/1/'
+plant nodes-no-wait nodes "$nodes" "$launcher" '/mscclpp_dev_nodes_await\(/,/^}/s/i < end/i < 1/'
+plant nodes-join-unawaited nodes "$nodes" "$launcher" 's/return tile->index == 0 \? 1 : 2 \* tile->index/return 1/'
 plant nodes-first-barrier nodes "$nodes" "$launcher" '0,/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/s///'
 plant nodes-second-barrier nodes "$nodes" "$launcher" \
     '/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'

@@ -35,6 +35,10 @@ run_collectives_nodes() {
     run test_collectives --timeout "$deadline" nodes
 }
 
+run_collectives_rounds() {
+    run test_collectives --timeout "$deadline" rounds
+}
+
 run_collectives_storm() {
     run test_collectives --timeout "$deadline" storm
 }

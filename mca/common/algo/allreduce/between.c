@@ -2,10 +2,7 @@
 
 #include <stdio.h>
 
-#include "mca/common/algo/schedule/cost.h"
-
-/* The transport's built-in figures, or those of verbs; measured ones of the rules file take their place. */
-static mscclpp_cost_figures_t figures_of(const mscclpp_select_input_t *input)
+mscclpp_cost_figures_t mscclpp_between_figures(const mscclpp_select_input_t *input)
 {
     const int transport = input->transport != NULL ? mscclpp_cost_transport(input->transport) : -1;
     mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(transport >= 0 ? input->transport : "verbs");
@@ -20,13 +17,18 @@ static mscclpp_cost_figures_t figures_of(const mscclpp_select_input_t *input)
     return figures;
 }
 
+bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t nodes)
+{
+    return input->protocol->nodes_fanout == 0 || nodes <= input->protocol->nodes_fanout;
+}
+
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
 {
     static const mscclpp_schedule_kind_t kinds[] = {[MSCCLPP_DEV_NODES_DIRECT] = MSCCLPP_SCHEDULE_DIRECT,
                                                     [MSCCLPP_DEV_NODES_SPLIT] = MSCCLPP_SCHEDULE_SPLIT,
                                                     [MSCCLPP_DEV_NODES_RING] = MSCCLPP_SCHEDULE_RING,
                                                     [MSCCLPP_DEV_NODES_DOUBLING] = MSCCLPP_SCHEDULE_DOUBLING};
-    const mscclpp_cost_figures_t figures = figures_of(input);
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
 
     if (!mscclpp_schedule_init(&schedule, kinds[pattern], MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0)) {
@@ -35,20 +37,28 @@ double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nod
     return mscclpp_cost_estimate(&figures, &schedule, input->shards, input->bytes);
 }
 
+void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const mscclpp_cost_figures_t *figures,
+                                   char *text, size_t size)
+{
+    snprintf(text, size, " (%s: latency %.2f us, overhead %.2f us, gap %.2f us, %.1f GB/s for each of %u shards)",
+             input->transport != NULL ? input->transport : "verbs", figures->latency * 1e6, figures->overhead * 1e6,
+             figures->gap * 1e6, mscclpp_cost_rate(figures, input->shards) * 1e-9, input->shards);
+}
+
 void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size)
 {
-    const mscclpp_cost_figures_t figures = figures_of(input);
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    const int used =
+        snprintf(text, size,
+                 "all-reduce of %llu bytes over %u nodes: %s; by the cost model nodes %.1f us, nodes_split %.1f us, "
+                 "nodes_ring %.1f us, nodes_doubling %.1f us",
+                 (unsigned long long)input->bytes, input->nodes, chosen,
+                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) * 1e6,
+                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) * 1e6,
+                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING) * 1e6,
+                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) * 1e6);
 
-    snprintf(
-        text, size,
-        "all-reduce of %llu bytes over %u nodes: %s; by the cost model nodes %.1f us, nodes_split %.1f us, "
-        "nodes_ring %.1f us, nodes_doubling %.1f us (%s: latency %.2f us, overhead %.2f us, gap %.2f us, %.1f GB/s "
-        "for each of %u shards)",
-        (unsigned long long)input->bytes, input->nodes, chosen,
-        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) * 1e6,
-        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) * 1e6,
-        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING) * 1e6,
-        mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) * 1e6,
-        input->transport != NULL ? input->transport : "verbs", figures.latency * 1e6, figures.overhead * 1e6,
-        figures.gap * 1e6, mscclpp_cost_rate(&figures, input->shards) * 1e-9, input->shards);
+    if (used >= 0 && (size_t)used < size) {
+        mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);
+    }
 }

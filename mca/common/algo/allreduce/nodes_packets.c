@@ -1,6 +1,7 @@
 /* Host side of the all-reduce over several nodes with packets (device/kern/allreduce/allreduce_nodes_packets.h). */
 #include "device/types/nodes.h"
 #include "mca/common/algo/algo.h"
+#include "mca/common/algo/allreduce/between.h"
 #include "mca/common/algo/schedule/schedule.h"
 
 /* The least part of a shard for one block, as each block has a trigger and a message for each other node. */
@@ -31,7 +32,8 @@ static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot, mscc
 
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
-    return shape_slots(input, input->packet_units, choice);
+    return input->nodes > 1 && mscclpp_between_keeps_fanout(input, input->nodes - 1) &&
+           shape_slots(input, input->packet_units, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {

@@ -113,8 +113,9 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
 /* Packets go to one partner after another, log2 n of them, or to all n - 1 at once. */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 {
-    return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) <
-           mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
+    return !mscclpp_between_keeps_fanout(input, input->nodes - 1) ||
+           mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) <
+               mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)

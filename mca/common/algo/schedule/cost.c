@@ -131,7 +131,9 @@ static chain_t chain_of(const mscclpp_schedule_t *s, double block)
         bytes = 2 * (power - 1) * part + pairs * block;
         return (chain_t){2 * log2 + pairs, 2 * log2 + pairs, bytes, bytes};
     case MSCCLPP_SCHEDULE_BRUCK:
-        return (chain_t){digits, digits, (n - 1) * block, (n - 1) * block};
+        /* A block of an all-to-all goes as often as its distance has digits that are not 0. */
+        bytes = s->pattern == MSCCLPP_DEV_ALLTOALL ? digits * (s->radix - 1) / s->radix * n * block : (n - 1) * block;
+        return (chain_t){digits, children, bytes, bytes};
     case MSCCLPP_SCHEDULE_TREE:
         if (s->blocks > 1) {
             return (chain_t){digits, children, (n - 1) * block, (n - 1) * block};

@@ -13,7 +13,7 @@ mscclpp_schedule_step_t mscclpp_schedule_ring;
 mscclpp_schedule_step_t mscclpp_schedule_doubling;
 mscclpp_schedule_step_t mscclpp_schedule_halving;
 mscclpp_schedule_step_t mscclpp_schedule_tree;
-mscclpp_schedule_step_t mscclpp_schedule_bruck;
+mscclpp_schedule_step_t mscclpp_schedule_rounds;
 
 /* Fills in a step of round 0 whose message takes slot 0. */
 static inline bool mscclpp_step_set(mscclpp_step_t *step, mscclpp_step_kind_t kind, uint32_t peer, uint32_t first,

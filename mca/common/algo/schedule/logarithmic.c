@@ -141,8 +141,8 @@ static place_t place_of(uint32_t nodes, uint32_t radix, uint32_t number)
     return place;
 }
 
-/* Child `index` of a number, those with the largest subtrees first, and the size of its subtree. */
-static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child, uint32_t *size)
+/* Child `index` of a number, those with the largest subtrees first. */
+static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child)
 {
     uint64_t worth = place_of(nodes, radix, number).worth;
 
@@ -151,7 +151,6 @@ static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t i
 
         if (index < children) {
             *child = number + (uint32_t)((index + 1) * worth);
-            *size = nodes - *child < worth ? nodes - *child : (uint32_t)worth;
             return true;
         }
         index -= children;
@@ -172,29 +171,20 @@ static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
     return all;
 }
 
-static uint32_t size_of(uint32_t nodes, const place_t *place, uint32_t number)
-{
-    return nodes - number < place->worth ? nodes - number : (uint32_t)place->worth;
-}
-
-/* From the root to the leaves, from round `round` on. The one message that a node gets takes the last slot. */
-static bool down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t round,
-                 mscclpp_step_t *step_p)
+/* From the root to the leaves. The one message that a node gets takes the last slot. */
+static bool down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t n = schedule->nodes, root = schedule->root;
-    const bool many = schedule->pattern == MSCCLPP_DEV_SCATTER;
     const place_t place = place_of(n, schedule->radix, number);
-    uint32_t child, size;
+    uint32_t child;
 
     if (number != 0 && index == 0) {
-        return mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, (place.parent + root) % n, many ? (number + root) % n : 0,
-                                many ? size_of(n, &place, number) : 1) &&
-               mscclpp_step_at(step_p, round, schedule->slots - 1, true);
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, (place.parent + root) % n, 0, 1) &&
+               mscclpp_step_at(step_p, 2, schedule->slots - 1, true);
     }
-    return child_of(n, schedule->radix, number, index - (number != 0), &child, &size) &&
-           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (child + root) % n, many ? (child + root) % n : 0,
-                            many ? size : 1) &&
-           mscclpp_step_at(step_p, round + (number != 0), schedule->slots - 1, true);
+    return child_of(n, schedule->radix, number, index - (number != 0), &child) &&
+           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (child + root) % n, 0, 1) &&
+           mscclpp_step_at(step_p, 2 + (number != 0), schedule->slots - 1, true);
 }
 
 /* From the leaves to the root: small subtrees are complete first. `children` is the number of this node's children. */
@@ -202,62 +192,34 @@ static bool up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t ind
                mscclpp_step_t *step_p)
 {
     const uint32_t n = schedule->nodes, root = schedule->root;
-    const bool many = schedule->pattern == MSCCLPP_DEV_GATHER;
     const place_t place = place_of(n, schedule->radix, number);
-    uint32_t child, size;
+    uint32_t child;
 
     if (index < children) {
-        return child_of(n, schedule->radix, number, children - 1 - index, &child, &size) &&
-               mscclpp_step_set(step_p, many ? MSCCLPP_STEP_STORE : MSCCLPP_STEP_KEEP, (child + root) % n,
-                                many ? (child + root) % n : 0, many ? size : 1) &&
+        return child_of(n, schedule->radix, number, children - 1 - index, &child) &&
+               mscclpp_step_set(step_p, MSCCLPP_STEP_KEEP, (child + root) % n, 0, 1) &&
                mscclpp_step_at(step_p, 0, place_of(n, schedule->radix, child).slot, true);
     }
-    if (!many && children > 0 && index == children) {
+    if (children > 0 && index == children) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, (number + root) % n, 0, 1);
     }
-    return number != 0 && index == children + (uint64_t)(!many && children > 0) &&
-           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (place.parent + root) % n, many ? (number + root) % n : 0,
-                            many ? size_of(n, &place, number) : 1) &&
+    return number != 0 && index == children + (uint64_t)(children > 0) &&
+           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (place.parent + root) % n, 0, 1) &&
            mscclpp_step_at(step_p, children > 0, place.slot, true);
 }
 
+/* An all-reduce goes up the tree and down again. */
 bool mscclpp_schedule_tree(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t n = schedule->nodes, number = (node + n - schedule->root) % n;
     uint32_t children;
     uint64_t before;
 
-    if (schedule->pattern == MSCCLPP_DEV_BCAST || schedule->pattern == MSCCLPP_DEV_SCATTER) {
-        return down(schedule, number, index, 0, step_p);
+    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
+        return mscclpp_schedule_rounds(schedule, node, index, step_p);
     }
     children = count_children(n, schedule->radix, number);
-    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
-        return up(schedule, number, index, children, step_p);
-    }
     before = children + (uint64_t)(children > 0) + (number != 0);
     return index < before ? up(schedule, number, index, children, step_p)
-                          : down(schedule, number, index - before, 2, step_p);
-}
-
-/*
- * J. Bruck et al., Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems, IEEE TPDS
- * 8(11), 1997: after step i a node has the blocks of the 2^(i + 1) nodes from itself on.
- */
-bool mscclpp_schedule_bruck(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
-{
-    const uint32_t n = schedule->nodes;
-    const uint64_t distance = index < 64 ? (uint64_t)1 << (index / 2) : n;
-    uint32_t count, peer;
-
-    if (distance >= n) {
-        return false;
-    }
-    count = n - distance < distance ? n - (uint32_t)distance : (uint32_t)distance;
-    if (index % 2 == 0) {
-        (void)mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (node + n - (uint32_t)distance) % n, node, count);
-    } else {
-        peer = (node + (uint32_t)distance) % n;
-        (void)mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, peer, peer, count);
-    }
-    return mscclpp_step_at(step_p, (uint32_t)(index / 2), (uint32_t)(index / 2), true);
+                          : down(schedule, number, index - before, step_p);
 }

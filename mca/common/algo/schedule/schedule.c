@@ -14,7 +14,7 @@ static const struct {
     [MSCCLPP_SCHEDULE_DOUBLING] = {"doubling", mscclpp_schedule_doubling},
     [MSCCLPP_SCHEDULE_HALVING] = {"halving", mscclpp_schedule_halving},
     [MSCCLPP_SCHEDULE_TREE] = {"tree", mscclpp_schedule_tree},
-    [MSCCLPP_SCHEDULE_BRUCK] = {"bruck", mscclpp_schedule_bruck},
+    [MSCCLPP_SCHEDULE_BRUCK] = {"bruck", mscclpp_schedule_rounds},
 };
 
 const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind)
@@ -43,7 +43,8 @@ static bool is_for(mscclpp_schedule_kind_t kind, int pattern)
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE ||
                pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER;
     case MSCCLPP_SCHEDULE_BRUCK:
-        return pattern == MSCCLPP_DEV_ALLGATHER;
+        return pattern == MSCCLPP_DEV_ALLGATHER || pattern == MSCCLPP_DEV_ALLTOALL ||
+               pattern == MSCCLPP_DEV_REDUCE_SCATTER || pattern == MSCCLPP_DEV_SCAN || pattern == MSCCLPP_DEV_EXSCAN;
     default:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     }
@@ -55,6 +56,9 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
         return kind == MSCCLPP_SCHEDULE_HALVING                                  ? mscclpp_power_of_two(nodes)
                : kind == MSCCLPP_SCHEDULE_SPLIT || kind == MSCCLPP_SCHEDULE_RING ? nodes
                                                                                  : 1;
+    }
+    if (kind == MSCCLPP_SCHEDULE_BRUCK) {
+        return nodes;
     }
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_SCAN ||
                    pattern == MSCCLPP_DEV_EXSCAN
@@ -83,14 +87,10 @@ static void count_rounds(mscclpp_schedule_t *s)
     case MSCCLPP_SCHEDULE_HALVING:
         s->rounds = s->slots = 2 * log2 + pairing;
         return;
-    case MSCCLPP_SCHEDULE_BRUCK:
-        s->rounds = s->slots = mscclpp_digits(n, 2);
-        return;
     case MSCCLPP_SCHEDULE_TREE:
-        s->rounds = reduces ? 4 : 2;
-        s->slots = reduces                                                                ? digits * (s->radix - 1) + 1
-                   : s->pattern == MSCCLPP_DEV_BCAST || s->pattern == MSCCLPP_DEV_SCATTER ? 1
-                                                                                          : digits * (s->radix - 1);
+    case MSCCLPP_SCHEDULE_BRUCK:
+        s->rounds = reduces ? 4 : digits;
+        s->slots = digits * (s->radix - 1) + (reduces ? 1 : 0);
         return;
     default:
         s->rounds = 1;

@@ -10,7 +10,9 @@
  * Steps speak of blocks. Of an all-reduce a block is a part of the shard. Of all other collectives it is what one node
  * has for another one, or for all: of a broadcast, a reduce and a scan there is block 0 alone; else a block has the
  * number of the node that it comes from (all-gather, gather) or goes to (scatter, reduce-scatter). Of an all-to-all it
- * has the number of the peer, where it is sent and where it is received.
+ * has the number of the peer, where it is sent and where it is received. BRUCK differs: of a scan it has a block of
+ * each node, as of an all-gather; of an all-to-all its messages have blocks of several nodes, whose numbers no step
+ * says.
  */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
 #define MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
@@ -32,8 +34,8 @@ typedef enum {
     MSCCLPP_SCHEDULE_RING,     /* from each node to the next one */
     MSCCLPP_SCHEDULE_DOUBLING, /* all-reduce: everything with a partner, at twice the distance in each step */
     MSCCLPP_SCHEDULE_HALVING,  /* all-reduce: a half with a partner, at half the distance in each step, and back */
-    MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree */
-    MSCCLPP_SCHEDULE_BRUCK,    /* all-gather: all that a node has, to a distance that doubles */
+    MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree; except for an all-reduce, with the empty messages of rounds */
+    MSCCLPP_SCHEDULE_BRUCK,    /* all-gather and so on: in rounds (device/lib/nodes_rounds.h) */
     MSCCLPP_SCHEDULE_LAST
 } mscclpp_schedule_kind_t;
 
@@ -63,7 +65,7 @@ typedef struct {
     uint32_t root; /* node of the root */
     uint32_t
         fanout; /* DIRECT and SPLIT: messages that a node sends ahead of those that it has received; 0: any number */
-    uint32_t radix; /* TREE: of the k-nomial tree */
+    uint32_t radix; /* TREE and BRUCK: the base of the numbers of nodes */
     uint32_t blocks;
     uint32_t slots;  /* enough for any node */
     uint32_t rounds; /* the most that any node has */

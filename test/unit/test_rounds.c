@@ -1,0 +1,230 @@
+/*
+ * Rounds between nodes (device/lib/nodes_rounds.h): all nodes carry them out on numbers that lie in places, as kernels
+ * do on packets. No two messages to a node may take the same place, and each node must end with what it has to have.
+ */
+#include <stdlib.h>
+
+#include "device/lib/nodes_rounds.h"
+#include "test/unit/unit.h"
+
+#define MOST 70u
+
+/* Every node's places, and whether a message has arrived in each of them. */
+typedef struct {
+    mscclpp_dev_rounds_t r;
+    uint64_t *value;
+    bool *taken;
+    uint64_t places;
+    bool faulty;
+} world_t;
+
+static uint64_t weight(uint32_t from, uint32_t to)
+{
+    return (from + 1) * 0x9e3779b97f4a7c15u ^ (to + 1) * 0xff51afd7ed558ccdu;
+}
+
+static bool merges(uint32_t pattern)
+{
+    return pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+}
+
+static mscclpp_dev_rounds_t on(const world_t *world, uint32_t node)
+{
+    mscclpp_dev_rounds_t r = world->r;
+
+    r.node = node;
+    return r;
+}
+
+static uint64_t *at(world_t *world, uint32_t node, uint64_t place)
+{
+    static uint64_t nowhere;
+
+    world->faulty = world->faulty || place >= world->places;
+    return place < world->places ? &world->value[node * world->places + place] : &nowhere;
+}
+
+/* What a node has for others before the first round. The node that gets what is combined counts nothing of its own. */
+static void lay(world_t *world, uint32_t node)
+{
+    const uint32_t n = world->r.nnodes, pattern = world->r.pattern;
+    uint32_t d;
+
+    switch (pattern) {
+    case MSCCLPP_DEV_BCAST:
+        *at(world, node, 0) = node == world->r.root ? weight(node, 0) : 0;
+        break;
+    case MSCCLPP_DEV_REDUCE:
+        *at(world, node, 0) = node != world->r.root ? weight(node, 0) : 0;
+        break;
+    case MSCCLPP_DEV_SCATTER:
+    case MSCCLPP_DEV_ALLTOALL:
+    case MSCCLPP_DEV_REDUCE_SCATTER:
+        for (d = 1; d < n && (pattern != MSCCLPP_DEV_SCATTER || node == world->r.root); ++d) {
+            *at(world, node, d) = weight(node, (node + d) % n);
+        }
+        break;
+    default:
+        *at(world, node, 0) = weight(node, node);
+    }
+}
+
+/* Message `j` of a node in a round arrives. */
+static void deliver(world_t *world, uint32_t node, uint32_t round, uint32_t j)
+{
+    const mscclpp_dev_rounds_t r = on(world, node);
+    const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(&r, node, round, j);
+    const uint32_t peer = mscclpp_dev_rounds_behind(&r, m.distance);
+    const uint64_t arrival = mscclpp_dev_rounds_arrival(&r, m, round, j);
+    const uint64_t departure = mscclpp_dev_rounds_departure(&r, m, round, j);
+    uint32_t i;
+
+    for (i = 0; i < m.count; ++i) {
+        const uint64_t value = *at(world, node, departure + i);
+
+        world->faulty =
+            world->faulty || arrival + i >= world->places || world->taken[peer * world->places + arrival + i];
+        if (world->faulty) {
+            return;
+        }
+        world->taken[peer * world->places + arrival + i] = true;
+        *at(world, peer, arrival + i) = value;
+        if (merges(r.pattern)) {
+            *at(world, peer, i) += value;
+        }
+    }
+}
+
+static void carry_out(world_t *world)
+{
+    const uint32_t n = world->r.nnodes, radix = world->r.radix;
+    uint32_t node, round, j, i;
+
+    for (round = 0; round < world->r.rounds; ++round) {
+        for (node = 0; node < n && world->r.pattern == MSCCLPP_DEV_ALLTOALL; ++node) {
+            const mscclpp_dev_rounds_t r = on(world, node);
+
+            for (j = 1; j < radix; ++j) {
+                const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(&r, node, round, j);
+                const uint64_t departure = mscclpp_dev_rounds_departure(&r, m, round, j);
+
+                for (i = 0; i < m.count; ++i) {
+                    const uint32_t position = mscclpp_dev_rounds_turned(&r, round, j, i);
+
+                    world->faulty = world->faulty || position >= n;
+                    *at(world, node, departure + i) =
+                        *at(world, node, mscclpp_dev_rounds_place(&r, position % n, round));
+                }
+            }
+        }
+        /* The messages of a round cross: no node has combined what comes when it sends. */
+        for (j = 1; j < radix; ++j) {
+            for (node = 0; node < n; ++node) {
+                deliver(world, node, round, j);
+            }
+        }
+    }
+}
+
+/* Whether a node has all that it must have, and that once. */
+static bool is_right(world_t *world, uint32_t node)
+{
+    const mscclpp_dev_rounds_t r = on(world, node);
+    const uint32_t n = r.nnodes, root = r.root;
+    uint64_t sum = 0;
+    uint32_t d;
+
+    switch (r.pattern) {
+    case MSCCLPP_DEV_BCAST:
+        return *at(world, node, 0) == weight(root, 0);
+    case MSCCLPP_DEV_SCATTER:
+        return node == root || *at(world, node, 0) == weight(root, node);
+    case MSCCLPP_DEV_REDUCE:
+    case MSCCLPP_DEV_REDUCE_SCATTER:
+        for (d = 1; d < n; ++d) {
+            sum += weight((node + d) % n, r.pattern == MSCCLPP_DEV_REDUCE ? 0 : node);
+        }
+        return (r.pattern == MSCCLPP_DEV_REDUCE && node != root) || *at(world, node, 0) == sum;
+    default:
+        for (d = 1; d < n; ++d) {
+            const uint32_t k = (node + n - d) % n;
+            const uint64_t value = *at(world, node, mscclpp_dev_rounds_place(&r, d, r.rounds));
+
+            if (value != weight(k, r.pattern == MSCCLPP_DEV_ALLTOALL ? node : k)) {
+                return false;
+            }
+        }
+        return true;
+    }
+}
+
+/* Whether each node hears from all others, directly or through others. */
+static bool all_hear(const world_t *world)
+{
+    const uint32_t n = world->r.nnodes;
+    bool *heard = calloc(n, sizeof(bool));
+    uint32_t round, j, d;
+    bool all = true;
+
+    REQUIRE(heard != NULL);
+    heard[0] = true;
+    for (round = 0; round < world->r.rounds; ++round) {
+        const uint32_t worth = mscclpp_dev_rounds_worth(&world->r, round);
+
+        for (d = n; d-- > 0;) {
+            for (j = 1; j < world->r.radix && (uint64_t)j * worth <= d; ++j) {
+                heard[d] = heard[d] || heard[d - j * worth];
+            }
+        }
+    }
+    for (d = 0; d < n; ++d) {
+        all = all && heard[d];
+    }
+    free(heard);
+    return all;
+}
+
+static void try_rounds(uint32_t pattern, uint32_t n, uint32_t radix, uint32_t root)
+{
+    world_t world = {.r = {.nnodes = n, .radix = radix, .root = root, .pattern = pattern}};
+    uint32_t node;
+    bool right = true;
+
+    world.r.rounds = mscclpp_dev_rounds_count(n, radix);
+    world.places = mscclpp_dev_rounds_places(&world.r);
+    world.value = calloc(n * world.places, sizeof(*world.value));
+    world.taken = calloc(n * world.places, sizeof(*world.taken));
+    REQUIRE(world.value != NULL && world.taken != NULL);
+    for (node = 0; node < n; ++node) {
+        lay(&world, node);
+    }
+    carry_out(&world);
+    for (node = 0; node < n && !world.faulty; ++node) {
+        right = right && (pattern != MSCCLPP_DEV_GATHER || node == root ? is_right(&world, node) : true);
+    }
+    CHECK(!world.faulty && right && all_hear(&world));
+    if (world.faulty || !right) {
+        fprintf(stderr, "    pattern %u, %u nodes, radix %u, root %u: %s\n", pattern, n, radix, root,
+                world.faulty ? "a place is taken twice, or there is no such place" : "a wrong result");
+    }
+    free(world.value);
+    free(world.taken);
+}
+
+int main(void)
+{
+    uint32_t pattern, n, radix;
+
+    unit_begin();
+    for (pattern = MSCCLPP_DEV_ALLGATHER; pattern <= MSCCLPP_DEV_EXSCAN; ++pattern) {
+        for (n = 2; n <= MOST; n += n < 30 ? 1 : 7) {
+            for (radix = 2; radix <= 9; ++radix) {
+                try_rounds(pattern, n, radix, 0);
+                try_rounds(pattern, n, radix, n / 2);
+            }
+        }
+    }
+    try_rounds(MSCCLPP_DEV_BCAST, 16384, 2, 5);
+    try_rounds(MSCCLPP_DEV_REDUCE, 16384, 8, 16383);
+    return unit_end();
+}
