@@ -72,24 +72,6 @@ static int end_call(MPI_Comm comm, int code)
     return code == MPI_SUCCESS || code == MPI_ERR_COMM ? code : mpix_report(comm, code);
 }
 
-/* A wrong handle size or abi, told. */
-static int check_handle(MPI_Comm comm, unsigned abi, const void *handle, size_t size, size_t right)
-{
-    if (right == 0) {
-        (void)fprintf(stderr,
-                      "libmpix_mscclpp: handles of abi %u are asked for; this library knows 1 to %u: the program was "
-                      "compiled with a newer mpix_mscclpp_device.h\n",
-                      abi, mpix_newest_abi());
-        return end_call(comm, MPI_ERR_UNSUPPORTED_OPERATION);
-    }
-    if (handle == NULL || size != right) {
-        (void)fprintf(stderr, "libmpix_mscclpp: %zu bytes at %p for a handle of abi %u, which has %zu\n", size, handle,
-                      abi, right);
-        return end_call(comm, MPI_ERR_ARG);
-    }
-    return MPI_SUCCESS;
-}
-
 static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -161,7 +143,8 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
     if (memory == NULL) {
         return no_object("MPIX_Mscclpp_memory_get_device");
     }
-    code = check_handle(memory->comm, abi, handle, size, mpix_memory_handle_size(abi));
+    code =
+        end_call(memory->comm, mpix_check_handle("memory_get_device", abi, handle, size, mpix_memory_handle_size(abi)));
     if (code == MPI_SUCCESS) {
         code = end_call(memory->comm, table(&code)->memory_view(memory->object, &view));
     }
@@ -229,8 +212,9 @@ int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned ab
     if (channels == NULL) {
         return no_object("MPIX_Mscclpp_channels_get_device");
     }
-    code = check_handle(channels->comm, abi, channels->count > 0 ? array : channels, element,
-                        mpix_channel_handle_size(abi, channels->is_port));
+    code =
+        end_call(channels->comm, mpix_check_handle("channels_get_device", abi, channels->count > 0 ? array : channels,
+                                                   element, mpix_channel_handle_size(abi, channels->is_port)));
     for (index = 0; index < channels->count && code == MPI_SUCCESS; ++index) {
         code = end_call(channels->comm, table(&code)->channels_view(channels->object, index, &view));
         if (code == MPI_SUCCESS) {
@@ -374,7 +358,7 @@ int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *han
     if (room == NULL) {
         return no_object("MPIX_Mscclpp_room_get_device");
     }
-    code = check_handle(room->comm, abi, handle, size, mpix_room_handle_size(abi));
+    code = end_call(room->comm, mpix_check_handle("room_get_device", abi, handle, size, mpix_room_handle_size(abi)));
     if (code == MPI_SUCCESS) {
         code = end_call(room->comm, table(&code)->room_view(room->object, &view));
     }

@@ -89,3 +89,25 @@ int MPIX_Mscclpp_host_graph_destroy(void *graph)
 
     return component == NULL ? code : component->host_graph_destroy(graph);
 }
+
+int MPIX_Mscclpp_host_while(void *stream, void *body, const uint64_t *condition)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(stream, &code);
+
+    if (component != NULL && (body == NULL || condition == NULL)) {
+        return MPI_ERR_ARG;
+    }
+    return component == NULL ? code : component->host_loop(stream, body, condition);
+}
+
+int MPIX_Mscclpp_host_graph_append(void *graph, void *added)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(graph, &code);
+
+    if (component != NULL && added == NULL) {
+        return MPI_ERR_ARG;
+    }
+    return component == NULL ? code : component->host_graph_append(graph, added);
+}

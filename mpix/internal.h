@@ -33,6 +33,12 @@ int mpix_report(MPI_Comm comm, int code);
 /* error.c: the error code for how a queued call ended. */
 int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code);
 
+/*
+ * check_handle.c: checks the arguments of MPIX_Mscclpp_<function>, which writes a handle of `right` bytes, a size of
+ * handles.h. Returns an MPI error code, after a message. No error handler has been called.
+ */
+int mpix_check_handle(const char *function, unsigned abi, const void *handle, size_t size, size_t right);
+
 /* query.c: counts a call that waited. */
 void mpix_count_waited(MPI_Comm comm);
 

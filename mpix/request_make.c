@@ -1,8 +1,11 @@
-/* The arguments of requests. */
+/* The arguments of persistent requests. */
 #include "mpix/requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "mpix/describe.h"
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
@@ -12,125 +15,282 @@ int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const cha
     return mpix_report(comm, code);
 }
 
-/* MPI_SUCCESS, or an error that has been reported. */
-static int make(MPI_Comm comm, const call_t *call, MPI_Count count, MPI_Datatype type, int partitions,
-                MPIX_Mscclpp_request *request_p)
+/* Replaces *array_p by a copy of its `count` elements at *end_p, which moves behind the copy. NULL stays NULL. */
+static void keep(const void **array_p, size_t count, size_t size, char **end_p)
+{
+    if (*array_p != NULL) {
+        memcpy(*end_p, *array_p, count * size);
+        *array_p = *end_p;
+        *end_p += count * size;
+    }
+}
+
+/* Copies the call's arrays, which are the application's again when the request has been made. */
+static int keep_arrays(struct mpix_mscclpp_request *request)
+{
+    call_t *call = &request->call;
+    int ranks = 0;
+    size_t count;
+    char *end;
+
+    if (MPI_Comm_size(call->comm, &ranks) != MPI_SUCCESS) {
+        return MPI_ERR_COMM;
+    }
+    count = (size_t)ranks;
+    request->arrays = malloc(count * (2 * sizeof(MPI_Datatype) + 4 * sizeof(int)));
+    if (request->arrays == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    end = request->arrays;
+    keep((const void **)&call->sendtypes, count, sizeof(MPI_Datatype), &end);
+    keep((const void **)&call->recvtypes, count, sizeof(MPI_Datatype), &end);
+    keep((const void **)&call->sendcounts, count, sizeof(int), &end);
+    keep((const void **)&call->sdispls, count, sizeof(int), &end);
+    keep((const void **)&call->recvcounts, count, sizeof(int), &end);
+    keep((const void **)&call->rdispls, count, sizeof(int), &end);
+    return MPI_SUCCESS;
+}
+
+/*
+ * Makes a request of a call that `described` says is described: MPI_SUCCESS, or an error that has been reported. So has
+ * the error that is returned.
+ */
+static int make(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
 {
     struct mpix_mscclpp_request *request;
     MPI_Aint low, extent = 0;
-    int inter = 0;
+    int inter = 0, code;
 
-    if (comm == MPI_COMM_NULL || MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) {
-        return mpix_report(comm, MPI_ERR_COMM);
+    if (described != MPI_SUCCESS) {
+        return described;
     }
-    if (count < 0 || type == MPI_DATATYPE_NULL || request_p == NULL) {
-        return mpix_report(comm, count < 0 ? MPI_ERR_COUNT : request_p == NULL ? MPI_ERR_ARG : MPI_ERR_TYPE);
+    if (request_p == NULL) {
+        return mpix_report(call->comm, MPI_ERR_ARG);
+    }
+    if (MPI_Comm_test_inter(call->comm, &inter) != MPI_SUCCESS || inter) {
+        return mpix_report(call->comm, MPI_ERR_COMM);
     }
     if (partitions < 1) {
-        return mpix_request_refuse(comm, MPI_ERR_ARG, "pallreduce_init", "a request has at least 1 partition");
+        return mpix_request_refuse(call->comm, MPI_ERR_ARG, "pallreduce_init", "a request has at least 1 partition");
     }
     request = calloc(1, sizeof(*request));
-    if (request == NULL || MPI_Type_get_extent(type, &low, &extent) != MPI_SUCCESS) {
-        free(request);
-        return mpix_report(comm, MPI_ERR_NO_MEM);
+    if (request == NULL) {
+        return mpix_report(call->comm, MPI_ERR_NO_MEM);
     }
     request->call = *call;
-    request->call.size = sizeof(call_t);
-    request->call.comm = request->users = comm;
+    request->users = call->comm;
     request->partitions = partitions;
-    request->part_bytes = (size_t)count * (size_t)extent;
+    code = MPI_Type_get_extent(call->recvtype, &low, &extent);
+    request->part_bytes = call->recvcount * (size_t)extent;
+    if (code == MPI_SUCCESS) {
+        code = keep_arrays(request);
+    }
+    if (code != MPI_SUCCESS) {
+        free(request);
+        return mpix_report(call->comm, code);
+    }
     *request_p = request;
     return MPI_SUCCESS;
 }
 
-int MPIX_Mscclpp_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                                MPI_Comm comm, MPIX_Mscclpp_request *request)
+void mpix_request_discard(MPIX_Mscclpp_request *request)
 {
-    const call_t call = {.coll = MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE,
-                         .sendbuf = sendbuf,
-                         .recvbuf = recvbuf,
-                         .recvcount = (size_t)count,
-                         .recvtype = datatype,
-                         .op = op};
+    free((*request)->arrays);
+    free(*request);
+    *request = NULL;
+}
 
-    return make(comm, &call, count, datatype, 1, request);
+int MPIX_Mscclpp_barrier_init(MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    call_t call;
+
+    return make(mpix_describe_barrier(&call, comm), &call, 1, request);
 }
 
 int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                             MPIX_Mscclpp_request *request)
 {
-    const call_t call = {.coll = MCA_COLL_MSCCLPP_QUEUE_BCAST,
-                         .recvbuf = buffer,
-                         .recvcount = (size_t)count,
-                         .recvtype = datatype,
-                         .root = root};
-    int size = 0, code = make(comm, &call, count, datatype, 1, request);
+    call_t call;
 
-    if (code == MPI_SUCCESS && (MPI_Comm_size(comm, &size) != MPI_SUCCESS || root < 0 || root >= size)) {
-        free(*request);
-        *request = NULL;
-        code = mpix_report(comm, MPI_ERR_ROOT);
-    }
-    return code;
+    return make(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, 1, request);
 }
 
-static int make_blocks(int coll, const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                       MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPIX_Mscclpp_request *request)
+int MPIX_Mscclpp_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                                MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    const int in_place = sendbuf == MPI_IN_PLACE;
-    const call_t call = {.coll = (mca_coll_mscclpp_queue_coll_t)coll,
-                         .sendbuf = sendbuf,
-                         .sendcount = in_place ? 0 : (size_t)sendcount,
-                         .sendtype = in_place ? MPI_BYTE : sendtype,
-                         .recvbuf = recvbuf,
-                         .recvcount = (size_t)recvcount,
-                         .recvtype = recvtype};
+    call_t call;
 
-    if (!in_place && (sendcount < 0 || sendtype == MPI_DATATYPE_NULL)) {
-        return mpix_report(comm, sendcount < 0 ? MPI_ERR_COUNT : MPI_ERR_TYPE);
-    }
-    return make(comm, &call, recvcount, recvtype, 1, request);
+    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf, count, NULL,
+                                        datatype, op, MPIX_NO_ROOT, comm),
+                &call, 1, request);
 }
 
-int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                                MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
-                                MPIX_Mscclpp_request *request)
+int MPIX_Mscclpp_reduce_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                             int root, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    return make_blocks(MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                       comm, request);
-}
+    call_t call;
 
-int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
-                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPIX_Mscclpp_request *request)
-{
-    return make_blocks(MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                       comm, request);
+    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE, sendbuf, recvbuf, count, NULL, datatype,
+                                        op, root, comm),
+                &call, 1, request);
 }
 
 int MPIX_Mscclpp_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                            MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                            MPIX_Mscclpp_request *request)
 {
-    const call_t call = {.coll = MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK,
-                         .sendbuf = sendbuf,
-                         .recvbuf = recvbuf,
-                         .recvcount = (size_t)recvcount,
-                         .recvtype = datatype,
-                         .op = op};
+    call_t call;
 
-    return make(comm, &call, recvcount, datatype, 1, request);
+    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf, recvcount,
+                                        NULL, datatype, op, MPIX_NO_ROOT, comm),
+                &call, 1, request);
+}
+
+int MPIX_Mscclpp_reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype,
+                                     MPI_Op op, MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    call_t call;
+
+    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER, sendbuf, recvbuf, 0, recvcounts,
+                                        datatype, op, MPIX_NO_ROOT, comm),
+                &call, 1, request);
+}
+
+int MPIX_Mscclpp_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                           MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    call_t call;
+
+    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_SCAN, sendbuf, recvbuf, count, NULL, datatype, op,
+                                        MPIX_NO_ROOT, comm),
+                &call, 1, request);
+}
+
+int MPIX_Mscclpp_exscan_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                             MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    call_t call;
+
+    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_EXSCAN, sendbuf, recvbuf, count, NULL, datatype,
+                                        op, MPIX_NO_ROOT, comm),
+                &call, 1, request);
+}
+
+int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm), &call,
+                1, request);
+}
+
+int MPIX_Mscclpp_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                 const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                                 MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm), &call,
+                1, request);
+}
+
+int MPIX_Mscclpp_gather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                             MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                             MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, 1,
+                request);
+}
+
+int MPIX_Mscclpp_gatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                              const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
+                              MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, 1,
+                request);
+}
+
+int MPIX_Mscclpp_scatter_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                              MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                              MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, 1,
+                request);
+}
+
+int MPIX_Mscclpp_scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
+                               void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                               MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, 0, sendcounts, displs, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, 1,
+                request);
+}
+
+int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm), &call,
+                1, request);
+}
+
+int MPIX_Mscclpp_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
+                                void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
+                                MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm), &call,
+                1, request);
+}
+
+int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
+                                const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, MPI_BYTE, sendtypes};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, MPI_BYTE, recvtypes};
+    call_t call;
+
+    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm), &call,
+                1, request);
 }
 
 int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partitions, MPI_Count count,
                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    const call_t call = {.coll = MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE,
-                         .sendbuf = sendbuf,
-                         .recvbuf = recvbuf,
-                         .recvcount = (size_t)count,
-                         .recvtype = datatype,
-                         .op = op};
-    const int code = make(comm, &call, count, datatype, partitions, request);
+    call_t call;
+    const int code = make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf, count,
+                                                  NULL, datatype, op, MPIX_NO_ROOT, comm),
+                          &call, partitions, request);
 
     if (code == MPI_SUCCESS) {
         (*request)->partitioned = 1;
@@ -139,12 +299,11 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
 }
 
 /* What travels between two ranks is a broadcast in a communicator of the two. */
-static int make_side(int side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
-                     MPI_Comm comm, MPIX_Mscclpp_request *request)
+static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
+                     int peer, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    const call_t call = {
-        .coll = MCA_COLL_MSCCLPP_QUEUE_BCAST, .recvbuf = buf, .recvcount = (size_t)count, .recvtype = datatype};
-    const int code = make(comm, &call, count, datatype, partitions, request);
+    call_t call;
+    const int code = make(mpix_describe_bcast(&call, buf, count, datatype, 0, comm), &call, partitions, request);
     int rank, size;
 
     if (code != MPI_SUCCESS) {
@@ -153,10 +312,9 @@ static int make_side(int side, void *buf, int partitions, MPI_Count count, MPI_D
     (void)MPI_Comm_rank(comm, &rank);
     (void)MPI_Comm_size(comm, &size);
     if (peer < 0 || peer >= size || peer == rank || tag < 0) {
-        free(*request);
-        *request = NULL;
+        mpix_request_discard(request);
         return mpix_request_refuse(comm, tag < 0 ? MPI_ERR_TAG : MPI_ERR_RANK,
-                                   side == SENDER ? "psend_init" : "precv_init",
+                                   side == MPIX_SENDER ? "psend_init" : "precv_init",
                                    tag < 0 ? "the tag is negative" : "the other side is no rank, or this one");
     }
     (*request)->partitioned = 1;
@@ -169,11 +327,11 @@ static int make_side(int side, void *buf, int partitions, MPI_Count count, MPI_D
 int MPIX_Mscclpp_psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                             MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    return make_side(SENDER, (void *)(uintptr_t)buf, partitions, count, datatype, dest, tag, comm, request);
+    return make_side(MPIX_SENDER, (void *)(uintptr_t)buf, partitions, count, datatype, dest, tag, comm, request);
 }
 
 int MPIX_Mscclpp_precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                             MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    return make_side(RECEIVER, buf, partitions, count, datatype, source, tag, comm, request);
+    return make_side(MPIX_RECEIVER, buf, partitions, count, datatype, source, tag, comm, request);
 }

@@ -1,23 +1,28 @@
-/* What requests need: communicators, streams and words. */
+/* What requests need for their executions: communicators, streams and words. */
 #include "mpix/requests.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "mpix/words.h"
+#include "mpix/release_stream.h"
+
+/* Seconds after which a stream that does not get on counts as held up. Longer than an idle GPU may take to answer. */
+#define HELD_UP_TIME 2.0
 
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
     if (request->own != NULL) {
-        (void)mpix_own_stream_free(request->own);
+        mpix_backend()->stream_free(request->own);
         request->own = NULL;
     }
     if (request->call.comm != request->users) {
         (void)MPI_Comm_free(&request->call.comm);
     }
     request->call.comm = request->users;
-    mpix_words_free(request->words);
-    request->words = NULL;
+    if (request->words != NULL) {
+        mpix_backend()->words_free(request->words);
+        request->words = NULL;
+    }
     request->prepared = 0;
 }
 
@@ -45,7 +50,7 @@ static int make_pair(struct mpix_mscclpp_request *request)
         request->call.comm = request->users;
         return code;
     }
-    request->call.root = (request->side == SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
+    request->call.root = (request->side == MPIX_SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
     code = MPI_Sendrecv(mine, 3, MPI_UINT64_T, rank == ranks[0], 0, theirs, 3, MPI_UINT64_T, rank == ranks[0], 0,
                         request->call.comm, MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS && (mine[0] == theirs[0] || mine[1] != theirs[1] || mine[2] != theirs[2])) {
@@ -53,43 +58,89 @@ static int make_pair(struct mpix_mscclpp_request *request)
             stderr,
             "libmpix_mscclpp: MPIX_Mscclpp_prepare: rank %d has %llu partitions of %llu bytes to %s, and rank "
             "%d has %llu of %llu to %s; they must be equal, of a sender and a receiver\n",
-            rank, (unsigned long long)mine[1], (unsigned long long)mine[2], mine[0] == SENDER ? "send" : "receive",
+            rank, (unsigned long long)mine[1], (unsigned long long)mine[2], mine[0] == MPIX_SENDER ? "send" : "receive",
             request->peer, (unsigned long long)theirs[1], (unsigned long long)theirs[2],
-            theirs[0] == SENDER ? "send" : "receive");
+            theirs[0] == MPIX_SENDER ? "send" : "receive");
         mpix_request_unprepare(request);
         code = MPI_ERR_ARG;
     }
     return code;
 }
 
+/* Makes the communicator of a request that kernels release, which waits for no other request. */
+static int make_comm(struct mpix_mscclpp_request *request)
+{
+    int code;
+
+    if (request->side != MPIX_NO_SIDE) {
+        return make_pair(request);
+    }
+    if (request->condition != MPIX_BY_KERNELS) {
+        return MPI_SUCCESS;
+    }
+    code = MPI_Comm_dup(request->users, &request->call.comm);
+    if (code != MPI_SUCCESS) {
+        request->call.comm = request->users;
+    }
+    return code;
+}
+
+/* Makes this library's own stream, if the request has one. */
+static int make_stream(struct mpix_mscclpp_request *request)
+{
+    const mpix_backend_t *backend = mpix_backend();
+    int code;
+
+    switch (request->condition) {
+    case MPIX_BY_KERNELS:
+        code = mpix_stream_wait(request->stream); /* it has to be empty for the trial */
+        return code != MPI_SUCCESS
+                   ? code
+                   : mpix_release_stream_make(backend, request->stream, &request->words[MPIX_TRIAL_WORDS], HELD_UP_TIME,
+                                              &request->own);
+    case MPIX_BY_GRAPH:
+        return backend->stream_make(&request->own);
+    default:
+        return MPI_SUCCESS;
+    }
+}
+
+/* Makes what executions need. Yields whether this rank can queue them, and its largest block. */
+static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_mscclpp_request *request, int *queues_p,
+                      uint64_t *most_p)
+{
+    const int code = component->prepare(&request->call, queues_p, most_p);
+
+    *queues_p =
+        *queues_p && code == MPI_SUCCESS &&
+        mpix_backend()->words_make(MPIX_FIRST_MARK + 2 * (size_t)request->partitions, &request->words) == MPI_SUCCESS &&
+        make_stream(request) == MPI_SUCCESS;
+    return code;
+}
+
 static int prepare(struct mpix_mscclpp_request *request)
 {
+    uint64_t mine[2] = {0, 0}, all[2] = {1, 0}; /* whether a rank cannot queue the call, and the largest block */
     const mca_coll_mscclpp_api_t *component;
-    int code = MPI_SUCCESS, queues = 0, all = 0;
+    int code, queues = 0;
 
     component = mpix_component(&code);
-    if (request->side != NEITHER && code == MPI_SUCCESS) {
-        code = make_pair(request);
+    if (code == MPI_SUCCESS) {
+        code = make_comm(request);
         if (code != MPI_SUCCESS) {
-            return code;
-        }
-    } else if (request->attached == BY_KERNELS && code == MPI_SUCCESS) {
-        code = MPI_Comm_dup(request->users, &request->call.comm);
-        if (code != MPI_SUCCESS) {
-            request->call.comm = request->users;
             return code;
         }
     }
     if (component != NULL && code == MPI_SUCCESS) {
-        code = component->prepare(request->call.comm, request->call.sendbuf, request->call.recvbuf, &queues);
-        request->words = mpix_words_make(FIRST_MARK + 2 * (size_t)request->partitions);
-        queues = code == MPI_SUCCESS && queues && request->words != NULL;
-        queues = queues && (request->attached != BY_KERNELS || mpix_own_stream_make(&request->own) == MPI_SUCCESS);
+        code = make_parts(component, request, &queues, &mine[1]);
     }
-    if (MPI_Allreduce(&queues, &all, 1, MPI_INT, MPI_MIN, request->call.comm) != MPI_SUCCESS || !all) {
+    mine[0] = !queues;
+    if (MPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS || all[0] != 0) {
         mpix_request_unprepare(request);
         return code != MPI_SUCCESS ? code : MPI_ERR_UNSUPPORTED_OPERATION;
     }
+    request->call.agreed = 1;
+    request->call.most = all[1];
     request->prepared = 1;
     return MPI_SUCCESS;
 }
@@ -106,7 +157,7 @@ static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_msc
         (void)MPI_Comm_rank(request->users, &rank);
         key[i][0] = rank < request->peer ? rank : request->peer;
         key[i][1] = rank < request->peer ? request->peer : rank;
-        key[i][2] = request->side == SENDER ? rank : request->peer;
+        key[i][2] = request->side == MPIX_SENDER ? rank : request->peer;
     }
     return memcmp(key[0], key[1], sizeof(key[0])) != 0 && (key[0][0] != key[1][0]   ? key[0][0] < key[1][0]
                                                            : key[0][1] != key[1][1] ? key[0][1] < key[1][1]
@@ -121,7 +172,7 @@ static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
         int code;
 
         for (int i = 0; i < n; ++i) {
-            if (requests[i] != NULL && requests[i]->side != NEITHER && requests[i]->attached != NOT_ATTACHED &&
+            if (requests[i] != NULL && requests[i]->side != MPIX_NO_SIDE && requests[i]->condition != MPIX_NOTHING &&
                 !requests[i]->prepared && (next == NULL || is_before(requests[i], next))) {
                 next = requests[i];
             }
@@ -149,7 +200,7 @@ int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[])
     for (int i = 0; i < n; ++i) {
         int code;
 
-        if (requests[i] == NULL || requests[i]->attached == NOT_ATTACHED) {
+        if (requests[i] == NULL || requests[i]->condition == MPIX_NOTHING) {
             return mpix_request_refuse(requests[i] == NULL ? MPI_COMM_NULL : requests[i]->users, MPI_ERR_REQUEST,
                                        "prepare", "a request is NULL, or attached to nothing");
         }

@@ -1,49 +1,60 @@
-/*
- * Persistent requests. One that kernels release has a communicator and a stream of its own, in which each part waits
- * for its mark, is combined, and tells that it is done.
- */
 #include "mpix/requests.h"
 
+#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "mpix/handles.h"
-#include "mpix/words.h"
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
+typedef struct mpix_mscclpp_request request_t;
 
-static int attach(MPIX_Mscclpp_request request, int how, void *stream, const char *function)
+/* More than any count of starts, but far from the largest number, since kernels add to it. */
+#define RELEASED (UINT64_MAX / 2)
+
+static int attach(request_t *request, mpix_condition_t condition, void *stream, void *graph, const char *function)
 {
     if (request == NULL) {
         return mpix_request_refuse(MPI_COMM_NULL, MPI_ERR_REQUEST, function, "the request is NULL");
     }
-    if (request->partitioned && how == BY_STREAM) {
+    if (request->partitioned && condition != MPIX_BY_KERNELS) {
         return mpix_request_refuse(request->users, MPI_ERR_ARG, function,
                                    "partitions are marked by kernels; use MPIX_Mscclpp_attach_kernels");
     }
-    if (request->prepared && how != request->attached) {
+    if (request->prepared && condition != request->condition) {
         return mpix_request_refuse(
             request->users, MPI_ERR_ARG, function,
             "the request has been prepared for the other kind; attach it before MPIX_Mscclpp_prepare");
     }
-    request->attached = how;
+    if (condition == MPIX_BY_GRAPH ? graph == NULL : stream == NULL && mpix_backend() == &mpix_backend_twin) {
+        return mpix_request_refuse(request->users, MPI_ERR_ARG, function,
+                                   condition == MPIX_BY_GRAPH
+                                       ? "the graph is NULL"
+                                       : "the stream is NULL; on the host twin use MPIX_Mscclpp_host_stream_create");
+    }
+    request->condition = condition;
     request->stream = stream;
+    request->graph = graph;
     return MPI_SUCCESS;
 }
 
 int MPIX_Mscclpp_attach_stream(MPIX_Mscclpp_request request, void *stream)
 {
-    return attach(request, BY_STREAM, stream, "attach_stream");
+    return attach(request, MPIX_BY_STREAM, stream, NULL, "attach_stream");
 }
 
 int MPIX_Mscclpp_attach_kernels(MPIX_Mscclpp_request request, void *stream)
 {
-    return attach(request, BY_KERNELS, stream, "attach_kernels");
+    return attach(request, MPIX_BY_KERNELS, stream, NULL, "attach_kernels");
 }
 
-/* The request, which is to be prepared; else NULL, after an error. */
-static struct mpix_mscclpp_request *prepared(MPIX_Mscclpp_request request, const char *function, int *code_p)
+int MPIX_Mscclpp_attach_graph(MPIX_Mscclpp_request request, void *graph)
+{
+    return attach(request, MPIX_BY_GRAPH, NULL, graph, "attach_graph");
+}
+
+/* The request, which has to be prepared; else NULL, after an error. */
+static request_t *find_prepared(MPIX_Mscclpp_request request, const char *function, int *code_p)
 {
     if (request == NULL || !request->prepared) {
         *code_p = mpix_request_refuse(request == NULL ? MPI_COMM_NULL : request->users, MPI_ERR_REQUEST, function,
@@ -58,28 +69,42 @@ int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, 
     mscclpp_dev_user_watch_t watch;
     int code, rank, ranks;
 
-    if (prepared(request, "request_get_device", &code) == NULL) {
+    if (find_prepared(request, "request_get_device", &code) == NULL) {
         return code;
     }
-    if (mpix_partitions_handle_size(abi) == 0 || size < mpix_partitions_handle_size(abi) || handle == NULL) {
-        return mpix_request_refuse(request->users, MPI_ERR_ARG, "request_get_device",
-                                   mpix_partitions_handle_size(abi) == 0 ? "this library does not know that abi"
-                                                                         : "the handle is NULL or too small");
+    code = mpix_check_handle("request_get_device", abi, handle, size, mpix_partitions_handle_size(abi));
+    if (code != MPI_SUCCESS) {
+        return mpix_report(request->users, code);
     }
     (void)MPI_Comm_rank(request->users, &rank);
     (void)MPI_Comm_size(request->users, &ranks);
     memset(&watch, 0, sizeof(watch));
     watch.rank = (uint32_t)rank;
     watch.ranks = (uint32_t)ranks;
-    watch.abort = &request->words[ABORT_WORD];
-    watch.report = &request->words[REPORT_WORDS];
+    watch.abort = &request->words[MPIX_ABORT_WORD];
+    watch.report = &request->words[MPIX_REPORT_WORDS];
     mpix_write_partitions(abi, &watch, mpix_request_mark(request, 0), mpix_request_end(request, 0),
                           (uint32_t)request->partitions, handle);
     return MPI_SUCCESS;
 }
 
+int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
+{
+    int code;
+
+    if (find_prepared(request, "request_get_node", &code) == NULL) {
+        return code;
+    }
+    if (request->condition != MPIX_BY_GRAPH || node == NULL) {
+        return mpix_request_refuse(request->users, MPI_ERR_ARG, "request_get_node",
+                                   "the request is not attached to a graph, or there is no place for the node");
+    }
+    *node = request->node;
+    return MPI_SUCCESS;
+}
+
 /* Queues one partition. */
-static int enqueue(struct mpix_mscclpp_request *request, int partition, void *stream)
+static int enqueue(request_t *request, int partition, void *stream)
 {
     const size_t offset = (size_t)partition * request->part_bytes;
     mca_coll_mscclpp_queue_end_t end;
@@ -87,9 +112,11 @@ static int enqueue(struct mpix_mscclpp_request *request, int partition, void *st
     int code;
 
     call.stream = stream;
-    call.recvbuf = (char *)call.recvbuf + offset;
-    if (call.sendbuf != MPI_IN_PLACE && call.sendbuf != NULL) {
-        call.sendbuf = (const char *)call.sendbuf + offset;
+    if (offset > 0) {
+        call.recvbuf = (char *)call.recvbuf + offset;
+        if (call.sendbuf != MPI_IN_PLACE && call.sendbuf != NULL) {
+            call.sendbuf = (const char *)call.sendbuf + offset;
+        }
     }
     end = mpix_queue(&call, &code);
     if (end == MCA_COLL_MSCCLPP_NOT_QUEUED) {
@@ -99,37 +126,91 @@ static int enqueue(struct mpix_mscclpp_request *request, int partition, void *st
     return mpix_code_of(end, code);
 }
 
-static int start_in_stream(struct mpix_mscclpp_request *request)
+static int start_in_stream(request_t *request)
 {
     const int captured = mpix_stream_is_capturing(request->stream);
     int code = enqueue(request, 0, request->stream);
 
+    /* A graph repeats what it has recorded, so it cannot count starts. */
     if (code == MPI_SUCCESS && !captured) {
-        code = mpix_stream_store(request->stream, mpix_request_end(request, 0), ++request->starts);
+        code = mpix_backend()->stream_store(request->stream, mpix_request_end(request, 0), ++request->starts);
     }
     return code;
 }
 
-static int start_for_kernels(struct mpix_mscclpp_request *request)
+/* Records the call in the request's stream, and adds what was recorded to the application's graph. */
+static int start_in_graph(request_t *request)
 {
+    const mpix_backend_t *backend = mpix_backend();
+    void *part = NULL;
+    int code = backend->capture_begin(request->own), ended;
+
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    code = enqueue(request, 0, request->own);
+    ended = backend->capture_end(request->own, &part);
+    if (code == MPI_SUCCESS && ended == MPI_SUCCESS) {
+        code = backend->graph_add(request->graph, part, &request->node);
+    }
+    if (part != NULL) {
+        backend->graph_free(part);
+    }
+    return code != MPI_SUCCESS ? code : ended;
+}
+
+/* Lets go of everything that waits for marks. Kernels that wait for the request see that it has failed. */
+static void give_up(request_t *request, int code)
+{
+    request->failed = code;
+    mpix_word_set(&request->words[MPIX_ABORT_WORD], 1);
+    for (int i = 0; i < request->partitions; ++i) {
+        mpix_word_set(mpix_request_mark(request, i), RELEASED);
+    }
+}
+
+static int start_for_kernels(request_t *request)
+{
+    const mpix_backend_t *backend = mpix_backend();
     const uint64_t start = ++request->starts;
     int code = MPI_SUCCESS;
 
     /* A receiver is ready once it has been started. */
-    for (int i = 0; request->side == RECEIVER && i < request->partitions; ++i) {
+    for (int i = 0; request->side == MPIX_RECEIVER && i < request->partitions; ++i) {
         mpix_word_set(mpix_request_mark(request, i), start);
     }
     for (int i = 0; code == MPI_SUCCESS && i < request->partitions; ++i) {
-        code = mpix_stream_await(request->own, mpix_request_mark(request, i), start, &request->words[ABORT_WORD]);
+        code = backend->stream_await(request->own, mpix_request_mark(request, i), start);
         if (code == MPI_SUCCESS) {
             code = enqueue(request, i, request->own);
         }
         if (code == MPI_SUCCESS) {
-            code = mpix_stream_store(request->own, mpix_request_end(request, i), start);
+            code = backend->stream_store(request->own, mpix_request_end(request, i), start);
         }
     }
     if (code != MPI_SUCCESS) {
-        mpix_word_set(&request->words[ABORT_WORD], 1);
+        give_up(request, code);
+    }
+    return code;
+}
+
+static int start(request_t *request)
+{
+    int code;
+
+    switch (request->condition) {
+    case MPIX_BY_STREAM:
+        code = start_in_stream(request);
+        break;
+    case MPIX_BY_GRAPH:
+        code = start_in_graph(request);
+        break;
+    default:
+        return start_for_kernels(request);
+    }
+    /* What cannot be captured can be started otherwise. */
+    if (code != mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE)) {
+        request->failed = code;
     }
     return code;
 }
@@ -139,43 +220,41 @@ int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
     for (int i = 0; i < n; ++i) {
         int code;
 
-        if (prepared(requests[i], "start", &code) == NULL) {
+        if (find_prepared(requests[i], "start", &code) == NULL) {
             return code;
         }
-        code = requests[i]->failed != MPI_SUCCESS   ? requests[i]->failed
-               : requests[i]->attached == BY_STREAM ? start_in_stream(requests[i])
-                                                    : start_for_kernels(requests[i]);
+        code = requests[i]->failed != MPI_SUCCESS ? requests[i]->failed : start(requests[i]);
         if (code != MPI_SUCCESS) {
-            /* What cannot be captured can be started otherwise. */
-            requests[i]->failed =
-                requests[i]->attached == BY_STREAM && code == mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE) ? MPI_SUCCESS
-                                                                                                        : code;
             return mpix_report(requests[i]->users, code);
         }
     }
     return MPI_SUCCESS;
 }
 
+/* Lets the application's stream wait for the end of a request that kernels release. */
+static int complete(request_t *request)
+{
+    if (request->failed != MPI_SUCCESS) {
+        return request->failed;
+    }
+    if (mpix_stream_is_capturing(request->stream)) {
+        return mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE);
+    }
+    return mpix_backend()->stream_await(request->stream, mpix_request_end(request, request->partitions - 1),
+                                        request->starts);
+}
+
 int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
-        struct mpix_mscclpp_request *request;
-        int code = MPI_SUCCESS;
+        int code;
 
-        request = prepared(requests[i], "complete", &code);
-        if (request == NULL) {
+        if (find_prepared(requests[i], "complete", &code) == NULL) {
             return code;
         }
-        if (request->attached == BY_STREAM) {
-            continue;
-        }
-        code = request->failed != MPI_SUCCESS ? request->failed
-               : mpix_stream_is_capturing(request->stream)
-                   ? mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE)
-                   : mpix_stream_await(request->stream, mpix_request_end(request, request->partitions - 1),
-                                       request->starts, &request->words[ABORT_WORD]);
+        code = requests[i]->condition == MPIX_BY_KERNELS ? complete(requests[i]) : MPI_SUCCESS;
         if (code != MPI_SUCCESS) {
-            return mpix_report(request->users, code);
+            return mpix_report(requests[i]->users, code);
         }
     }
     return MPI_SUCCESS;
@@ -185,17 +264,18 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
 {
     int code;
 
-    if (prepared(request, "pready", &code) == NULL) {
+    if (find_prepared(request, "pready", &code) == NULL) {
         return code;
     }
-    if (low < 0 || high >= request->partitions || low > high || request->attached != BY_KERNELS ||
-        request->side == RECEIVER) {
-        char text[128];
+    if (request->condition != MPIX_BY_KERNELS || request->side == MPIX_RECEIVER) {
+        return mpix_request_refuse(request->users, MPI_ERR_REQUEST, "pready",
+                                   "only requests that kernels release, and not the receiving side, are marked ready");
+    }
+    if (low < 0 || high >= request->partitions || low > high) {
+        char text[96];
 
-        (void)snprintf(text, sizeof(text),
-                       "partitions %d to %d are not allowed; use 0 to %d of a request that kernels "
-                       "release",
-                       low, high, request->partitions - 1);
+        (void)snprintf(text, sizeof(text), "partitions %d to %d; from 0 to %d are allowed", low, high,
+                       request->partitions - 1);
         return mpix_request_refuse(request->users, MPI_ERR_ARG, "pready", text);
     }
     for (int i = low; i <= high; ++i) {
@@ -204,23 +284,26 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
     return MPI_SUCCESS;
 }
 
-/* The error of the request's work so far. */
-static int look(const struct mpix_mscclpp_request *request)
+/* The error of the request's work so far. After one, nothing waits for marks any more. */
+static int look(request_t *request)
 {
     char text[320];
     int code = MPI_SUCCESS;
 
     if (request->failed == MPI_SUCCESS) {
         (void)MPIX_Mscclpp_get_async_error(request->call.comm, &code, text, (int)sizeof(text));
+        if (code != MPI_SUCCESS) {
+            give_up(request, code);
+        }
     }
-    return request->failed != MPI_SUCCESS ? request->failed : code;
+    return request->failed;
 }
 
 int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag)
 {
     int code;
 
-    if (prepared(request, "parrived", &code) == NULL) {
+    if (find_prepared(request, "parrived", &code) == NULL) {
         return code;
     }
     if (partition < 0 || partition >= request->partitions || flag == NULL) {
@@ -235,18 +318,41 @@ int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
     return MPIX_Mscclpp_parrived(request, request == NULL ? 0 : request->partitions - 1, flag);
 }
 
+/* Waits for a request that kernels release. Its stream may wait for marks that never come, so the host looks on. */
+static int wait_for_kernels(request_t *request)
+{
+    int code = look(request), flag;
+
+    while (code == MPI_SUCCESS && !mpix_request_has_ended(request)) {
+        /* Whatever it finds: it makes MPI's progress, as other ranks may depend on it. */
+        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &flag, MPI_STATUS_IGNORE);
+        (void)sched_yield();
+        code = look(request);
+    }
+    return code;
+}
+
+static int wait(request_t *request)
+{
+    int code;
+
+    if (request->condition == MPIX_BY_KERNELS) {
+        return wait_for_kernels(request);
+    }
+    /* What is in a graph is waited for where the graph is launched. */
+    code = request->condition == MPIX_BY_STREAM ? mpix_stream_wait(request->stream) : MPI_SUCCESS;
+    return code != MPI_SUCCESS ? code : look(request);
+}
+
 int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
         int code;
 
-        if (prepared(requests[i], "wait", &code) == NULL) {
+        if (find_prepared(requests[i], "wait", &code) == NULL) {
             return code;
         }
-        code = mpix_stream_wait(requests[i]->attached == BY_STREAM ? requests[i]->stream : requests[i]->own);
-        if (code == MPI_SUCCESS) {
-            code = look(requests[i]);
-        }
+        code = wait(requests[i]);
         if (code != MPI_SUCCESS) {
             return mpix_report(requests[i]->users, code);
         }
@@ -256,19 +362,17 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 
 int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)
 {
-    struct mpix_mscclpp_request *freed;
+    request_t *freed;
 
     if (request == NULL || *request == NULL) {
         return mpix_request_refuse(MPI_COMM_NULL, MPI_ERR_REQUEST, "request_free", "the request is NULL");
     }
     freed = *request;
-    if (freed->prepared && freed->failed == MPI_SUCCESS &&
-        mpix_word_get(mpix_request_end(freed, freed->partitions - 1)) < freed->starts) {
+    if (freed->prepared && freed->failed == MPI_SUCCESS && !mpix_request_has_ended(freed)) {
         return mpix_request_refuse(freed->users, MPI_ERR_REQUEST, "request_free",
                                    "an execution is under way; wait for it with MPIX_Mscclpp_wait");
     }
-    *request = NULL;
     mpix_request_unprepare(freed);
-    free(freed);
+    mpix_request_discard(request);
     return MPI_SUCCESS;
 }

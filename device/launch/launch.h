@@ -79,6 +79,16 @@ int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue);
 int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p);
 int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue);
 void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph);
+
+/*
+ * Puts a loop into a queue, or records one: what `body` has recorded is carried out again and again while *condition is
+ * not 0, which is looked at before each turn. The body is copied.
+ */
+int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_graph_t *body,
+                          const uint64_t *condition);
+
+/* Puts a copy of what `added` has recorded behind what `graph` has. After ENOMEM only a part of it may be there. */
+int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_twin_graph_t *added);
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
 
 /* True if all launches and copies have ended. */

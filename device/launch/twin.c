@@ -29,65 +29,14 @@
 #include "device/kern/probe/port_pair.h"
 #include "device/kern/probe/port_ring.h"
 #include "device/launch/launch.h"
+#include "device/launch/twin_queue.h"
 
 /* The number of turns of a wait after which a thread yields its processor; a turn takes some 30 ns. */
 #define SHORT_PATIENCE 32u
 #define LONG_PATIENCE 2048u
 
-/* Memory shared by the threads of a block. */
-typedef struct {
-    mscclpp_dev_twin_block_t meeting;
-    mscclpp_dev_twin_block_t cluster_meeting; /* the first block's is for all blocks */
-    mscclpp_dev_linger_block_t linger;
-} block_t;
-
-typedef struct job {
-    struct job *next;
-    mscclpp_dev_twin_copy_t copy;     /* `to` NULL: no copy */
-    void (*function)(void *argument); /* of the host; NULL: a copy or a launch */
-    void *argument;
-    mscclpp_dev_launch_t launch; /* of a copy or a function the size alone: one thread */
-    uint32_t started;            /* threads of the grid that workers have started */
-    uint32_t unfinished;
-    block_t *blocks; /* one for each thread */
-    union {
-        mscclpp_dev_args_t common;
-        mscclpp_dev_zerocopy_args_t zerocopy;
-        mscclpp_dev_ring_args_t ring;
-        mscclpp_dev_ll128_probe_args_t ll128_probe;
-        mscclpp_dev_linger_args_t linger;
-        mscclpp_dev_reduce_args_t reduce;
-        mscclpp_dev_port_ring_args_t port_ring;
-        mscclpp_dev_port_pair_args_t port_pair;
-        mscclpp_dev_nodes_args_t nodes;
-        mscclpp_dev_blocks_args_t blocks;
-        mscclpp_dev_direct_args_t direct;
-        mscclpp_dev_strided_args_t strided;
-        mscclpp_dev_pack_args_t pack;
-        mscclpp_dev_coll_nodes_args_t coll_nodes;
-        mscclpp_dev_plan_args_t plan;
-    } args;
-} job_t;
-
-struct mscclpp_dev_twin_graph {
-    job_t *first; /* never run themselves: copies of them are */
-    job_t **end;
-};
-
-struct mscclpp_dev_twin_queue {
-    pthread_mutex_t lock;
-    pthread_cond_t work; /* for workers: the first job changed, or the queue closes */
-    job_t *first;        /* the running job */
-    job_t *last;
-    bool closing;
-    pthread_t *workers; /* as many as the largest grid had threads, since all blocks of a job run at once */
-    uint32_t worker_count;
-    uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
-    uint64_t queued; /* jobs so far, without inline launches, which have ended when their call returns */
-    uint64_t ended;
-    bool apart;                      /* no launch runs in the caller's thread */
-    mscclpp_dev_twin_graph_t *graph; /* what is recorded; NULL: nothing is */
-};
+typedef mscclpp_dev_twin_shared_t block_t;
+typedef mscclpp_dev_twin_job_t job_t;
 
 static _Thread_local struct {
     void (*call)(void *context);
@@ -251,10 +200,49 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
 }
 
-static void free_job(job_t *job)
+void mscclpp_dev_twin_free_job(job_t *job)
 {
+    job_t *part = job->body;
+
+    while (part != NULL && part != job) {
+        job_t *next = part->next;
+
+        mscclpp_dev_twin_free_job(part);
+        part = next;
+    }
     free(job->blocks);
     free(job);
+}
+
+static void make_ready(job_t *job)
+{
+    job->started = 0;
+    job->unfinished = job->launch.nblocks * job->launch.nthreads;
+}
+
+/* The first job has ended. A loop begins its next turn, or is over like any other job. The caller holds the lock. */
+static void go_on(mscclpp_dev_twin_queue_t *queue)
+{
+    job_t *job = queue->first;
+
+    if (job->condition != NULL && __atomic_load_n(job->condition, __ATOMIC_ACQUIRE) != 0) {
+        job_t *part;
+
+        for (part = job->body; part != NULL && part != job; part = part->next) {
+            make_ready(part);
+        }
+        make_ready(job);
+        queue->first = job->body != NULL ? job->body : job;
+        return;
+    }
+    queue->first = job->next;
+    if (queue->first == NULL) {
+        queue->last = NULL;
+    }
+    if (!job->kept) {
+        ++queue->ended;
+        mscclpp_dev_twin_free_job(job);
+    }
 }
 
 static void *worker_main(void *argument)
@@ -275,7 +263,9 @@ static void *worker_main(void *argument)
         }
         index = job->started++;
         pthread_mutex_unlock(&queue->lock);
-        if (job->function != NULL) {
+        if (job->condition != NULL) {
+            (void)sched_yield(); /* go_on() looks at the condition */
+        } else if (job->function != NULL) {
             job->function(job->argument);
         } else if (job->copy.to != NULL) {
             memcpy(job->copy.to, job->copy.from, job->copy.size);
@@ -284,12 +274,7 @@ static void *worker_main(void *argument)
         }
         pthread_mutex_lock(&queue->lock);
         if (--job->unfinished == 0) {
-            queue->first = job->next;
-            if (queue->first == NULL) {
-                queue->last = NULL;
-            }
-            ++queue->ended;
-            free_job(job);
+            go_on(queue);
             pthread_cond_broadcast(&queue->work);
         }
     }
@@ -308,6 +293,17 @@ int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p)
     pthread_cond_init(&queue->work, NULL);
     *queue_p = queue;
     return 0;
+}
+
+void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
+{
+    job_t *job;
+
+    while (graph != NULL && (job = graph->first) != NULL) {
+        graph->first = job->next;
+        mscclpp_dev_twin_free_job(job);
+    }
+    free(graph);
 }
 
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
@@ -358,7 +354,6 @@ static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 /* Queues or records a job. The caller holds the lock. */
 static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
-    const uint32_t threads = job->launch.nblocks * job->launch.nthreads;
     int error;
 
     if (queue->graph != NULL) {
@@ -366,11 +361,11 @@ static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
         queue->graph->end = &job->next;
         return 0;
     }
-    error = add_workers(queue, threads);
+    error = add_workers(queue, job->workers);
     if (error != 0) {
         return error;
     }
-    job->unfinished = threads;
+    make_ready(job);
     if (queue->last != NULL) {
         queue->last->next = job;
     } else {
@@ -390,7 +385,7 @@ static bool may_run_inline(const mscclpp_dev_launch_t *launch)
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
 }
 
-static job_t *new_job(const mscclpp_dev_launch_t *launch)
+job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch)
 {
     job_t *job = calloc(1, sizeof(*job));
 
@@ -398,6 +393,7 @@ static job_t *new_job(const mscclpp_dev_launch_t *launch)
         return NULL;
     }
     job->launch = *launch;
+    job->workers = launch->nblocks * launch->nthreads;
     if (launch->args == NULL) {
         return job;
     }
@@ -411,8 +407,7 @@ static job_t *new_job(const mscclpp_dev_launch_t *launch)
     return job;
 }
 
-/* Queues a job, and takes ownership of it. `job` NULL: there was no memory for it. */
-static int queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
+int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
     int error;
 
@@ -423,7 +418,7 @@ static int queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
     error = append(queue, job);
     pthread_mutex_unlock(&queue->lock);
     if (error != 0) {
-        free_job(job);
+        mscclpp_dev_twin_free_job(job);
     }
     return error;
 }
@@ -445,106 +440,35 @@ int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_l
         return 0;
     }
     pthread_mutex_unlock(&queue->lock);
-    return queue_job(queue, new_job(launch));
+    return mscclpp_dev_twin_queue_job(queue, mscclpp_dev_twin_new_job(launch));
 }
 
-/* A job of one thread, without a kernel. */
-static const mscclpp_dev_launch_t single = {.kernel = MSCCLPP_KERNEL_LAST, .nblocks = 1, .nthreads = 1};
+const mscclpp_dev_launch_t mscclpp_dev_twin_single = {.kernel = MSCCLPP_KERNEL_LAST, .nblocks = 1, .nthreads = 1};
 
 int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy)
 {
-    job_t *job = new_job(&single);
+    job_t *job = mscclpp_dev_twin_new_job(&mscclpp_dev_twin_single);
 
     if (job != NULL) {
         job->copy = *copy;
     }
-    return queue_job(queue, job);
+    return mscclpp_dev_twin_queue_job(queue, job);
 }
 
 int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void *argument), void *argument)
 {
-    job_t *job = new_job(&single);
+    job_t *job = mscclpp_dev_twin_new_job(&mscclpp_dev_twin_single);
 
     if (job != NULL) {
         job->function = function;
         job->argument = argument;
     }
-    return queue_job(queue, job);
+    return mscclpp_dev_twin_queue_job(queue, job);
 }
 
 void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue)
 {
     queue->apart = true;
-}
-
-int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
-{
-    mscclpp_dev_twin_graph_t *graph = calloc(1, sizeof(*graph));
-    int error = 0;
-
-    if (graph == NULL) {
-        return ENOMEM;
-    }
-    graph->end = &graph->first;
-    pthread_mutex_lock(&queue->lock);
-    if (queue->graph != NULL) {
-        error = EBUSY;
-    } else {
-        queue->graph = graph;
-    }
-    pthread_mutex_unlock(&queue->lock);
-    if (error != 0) {
-        free(graph);
-    }
-    return error;
-}
-
-int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
-{
-    pthread_mutex_lock(&queue->lock);
-    *graph_p = queue->graph;
-    queue->graph = NULL;
-    pthread_mutex_unlock(&queue->lock);
-    return *graph_p != NULL ? 0 : EINVAL;
-}
-
-int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue)
-{
-    const job_t *recorded;
-    int error = 0;
-
-    for (recorded = graph->first; recorded != NULL && error == 0; recorded = recorded->next) {
-        job_t *job = new_job(&recorded->launch);
-
-        if (job != NULL) {
-            job->copy = recorded->copy;
-            job->function = recorded->function;
-            job->argument = recorded->argument;
-        }
-        error = queue_job(queue, job);
-    }
-    return error;
-}
-
-void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
-{
-    job_t *job;
-
-    while (graph != NULL && (job = graph->first) != NULL) {
-        graph->first = job->next;
-        free_job(job);
-    }
-    free(graph);
-}
-
-bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue)
-{
-    bool recorded;
-
-    pthread_mutex_lock(&queue->lock);
-    recorded = queue->graph != NULL;
-    pthread_mutex_unlock(&queue->lock);
-    return recorded;
 }
 
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue)

@@ -34,17 +34,20 @@
  *
  * Calls that cannot be queued: data in host memory, or in several allocations; types and operations that no kernel
  * knows; all-reduces of derived types, and other calls with types with holes in a captured stream; a barrier before the
- * communicator's first other call; gatherv, scatterv, alltoallv and alltoallw; more than 64 ranks, several nodes, ranks
- * that take turns on a GPU; a fifth communicator of a process; a process without the component coll/mscclpp. This has
- * to be so on all ranks or on none. Such a call waits until the stream is empty and then makes the plain MPI call. If
- * the stream is captured, it returns MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many
- * calls were queued and how many waited.
+ * communicator's first other call; gatherv, scatterv, alltoallv and alltoallw, which are queued as persistent
+ * requests only (mpix_mscclpp_requests.h); more than 64 ranks, several nodes, ranks that take turns on a GPU; a fifth
+ * communicator of a process; a process without the component coll/mscclpp. This has to be so on all ranks or on none.
+ * Such a call waits until the stream is empty and then makes the plain MPI call. If the stream is captured, it returns
+ * MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many calls were queued and how many
+ * waited.
  *
  * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself come
  * later. MPIX_Mscclpp_get_async_error tells of them, and the next queued call on the communicator returns them.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_H
+
+#include <stdint.h>
 
 #include <mpi.h>
 
@@ -145,6 +148,16 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_begin(void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_end(void *stream, void **graph);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_launch(void *graph, void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_destroy(void *graph);
+
+/* Puts a copy of what `added` has recorded behind what `graph` has, as a child graph is added on a GPU. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_append(void *graph, void *added);
+
+/*
+ * A loop, as a WHILE node is on a GPU: what the graph `body` has recorded is carried out again and again while
+ * *condition, which is looked at before each turn, is not 0. If the stream is captured, the loop is recorded. The body
+ * is copied. The condition stays where it is.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_while(void *stream, void *body, const uint64_t *condition);
 
 #ifdef __cplusplus
 }

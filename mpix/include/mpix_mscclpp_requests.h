@@ -29,7 +29,7 @@
  * Collective are `prepare`, and `request_free` of a request that kernels release: all ranks call them in the same
  * order. All other functions are local and wait for no rank. A request that kernels release has a communicator of its
  * own, so such requests are started in any order; it takes the place of one of the four communicators of a process that
- * have queued calls. Requests in the order of a stream follow the rules of queued calls (mpix_mscclpp.h). `start` puts
+ * have queued calls. All other requests follow the rules of queued calls (mpix_mscclpp.h). `start` puts
  * one more execution behind those before, and need not wait for them.
  *
  * Functions return MPI error codes, through the communicator's error handler. What cannot be queued (mpix_mscclpp.h)
@@ -49,21 +49,61 @@ extern "C" {
 
 typedef struct mpix_mscclpp_request *MPIX_Mscclpp_request;
 
-/* MPI's arguments, which stay as they are until the request is freed. Nothing else happens yet. */
+/* MPI's arguments. The buffers stay until the request is freed, as do types and operation; lists are copied. Local. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_barrier_init(MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
+                                                MPI_Comm comm, MPIX_Mscclpp_request *request);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count,
                                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                                     MPIX_Mscclpp_request *request);
-MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
-                                                MPI_Comm comm, MPIX_Mscclpp_request *request);
-MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-                                                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
-                                                    MPI_Comm comm, MPIX_Mscclpp_request *request);
-MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-                                                   void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
-                                                   MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_reduce_init(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                                 MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm,
+                                                 MPIX_Mscclpp_request *request);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                                                MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                                                MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[],
+                                                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                                         MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                               MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_exscan_init(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                                 MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                    MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                     void *recvbuf, const int recvcounts[], const int displs[],
+                                                     MPI_Datatype recvtype, MPI_Comm comm,
+                                                     MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_gather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                 void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
+                                                 MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_gatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                  void *recvbuf, const int recvcounts[], const int displs[],
+                                                  MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                                  MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_scatter_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                  void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
+                                                  MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[],
+                                                   MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
+                                                   MPI_Datatype recvtype, int root, MPI_Comm comm,
+                                                   MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                   void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                   MPI_Comm comm, MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                                    MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+                                                    const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                                                    MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                                    const MPI_Datatype sendtypes[], void *recvbuf,
+                                                    const int recvcounts[], const int rdispls[],
+                                                    const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                                    MPIX_Mscclpp_request *request);
 
 /*
  * An all-reduce of `partitions` parts of `count` elements each, one behind the other in both buffers. Each part is
@@ -86,12 +126,23 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_precv_init(void *buf, int partitions, MPI_C
                                                 int source, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request);
 
 /*
- * Says what an execution waits for, before `prepare`. `attach_stream`: for what is in the stream when it is started; a
- * captured stream records it. `attach_kernels`: for mpix_pready of a kernel, or MPIX_Mscclpp_pready; `complete` takes
- * effect in `stream`. Which of the two it is may not be changed after `prepare`, the stream may.
+ * Says what an execution waits for. Local, and called before `prepare`. Afterwards the stream or the graph may be
+ * changed, but not which of the three it is.
+ *
+ * attach_stream: for what is in the stream when the request is started. A captured stream records the execution.
+ *
+ * attach_kernels: for mpix_pready or mpix_trigger in a kernel, or for MPIX_Mscclpp_pready. Such kernels run in
+ * `stream`, where also `complete` takes effect.
+ *
+ * attach_graph: for the nodes that the application makes it depend on. A start adds one node without edges to `graph`,
+ * a cudaGraph_t that has not been instantiated; request_get_node yields it, a cudaGraphNode_t. An execution then begins
+ * each time that a graph which was instantiated from `graph` comes to the node. On the host twin a graph is a list of
+ * MPIX_Mscclpp_host_capture_end; the execution is put at its end, and the node is NULL.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_stream(MPIX_Mscclpp_request request, void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_kernels(MPIX_Mscclpp_request request, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_graph(MPIX_Mscclpp_request request, void *graph);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node);
 
 /* Makes all that the starts need. Collective, and may wait for running kernels, as cudaMalloc does. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[]);

@@ -13,6 +13,9 @@ typedef int (*cu_begin_fn_t)(void *stream, int mode);
 typedef int (*cu_end_fn_t)(void *stream, void **graph);
 typedef int (*cu_instantiate_fn_t)(void **instance, void *graph, unsigned long long flags);
 typedef int (*cu_graph_launch_fn_t)(void *instance, void *stream);
+typedef int (*cu_graph_create_fn_t)(void **graph, unsigned flags);
+typedef int (*cu_add_child_fn_t)(void **node, void *graph, void *const *before, size_t count, void *child);
+typedef int (*cu_add_edge_fn_t)(void *graph, void *const *from, void *const *to, size_t count);
 #define CAPTURE_MODE_RELAXED 2
 
 #define CUDA(type_, name_, ...)                                                                                        \
@@ -110,6 +113,67 @@ void mq_graph_launch(void *graph, void *stream)
     } else {
         CUDA(cu_graph_launch_fn_t, "cuGraphLaunch", graph, stream);
     }
+}
+
+/* A graph of one copy. */
+static void *graph_of_copy(void *stream, void *to, const void *from, size_t size)
+{
+    void *graph = NULL;
+
+    mq_capture_begin(stream);
+    mq_stream_copy(stream, to, from, size);
+    if (mt_twin) {
+        return mq_capture_end(stream);
+    }
+    CUDA(cu_end_fn_t, "cuStreamEndCapture", stream, &graph);
+    return graph;
+}
+
+mq_graph_t mq_graph_make(void)
+{
+    mq_graph_t graph = {NULL, NULL};
+
+    if (mt_twin) {
+        void *stream = mq_stream_make();
+
+        mq_capture_begin(stream);
+        graph.graph = mq_capture_end(stream);
+        mq_stream_free(stream);
+    } else {
+        CUDA(cu_graph_create_fn_t, "cuGraphCreate", &graph.graph, 0);
+    }
+    return graph;
+}
+
+void mq_graph_follow(mq_graph_t *graph, void *node)
+{
+    if (!mt_twin && graph->last != NULL) {
+        CUDA(cu_add_edge_fn_t, "cuGraphAddDependencies", graph->graph, &graph->last, &node, 1);
+    }
+    graph->last = node;
+}
+
+void mq_graph_add_copy(mq_graph_t *graph, void *stream, void *to, const void *from, size_t size)
+{
+    void *part = graph_of_copy(stream, to, from, size), *node = NULL;
+
+    if (mt_twin) {
+        MT_MPI(MPIX_Mscclpp_host_graph_append(graph->graph, part));
+        MT_MPI(MPIX_Mscclpp_host_graph_destroy(part));
+    } else {
+        CUDA(cu_add_child_fn_t, "cuGraphAddChildGraphNode", &node, graph->graph, NULL, 0, part);
+        mq_graph_follow(graph, node);
+    }
+}
+
+void *mq_graph_ready(mq_graph_t *graph)
+{
+    void *instance = graph->graph;
+
+    if (!mt_twin) {
+        CUDA(cu_instantiate_fn_t, "cuGraphInstantiateWithFlags", &instance, graph->graph, 0);
+    }
+    return instance;
 }
 
 MPI_Count mq_asked(MPI_Comm comm, int what)

@@ -19,6 +19,20 @@ void mq_capture_begin(void *stream);
 void *mq_capture_end(void *stream);
 void mq_graph_launch(void *graph, void *stream);
 
+/* A graph that is made node by node, each behind the one before. On the twin nodes are NULL. */
+typedef struct {
+    void *graph;
+    void *last; /* node; NULL: there is none */
+} mq_graph_t;
+mq_graph_t mq_graph_make(void);
+void mq_graph_add_copy(mq_graph_t *graph, void *stream, void *to, const void *from, size_t size);
+
+/* Lets a node that was added otherwise follow the last one. */
+void mq_graph_follow(mq_graph_t *graph, void *node);
+
+/* What mq_graph_launch takes. */
+void *mq_graph_ready(mq_graph_t *graph);
+
 /* What MPIX_Mscclpp_query answers. */
 MPI_Count mq_asked(MPI_Comm comm, int what);
 

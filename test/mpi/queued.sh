@@ -25,10 +25,14 @@ cases_queued() {
     run "queued:late" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
     run "queued:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_timeout 20 "$bindir/test_queued_errors" --busy
     run "queued:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_errors" --without
+    for n in 2 3; do
+        run "queued:conditions:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_conditions"
+    done
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     for n in 2 3; do
         run "queued:requests:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests"
     done
+    run "queued:requests:stream" 60 -n 1 "$bindir/test_release_stream"
     run "queued:requests:many" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --many
     run "queued:requests:nodes" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         "$bindir/test_queued_requests" --none

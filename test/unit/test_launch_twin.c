@@ -363,9 +363,107 @@ static void test_sizes(void)
     CHECK_EQ(mscclpp_dev_args_size(MSCCLPP_KERNEL_REDUCE_CHUNK), sizeof(mscclpp_dev_reduce_args_t));
 }
 
+/* Counts its turns, and ends the loop after a number of them. */
+typedef struct {
+    uint64_t condition;
+    int turns;
+    int limit;
+    int outer; /* turns of the loop around it */
+} turns_t;
+
+static void count_turn(void *argument)
+{
+    turns_t *turns = argument;
+
+    ++turns->turns;
+    __atomic_store_n(&turns->condition, turns->turns % turns->limit != 0, __ATOMIC_RELEASE);
+}
+
+/* Begins the inner loop once more, three times. */
+static void count_outer(void *argument)
+{
+    turns_t *turns = argument;
+
+    turns->condition = 1;
+    ++turns->outer;
+}
+
+static void end_after_three(void *argument)
+{
+    turns_t *turns = argument;
+
+    __atomic_store_n(&turns[1].condition, turns->outer < 3, __ATOMIC_RELEASE);
+}
+
+static mscclpp_dev_twin_graph_t *graph_of(mscclpp_dev_twin_queue_t *queue, void (*function)(void *), void *argument)
+{
+    mscclpp_dev_twin_graph_t *graph = NULL;
+
+    REQUIRE(mscclpp_dev_twin_record(queue) == 0);
+    REQUIRE(mscclpp_dev_twin_call(queue, function, argument) == 0);
+    REQUIRE(mscclpp_dev_twin_recorded(queue, &graph) == 0);
+    return graph;
+}
+
+/* Loops: none, one, several turns; recorded and repeated, one within another; a mark behind a loop waits for its end.
+ */
+static void test_loops(void)
+{
+    turns_t turns[2] = {{0, 0, 5, 0}, {0, 0, 1, 0}};
+    mscclpp_dev_twin_graph_t *body, *again, *inner, *whole;
+    mscclpp_dev_twin_queue_t *queue;
+    uint64_t mark;
+    int i;
+
+    REQUIRE(mscclpp_dev_twin_queue_create(&queue) == 0);
+    mscclpp_dev_twin_queue_set_apart(queue);
+    body = graph_of(queue, count_turn, turns);
+    again = graph_of(queue, count_outer, turns);
+    REQUIRE(mscclpp_dev_twin_loop(queue, body, &turns[0].condition) == 0);
+    mark = mscclpp_dev_twin_queue_end(queue);
+    while (!mscclpp_dev_twin_queue_passed(queue, mark)) {
+        sched_yield();
+    }
+    CHECK(turns[0].turns == 0);
+    turns[0].condition = 1;
+    REQUIRE(mscclpp_dev_twin_loop(queue, body, &turns[0].condition) == 0);
+    mark = mscclpp_dev_twin_queue_end(queue);
+    while (!mscclpp_dev_twin_queue_passed(queue, mark)) {
+        sched_yield();
+    }
+    CHECK(turns[0].turns == 5);
+    CHECK(mscclpp_dev_twin_queue_idle(queue));
+    /* The body of the outer loop: begin anew, the inner loop, look whether that was the third time. */
+    REQUIRE(mscclpp_dev_twin_record(queue) == 0);
+    REQUIRE(mscclpp_dev_twin_loop(queue, body, &turns[0].condition) == 0);
+    REQUIRE(mscclpp_dev_twin_call(queue, end_after_three, turns) == 0);
+    REQUIRE(mscclpp_dev_twin_recorded(queue, &inner) == 0);
+    REQUIRE(mscclpp_dev_twin_append(again, inner) == 0);
+    REQUIRE(mscclpp_dev_twin_record(queue) == 0);
+    REQUIRE(mscclpp_dev_twin_loop(queue, again, &turns[1].condition) == 0);
+    REQUIRE(mscclpp_dev_twin_recorded(queue, &whole) == 0);
+    mscclpp_dev_twin_graph_destroy(inner);
+    mscclpp_dev_twin_graph_destroy(again);
+    mscclpp_dev_twin_graph_destroy(body);
+    for (i = 1; i <= 2; ++i) {
+        turns[0].outer = 0;
+        turns[1].condition = 1;
+        REQUIRE(mscclpp_dev_twin_replay(whole, queue) == 0);
+        mark = mscclpp_dev_twin_queue_end(queue);
+        while (!mscclpp_dev_twin_queue_passed(queue, mark)) {
+            sched_yield();
+        }
+        CHECK(turns[0].outer == 3);
+        CHECK(turns[0].turns == 5 + i * 15);
+    }
+    mscclpp_dev_twin_graph_destroy(whole);
+    mscclpp_dev_twin_queue_destroy(queue);
+}
+
 int main(void)
 {
     unit_begin();
+    test_loops();
     test_sizes();
     test_inline();
     test_order(1, 2);

@@ -455,11 +455,45 @@ static bool needs_stand_in(const mscclpp_coll_task_t *task)
            (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_REDUCE_SCATTER);
 }
 
+/*
+ * True if a call can be queued as far as its description tells. A graph would repeat the allocation of memory for
+ * packed data, and copies of scattered data need the host.
+ */
+static bool can_queue(const mscclpp_coll_task_t *task, bool recorded)
+{
+    const mscclpp_coll_args_t *args = task->args;
+
+    return (args->known || !args->varied) && !args->in_scattered && !args->out_scattered &&
+           !(recorded && (needs_stand_in(task) || args->in_pack_count + args->out_pack_count > 0)) &&
+           (!MSCCLPP_DEV_COMBINES(task->pattern) ||
+            mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
+}
+
+/* Chooses how a call is carried out that is queued. */
+static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
+{
+    mscclpp_select_input_t input;
+
+    describe(task->team, task->args->dtype, &input);
+    input.early = true;
+    input.engines = false;
+    input.block_limit = task->team->runner.queue_blocks;
+    return choose(task, &input, false);
+}
+
+bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool recorded)
+{
+    mscclpp_coll_task_t task;
+
+    begin(&task, team, args);
+    task.queued = true;
+    return can_queue(&task, recorded) && choose_queued(&task) == MSCCLPP_OK;
+}
+
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream)
 {
     mscclpp_coll_task_t task;
-    mscclpp_select_input_t input;
     mscclpp_status_t status;
 
     begin(&task, team, args);
@@ -471,22 +505,14 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                       team->group.collective, (unsigned long long)args->call);
         return MSCCLPP_ERR_PEER;
     }
-    /* A graph would repeat the allocation of memory for packed data, and copies of scattered data need the host. */
-    if ((args->varied && !args->known) ||
-        (team->runner.recorded && (needs_stand_in(&task) || args->in_pack_count + args->out_pack_count > 0)) ||
-        args->in_scattered || args->out_scattered ||
-        (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin))) {
+    if (!can_queue(&task, team->runner.recorded)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    describe(team, args->dtype, &input);
-    input.early = true;
-    input.engines = false;
-    input.block_limit = team->runner.queue_blocks;
-    status = choose(&task, &input, false);
+    status = choose_queued(&task);
     if (status != MSCCLPP_OK || task.most == 0) {
         return status;
     }

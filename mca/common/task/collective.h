@@ -28,6 +28,9 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);
 
+/* Tells whether mscclpp_collective_enqueue can queue such a call. `recorded`: in a stream that is captured. */
+bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool recorded);
+
 /* Like mscclpp_allreduce_prepare. The size of the largest block must be known. */
 mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 

@@ -16,7 +16,7 @@
 
 #include "mca/coll/mscclpp/native/channel_api.h"
 
-#define MCA_COLL_MSCCLPP_API_VERSION 1u
+#define MCA_COLL_MSCCLPP_API_VERSION 2u
 #define MCA_COLL_MSCCLPP_API_NAME "mca_coll_mscclpp_api"
 
 typedef enum {
@@ -32,7 +32,11 @@ typedef enum {
     MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER,
     MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK,
     MCA_COLL_MSCCLPP_QUEUE_SCAN,
-    MCA_COLL_MSCCLPP_QUEUE_EXSCAN
+    MCA_COLL_MSCCLPP_QUEUE_EXSCAN,
+    MCA_COLL_MSCCLPP_QUEUE_GATHERV,
+    MCA_COLL_MSCCLPP_QUEUE_SCATTERV,
+    MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV,
+    MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW
 } mca_coll_mscclpp_queue_coll_t;
 
 /* MPI's arguments, as far as the collective has them. A broadcast's buffer is recvbuf, its type recvtype. */
@@ -43,14 +47,24 @@ typedef struct {
     void *recvbuf;
     size_t sendcount;
     size_t recvcount;
+    const int *sendcounts;
+    const int *sdispls;
     const int *recvcounts;
-    const int *displs;
+    const int *rdispls;
     MPI_Datatype sendtype;
     MPI_Datatype recvtype;
+    const MPI_Datatype *sendtypes;
+    const MPI_Datatype *recvtypes;
     MPI_Op op;
     int root;
     MPI_Comm comm;
     void *stream; /* a cudaStream_t, or a queue of the twin */
+    /*
+     * Whether `most` is the largest block of all ranks in bytes. gatherv, scatterv, alltoallv and alltoallw are queued
+     * only then, as each rank knows the sizes of its own blocks alone.
+     */
+    int agreed;
+    uint64_t most;
 } mca_coll_mscclpp_queue_call_t;
 
 typedef enum {
@@ -87,13 +101,18 @@ typedef struct {
     int (*host_graph_launch)(void *graph, void *stream);
     int (*host_graph_destroy)(void *graph);
 
+    /* A loop over `body` while *condition is not 0, and a copy of `added` at the end of a graph. Both copy the graph.
+     */
+    int (*host_loop)(void *stream, void *body, const uint64_t *condition);
+    int (*host_graph_append)(void *graph, void *added);
+
     const mca_coll_mscclpp_channel_api_t *channels;
 
     /*
-     * Makes what queued calls of the communicator need. Collective, and waits. *queues_p: whether calls with these
-     * buffers can be queued; it may differ between ranks.
+     * Makes what this call needs to be queued often. Collective, and waits. *queues_p: whether it can be queued, as far
+     * as this rank knows. *most_p: the largest block that this rank knows of, in bytes.
      */
-    int (*prepare)(MPI_Comm comm, const void *sendbuf, const void *recvbuf, int *queues_p);
+    int (*prepare)(const mca_coll_mscclpp_queue_call_t *call, int *queues_p, uint64_t *most_p);
     int (*is_twin)(void); /* whether the component runs on the host twin */
 } mca_coll_mscclpp_api_t;
 

@@ -34,6 +34,10 @@ static const struct {
     COLLECTIVE(REDUCE_SCATTER_BLOCK, reduce_scatter_block),
     COLLECTIVE(SCAN, scan),
     COLLECTIVE(EXSCAN, exscan),
+    COLLECTIVE(GATHERV, gatherv),
+    COLLECTIVE(SCATTERV, scatterv),
+    COLLECTIVE(ALLTOALLV, alltoallv),
+    COLLECTIVE(ALLTOALLW, alltoallw),
 #undef COLLECTIVE
 };
 
@@ -190,14 +194,27 @@ static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed
     passed->scount = (mca_coll_mscclpp_count_t)call->sendcount;
     passed->rcount = (mca_coll_mscclpp_count_t)call->recvcount;
     passed->count = (mca_coll_mscclpp_count_t)call->recvcount;
+    if (call->sendcounts != NULL) {
+        MCA_COLL_MSCCLPP_COUNTS_OF(passed->scounts, call->sendcounts);
+    }
     if (call->recvcounts != NULL) {
         MCA_COLL_MSCCLPP_COUNTS_OF(passed->rcounts, call->recvcounts);
     }
-    if (call->displs != NULL) {
-        MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->displs);
+    /* A collective with one list of places calls it `displs`. */
+    if (call->sdispls != NULL) {
+        MCA_COLL_MSCCLPP_DISPLS_OF(passed->sdispls, call->sdispls);
+        MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->sdispls);
+    }
+    if (call->rdispls != NULL) {
+        MCA_COLL_MSCCLPP_DISPLS_OF(passed->rdispls, call->rdispls);
+        if (call->sdispls == NULL) {
+            MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->rdispls);
+        }
     }
     passed->stype = call->sendtype;
     passed->rtype = call->recvtype;
+    passed->stypes = (struct ompi_datatype_t *const *)call->sendtypes;
+    passed->rtypes = (struct ompi_datatype_t *const *)call->recvtypes;
     passed->type = call->recvtype;
     passed->op = call->op;
     passed->root = call->root;
@@ -209,14 +226,77 @@ static bool fits_count(size_t count)
     return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
 }
 
+/*
+ * Tells whether kernels can reach all data of a described call. A rank without data in a call of which all ranks have
+ * agreed that it is queued follows the others, whatever its buffers are.
+ */
+static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)
+{
+    const void *in = native->args.in, *out = native->args.out;
+
+    return call->agreed && !native->touches ? true : on_device(in) && on_device(out) && (in != NULL || out != NULL);
+}
+
+/* Describes a call other than all-reduce and barrier. False, on all ranks, if there is nothing to do. */
+static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native)
+{
+    mca_coll_mscclpp_passed_t passed;
+
+    (void)mca_coll_mscclpp_native_begin(native, module, collectives[call->coll].coll);
+    keep_arguments(call, &passed);
+    if (!(*collectives[call->coll].describe)(native, module, &passed)) {
+        return false;
+    }
+    if (MSCCLPP_COLL_REDUCE_SCATTER == native->args.coll && !native->args.in_place &&
+        0 == native->recv[ompi_comm_rank(module->comm)].bytes) {
+        native->args.out = NULL; /* it may be any pointer */
+    }
+    if (call->agreed && !native->args.known) {
+        native->args.known = true;
+        native->args.most = call->most;
+    }
+    return true;
+}
+
+/* Enqueues a call that has been described. */
+static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native,
+                               int *code_p)
+{
+    const bool device = all_on_device(native, call);
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status;
+
+    if (native->staged) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    *code_p = have_queue(module, native->buffers, device);
+    if (OMPI_SUCCESS != *code_p) {
+        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+    if (OMPI_SUCCESS != native->rc) {
+        /* This rank cannot describe the call, and the other ranks queue it. */
+        if (module->queued != NULL) {
+            (void)mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
+        }
+        *code_p = native->rc;
+        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+    if (module->queued == NULL || !device) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    status = begin_call(module->queued, call->stream, &stream);
+    if (MSCCLPP_OK == status) {
+        native->args.call = module->queued->calls;
+        status = mscclpp_collective_enqueue(module->queued->team, &native->args, stream);
+    }
+    return end_of(status, code_p);
+}
+
 /* Enqueues a collective call other than all-reduce and barrier. */
 static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
-    mca_coll_mscclpp_passed_t passed;
     mca_coll_mscclpp_native_t native;
-    mscclpp_gpu_stream_t *stream;
-    mscclpp_status_t status;
-    bool device;
+    end_t end = MCA_COLL_MSCCLPP_QUEUED; /* there is nothing to do */
 
     if (!fits_count(call->sendcount) || !fits_count(call->recvcount)) {
         *code_p = MPI_ERR_COUNT;
@@ -225,41 +305,11 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
     if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    (void)mca_coll_mscclpp_native_begin(&native, module, collectives[call->coll].coll);
-    keep_arguments(call, &passed);
-    if (!(*collectives[call->coll].describe)(&native, module, &passed)) {
-        return MCA_COLL_MSCCLPP_QUEUED; /* nothing to do */
+    if (describe(module, call, &native)) {
+        end = enqueue_described(module, call, &native, code_p);
     }
-    if (native.staged) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
-    }
-    if (MSCCLPP_COLL_REDUCE_SCATTER == native.args.coll && !native.args.in_place &&
-        0 == native.recv[ompi_comm_rank(module->comm)].bytes) {
-        native.args.out = NULL; /* it may be any pointer */
-    }
-    device =
-        on_device(native.args.in) && on_device(native.args.out) && (native.args.in != NULL || native.args.out != NULL);
-    *code_p = have_queue(module, native.buffers, device);
-    if (OMPI_SUCCESS != *code_p) {
-        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
-    }
-    if (OMPI_SUCCESS != native.rc) {
-        /* This rank cannot describe the call, and the other ranks queue it. */
-        if (module->queued != NULL) {
-            (void)mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
-        }
-        *code_p = native.rc;
-        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
-    }
-    if (module->queued == NULL || !device) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
-    }
-    status = begin_call(module->queued, call->stream, &stream);
-    if (MSCCLPP_OK == status) {
-        native.args.call = module->queued->calls;
-        status = mscclpp_collective_enqueue(module->queued->team, &native.args, stream);
-    }
-    return end_of(status, code_p);
+    mca_coll_mscclpp_native_end(&native);
+    return end;
 }
 
 /* Enqueues any call. This is the entry of the MPIX functions. */
@@ -288,20 +338,63 @@ static end_t enqueue(const call_t *call, int *code_p)
     return end;
 }
 
-static int prepare(MPI_Comm comm, const void *sendbuf, const void *recvbuf, int *queues_p)
+/* Tells whether kernels know the type and the operation of an all-reduce. */
+static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_t *call)
 {
-    const void *const buffers[2] = {sendbuf, recvbuf};
-    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
-    const bool device = on_device(sendbuf) && on_device(recvbuf);
-    int rc;
+    const mscclpp_dtype_t dtype = mca_coll_mscclpp_dtype(call->recvtype);
+    const mscclpp_op_t op = mca_coll_mscclpp_op(call->op);
+
+    return ompi_datatype_is_predefined(call->recvtype) && MSCCLPP_DTYPE_LAST != dtype && MSCCLPP_OP_LAST != op &&
+           mscclpp_dev_supports(dtype, op, module->queued->team->group.on_twin);
+}
+
+/* Prepares a barrier or an all-reduce, which need no description. */
+static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call, int *queues_p)
+{
+    const bool barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
+    const void *const buffers[2] = {barrier ? NULL : call->sendbuf, barrier ? NULL : call->recvbuf};
+    const bool device = barrier || (mca_coll_mscclpp_is_device(call->recvbuf) && on_device(call->sendbuf));
+    const int rc = have_queue(module, buffers, device);
+
+    *queues_p = OMPI_SUCCESS == rc && module->queued != NULL && device && (barrier || knows_allreduce(module, call));
+    return rc;
+}
+
+/* Prepares a call other than all-reduce and barrier. */
+static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *queues_p, uint64_t *most_p)
+{
+    mca_coll_mscclpp_native_t native;
+    int rc = OMPI_SUCCESS;
+
+    if (!describe(module, call, &native)) {
+        *queues_p = true;
+    } else {
+        const bool device = !native.touches || all_on_device(&native, call);
+
+        rc = have_queue(module, native.buffers, native.touches && device);
+        native.args.known = true;
+        *most_p = native.args.most;
+        *queues_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && device &&
+                    !native.staged && mscclpp_collective_can_enqueue(module->queued->team, &native.args, false);
+    }
+    mca_coll_mscclpp_native_end(&native);
+    return rc;
+}
+
+static int prepare(const call_t *call, int *queues_p, uint64_t *most_p)
+{
+    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
 
     *queues_p = 0;
-    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing) {
+    *most_p = 0;
+    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
+        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !fits_count(call->sendcount) ||
+        !fits_count(call->recvcount)) {
         return OMPI_SUCCESS;
     }
-    rc = have_queue(module, buffers, device);
-    *queues_p = OMPI_SUCCESS == rc && module->queued != NULL && device;
-    return rc;
+    return MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE == call->coll || MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll
+               ? prepare_simple(module, call, queues_p)
+               : prepare_other(module, call, queues_p, most_p);
 }
 
 /* Tells whether an enqueued call has failed. If so, `text` says how. */
@@ -455,6 +548,16 @@ static int host_graph_destroy(void *graph)
     return OMPI_SUCCESS;
 }
 
+static int host_loop(void *stream, void *body, const uint64_t *condition)
+{
+    return from_errno(mscclpp_dev_twin_loop(stream, body, condition));
+}
+
+static int host_graph_append(void *graph, void *added)
+{
+    return from_errno(mscclpp_dev_twin_append(graph, added));
+}
+
 extern const mca_coll_mscclpp_api_t mca_coll_mscclpp_api __attribute__((visibility("default")));
 const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .version = MCA_COLL_MSCCLPP_API_VERSION,
@@ -471,6 +574,8 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .host_capture_end = host_capture_end,
     .host_graph_launch = host_graph_launch,
     .host_graph_destroy = host_graph_destroy,
+    .host_loop = host_loop,
+    .host_graph_append = host_graph_append,
     .prepare = prepare,
     .is_twin = is_twin,
     .channels = &mca_coll_mscclpp_channel_api,

@@ -1,0 +1,134 @@
+/* Graphs of the twin: recording what is put into a queue, repeating it, and loops. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "device/launch/launch.h"
+#include "device/launch/twin_queue.h"
+
+typedef mscclpp_dev_twin_job_t job_t;
+
+int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
+{
+    mscclpp_dev_twin_graph_t *graph = calloc(1, sizeof(*graph));
+    int error = 0;
+
+    if (graph == NULL) {
+        return ENOMEM;
+    }
+    graph->end = &graph->first;
+    pthread_mutex_lock(&queue->lock);
+    if (queue->graph != NULL) {
+        error = EBUSY;
+    } else {
+        queue->graph = graph;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (error != 0) {
+        free(graph);
+    }
+    return error;
+}
+
+int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
+{
+    pthread_mutex_lock(&queue->lock);
+    *graph_p = queue->graph;
+    queue->graph = NULL;
+    pthread_mutex_unlock(&queue->lock);
+    return *graph_p != NULL ? 0 : EINVAL;
+}
+
+static job_t *copy_job(const job_t *job);
+
+/*
+ * Makes `loop` a loop over copies of jobs: those from `first` on, up to `end` and without it. False if there is no
+ * memory; what has been copied is the loop's then.
+ */
+static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
+{
+    job_t **link = &loop->body;
+
+    for (; first != end; first = first->next) {
+        job_t *part = copy_job(first);
+
+        if (part == NULL) {
+            return false;
+        }
+        part->kept = true;
+        part->next = loop;
+        *link = part;
+        link = &part->next;
+        loop->workers = part->workers > loop->workers ? part->workers : loop->workers;
+    }
+    return true;
+}
+
+/* NULL: there is no memory. */
+static job_t *copy_job(const job_t *job)
+{
+    job_t *copy = mscclpp_dev_twin_new_job(&job->launch);
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    copy->copy = job->copy;
+    copy->function = job->function;
+    copy->argument = job->argument;
+    copy->condition = job->condition;
+    if (job->body != NULL && !copy_body(copy, job->body, job)) {
+        mscclpp_dev_twin_free_job(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue)
+{
+    const job_t *recorded;
+    int error = 0;
+
+    for (recorded = graph->first; recorded != NULL && error == 0; recorded = recorded->next) {
+        error = mscclpp_dev_twin_queue_job(queue, copy_job(recorded));
+    }
+    return error;
+}
+
+int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_graph_t *body,
+                          const uint64_t *condition)
+{
+    job_t *loop = mscclpp_dev_twin_new_job(&mscclpp_dev_twin_single);
+
+    if (loop == NULL) {
+        return ENOMEM;
+    }
+    loop->condition = condition;
+    if (!copy_body(loop, body->first, NULL)) {
+        mscclpp_dev_twin_free_job(loop);
+        return ENOMEM;
+    }
+    return mscclpp_dev_twin_queue_job(queue, loop);
+}
+
+int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_twin_graph_t *added)
+{
+    const job_t *recorded;
+
+    for (recorded = added->first; recorded != NULL; recorded = recorded->next) {
+        *graph->end = copy_job(recorded);
+        if (*graph->end == NULL) {
+            return ENOMEM;
+        }
+        graph->end = &(*graph->end)->next;
+    }
+    return 0;
+}
+
+bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue)
+{
+    bool recorded;
+
+    pthread_mutex_lock(&queue->lock);
+    recorded = queue->graph != NULL;
+    pthread_mutex_unlock(&queue->lock);
+    return recorded;
+}

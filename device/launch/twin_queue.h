@@ -1,0 +1,84 @@
+/* Queues of the twin and the jobs in them, for twin.c, which carries them out, and twin_graph.c, which records them. */
+#ifndef MSCCLPP_DEVICE_LAUNCH_TWIN_QUEUE_H
+#define MSCCLPP_DEVICE_LAUNCH_TWIN_QUEUE_H
+
+#include <pthread.h>
+
+#include "device/kern/linger.h"
+#include "device/launch/launch.h"
+#include "device/types/coll_nodes.h"
+#include "device/types/plan.h"
+#include "device/types/reduce.h"
+
+/* Memory shared by the threads of a block. */
+typedef struct {
+    mscclpp_dev_twin_block_t meeting;
+    mscclpp_dev_twin_block_t cluster_meeting; /* the first block's is for all blocks */
+    mscclpp_dev_linger_block_t linger;
+} mscclpp_dev_twin_shared_t;
+
+typedef struct mscclpp_dev_twin_job {
+    struct mscclpp_dev_twin_job *next;
+    mscclpp_dev_twin_copy_t copy;     /* `to` NULL: no copy */
+    void (*function)(void *argument); /* of the host; NULL: a copy or a launch */
+    void *argument;
+    mscclpp_dev_launch_t launch; /* of a copy or a function the size alone: one thread */
+    uint32_t started;            /* threads of the grid that workers have started */
+    uint32_t unfinished;
+    const uint64_t *condition;         /* of a loop, which is carried out while it is not 0; NULL: no loop */
+    struct mscclpp_dev_twin_job *body; /* of a loop: jobs that it owns; the last one's `next` is the loop */
+    bool kept;                         /* a loop owns it */
+    uint32_t workers;                  /* threads that it needs, its body included */
+    mscclpp_dev_twin_shared_t *blocks; /* one for each thread */
+    union {
+        mscclpp_dev_args_t common;
+        mscclpp_dev_zerocopy_args_t zerocopy;
+        mscclpp_dev_ring_args_t ring;
+        mscclpp_dev_ll128_probe_args_t ll128_probe;
+        mscclpp_dev_linger_args_t linger;
+        mscclpp_dev_reduce_args_t reduce;
+        mscclpp_dev_port_ring_args_t port_ring;
+        mscclpp_dev_port_pair_args_t port_pair;
+        mscclpp_dev_nodes_args_t nodes;
+        mscclpp_dev_blocks_args_t blocks;
+        mscclpp_dev_direct_args_t direct;
+        mscclpp_dev_strided_args_t strided;
+        mscclpp_dev_pack_args_t pack;
+        mscclpp_dev_coll_nodes_args_t coll_nodes;
+        mscclpp_dev_plan_args_t plan;
+    } args;
+} mscclpp_dev_twin_job_t;
+
+struct mscclpp_dev_twin_graph {
+    mscclpp_dev_twin_job_t *first; /* never run themselves: copies of them are */
+    mscclpp_dev_twin_job_t **end;
+};
+
+struct mscclpp_dev_twin_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t work;           /* for workers: the first job changed, or the queue closes */
+    mscclpp_dev_twin_job_t *first; /* the running job */
+    mscclpp_dev_twin_job_t *last;
+    bool closing;
+    pthread_t *workers; /* as many as the largest grid had threads, since all blocks of a job run at once */
+    uint32_t worker_count;
+    uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
+    uint64_t queued; /* jobs so far, without inline launches, which have ended when their call returns */
+    uint64_t ended;
+    bool apart;                      /* no launch runs in the caller's thread */
+    mscclpp_dev_twin_graph_t *graph; /* what is recorded; NULL: nothing is */
+};
+
+/* A launch of one thread, without a kernel: for copies, functions and loops. */
+extern const mscclpp_dev_launch_t mscclpp_dev_twin_single;
+
+/* Makes a job of a launch, whose arguments are copied. NULL: there is no memory. */
+mscclpp_dev_twin_job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch);
+void mscclpp_dev_twin_free_job(mscclpp_dev_twin_job_t *job);
+
+/*
+ * Queues or records a job, and takes ownership of it. `job` NULL: there was no memory for it. 0 or an errno value.
+ */
+int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_job_t *job);
+
+#endif

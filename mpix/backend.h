@@ -1,0 +1,56 @@
+/*
+ * What persistent requests need of the GPU's driver: words that the host, kernels and streams share, streams that wait
+ * for such words, and graphs. There are two backends: CUDA's driver, and the host twin.
+ *
+ * Functions return MPI error codes, but for those that return nothing.
+ */
+#ifndef MPIX_BACKEND_H
+#define MPIX_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    /* Zeroed words in host memory, which kernels reach at the same address. */
+    int (*words_make)(size_t count, uint64_t **words_p);
+    void (*words_free)(uint64_t *words);
+
+    /* A stream of this library. Freeing it waits for what is in it. */
+    int (*stream_make)(void **stream_p);
+    void (*stream_free)(void *stream);
+
+    /* What follows in the stream begins when the word is `value` or more. */
+    int (*stream_await)(void *stream, const uint64_t *word, uint64_t value);
+
+    /* Stores `value` in the word when all before it in the stream has ended, and its results can be seen. */
+    int (*stream_store)(void *stream, uint64_t *word, uint64_t value);
+
+    /* Captures a stream of this library in a graph. */
+    int (*capture_begin)(void *stream);
+    int (*capture_end)(void *stream, void **graph_p);
+
+    /*
+     * Adds a copy of graph `part` to the application's graph as one node, without edges. The host twin's graphs are
+     * lists: there the copy becomes the end of the list, and *node_p NULL.
+     */
+    int (*graph_add)(void *graph, void *part, void **node_p);
+    void (*graph_free)(void *graph);
+} mpix_backend_t;
+
+extern const mpix_backend_t mpix_backend_cuda;
+extern const mpix_backend_t mpix_backend_twin;
+
+/* The backend that the component uses. Without a component it is CUDA's. */
+const mpix_backend_t *mpix_backend(void);
+
+static inline uint64_t mpix_word_get(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void mpix_word_set(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+#endif

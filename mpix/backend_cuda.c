@@ -1,0 +1,109 @@
+/*
+ * The backend on GPUs. Its functions are those of CUDA's driver, which the application has loaded, so that this library
+ * needs no CUDA where it is built.
+ */
+#include "mpix/backend.h"
+
+#include <string.h>
+
+#include "mpix/internal.h"
+
+/* Values as in cuda.h. */
+#define HOST_PORTABLE_AND_MAPPED 3u
+#define STREAM_NON_BLOCKING 1u
+#define CAPTURE_RELAXED 2
+#define WAIT_UNTIL_NOT_BELOW 0u
+#define WRITE_DEFAULT 0u
+
+/* Calls a function of the driver that has this prototype. Yields MPI_SUCCESS or MPI_ERR_OTHER. */
+#define CALL(symbol_, prototype_, ...)                                                                                 \
+    ((symbol_).address != NULL && ((int(*) prototype_)(symbol_).function)(__VA_ARGS__) == 0 ? MPI_SUCCESS              \
+                                                                                            : MPI_ERR_OTHER)
+
+static int words_make(size_t count, uint64_t **words_p)
+{
+    const size_t size = count * sizeof(uint64_t);
+    void *words = NULL;
+    const int code = CALL(mpix_driver("cuMemHostAlloc"), (void **address, size_t size, unsigned flags), &words, size,
+                          HOST_PORTABLE_AND_MAPPED);
+
+    if (code == MPI_SUCCESS) {
+        memset(words, 0, size);
+        *words_p = words;
+    }
+    return code;
+}
+
+static void words_free(uint64_t *words)
+{
+    (void)CALL(mpix_driver("cuMemFreeHost"), (void *address), words);
+}
+
+static int stream_make(void **stream_p)
+{
+    return CALL(mpix_driver("cuStreamCreate"), (void **stream, unsigned flags), stream_p, STREAM_NON_BLOCKING);
+}
+
+static void stream_free(void *stream)
+{
+    (void)CALL(mpix_driver("cuStreamSynchronize"), (void *stream), stream);
+    (void)CALL(mpix_driver("cuStreamDestroy_v2"), (void *stream), stream);
+}
+
+/* Queues an operation on a word. CUDA 11.7 gave these functions a second version, and 12 dropped the first. */
+static int queue_word(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value,
+                      unsigned flags)
+{
+    mpix_symbol_t symbol = mpix_driver(name);
+
+    if (symbol.address == NULL) {
+        symbol = mpix_driver(old_name);
+    }
+    return CALL(symbol, (void *stream, uintptr_t address, uint64_t value, unsigned flags), stream, (uintptr_t)word,
+                value, flags);
+}
+
+static int stream_await(void *stream, const uint64_t *word, uint64_t value)
+{
+    return queue_word("cuStreamWaitValue64_v2", "cuStreamWaitValue64", stream, word, value, WAIT_UNTIL_NOT_BELOW);
+}
+
+static int stream_store(void *stream, uint64_t *word, uint64_t value)
+{
+    return queue_word("cuStreamWriteValue64_v2", "cuStreamWriteValue64", stream, word, value, WRITE_DEFAULT);
+}
+
+static int capture_begin(void *stream)
+{
+    return CALL(mpix_driver("cuStreamBeginCapture_v2"), (void *stream, int mode), stream, CAPTURE_RELAXED);
+}
+
+static int capture_end(void *stream, void **graph_p)
+{
+    return CALL(mpix_driver("cuStreamEndCapture"), (void *stream, void **graph), stream, graph_p);
+}
+
+static int graph_add(void *graph, void *part, void **node_p)
+{
+    return CALL(mpix_driver("cuGraphAddChildGraphNode"),
+                (void **node, void *graph, const void *const *dependencies, size_t count, void *child), node_p, graph,
+                NULL, 0, part);
+}
+
+static void graph_free(void *graph)
+{
+    (void)CALL(mpix_driver("cuGraphDestroy"), (void *graph), graph);
+}
+
+const mpix_backend_t mpix_backend_cuda = {
+    .words_make = words_make,
+    .words_free = words_free,
+    .stream_make = stream_make,
+    .stream_free = stream_free,
+    .stream_await = stream_await,
+    .stream_store = stream_store,
+    .capture_begin = capture_begin,
+    .capture_end = capture_end,
+    .graph_add = graph_add,
+    .graph_free = graph_free,
+};

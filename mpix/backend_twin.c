@@ -1,0 +1,136 @@
+/* The backend on the host twin, whose streams are threads of the CPU. */
+#include "mpix/backend.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "mpix/internal.h"
+
+/* Turns of a wait after which the thread sleeps between two looks at the word. */
+#define SHORT_WAIT 1000
+#define PAUSE_US 100
+
+/* Of the host twin, which is there if this backend is used. */
+static const mca_coll_mscclpp_api_t *twin(void)
+{
+    int code;
+
+    return mpix_component(&code);
+}
+
+const mpix_backend_t *mpix_backend(void)
+{
+    const mca_coll_mscclpp_api_t *component = twin();
+
+    return component != NULL && component->is_twin() ? &mpix_backend_twin : &mpix_backend_cuda;
+}
+
+static int words_make(size_t count, uint64_t **words_p)
+{
+    *words_p = calloc(count, sizeof(uint64_t));
+    return *words_p != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+static void words_free(uint64_t *words)
+{
+    free(words);
+}
+
+static int stream_make(void **stream_p)
+{
+    return twin()->host_stream_create(stream_p);
+}
+
+static void stream_free(void *stream)
+{
+    (void)twin()->host_stream_destroy(stream);
+}
+
+/* An operation on a word that a thread of a stream carries out. */
+typedef struct {
+    uint64_t *word;
+    uint64_t value;
+} operation_t;
+
+static void await_now(void *argument)
+{
+    operation_t *operation = argument;
+
+    for (int turns = 0; mpix_word_get(operation->word) < operation->value; ++turns) {
+        if (turns < SHORT_WAIT) {
+            (void)sched_yield();
+        } else {
+            (void)usleep(PAUSE_US);
+        }
+    }
+    free(operation);
+}
+
+static void store_now(void *argument)
+{
+    operation_t *operation = argument;
+
+    mpix_word_set(operation->word, operation->value);
+    free(operation);
+}
+
+static int queue_operation(void *stream, void (*carry_out)(void *argument), uint64_t *word, uint64_t value)
+{
+    operation_t *operation = malloc(sizeof(*operation));
+    int code;
+
+    if (operation == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    *operation = (operation_t){word, value};
+    code = twin()->host_call(stream, carry_out, operation);
+    if (code != MPI_SUCCESS) {
+        free(operation);
+    }
+    return code;
+}
+
+static int stream_await(void *stream, const uint64_t *word, uint64_t value)
+{
+    return queue_operation(stream, await_now, (uint64_t *)(uintptr_t)word, value);
+}
+
+static int stream_store(void *stream, uint64_t *word, uint64_t value)
+{
+    return queue_operation(stream, store_now, word, value);
+}
+
+static int capture_begin(void *stream)
+{
+    return twin()->host_capture_begin(stream);
+}
+
+static int capture_end(void *stream, void **graph_p)
+{
+    return twin()->host_capture_end(stream, graph_p);
+}
+
+static int graph_add(void *graph, void *part, void **node_p)
+{
+    *node_p = NULL;
+    return twin()->host_graph_append(graph, part);
+}
+
+static void graph_free(void *graph)
+{
+    (void)twin()->host_graph_destroy(graph);
+}
+
+const mpix_backend_t mpix_backend_twin = {
+    .words_make = words_make,
+    .words_free = words_free,
+    .stream_make = stream_make,
+    .stream_free = stream_free,
+    .stream_await = stream_await,
+    .stream_store = stream_store,
+    .capture_begin = capture_begin,
+    .capture_end = capture_end,
+    .graph_add = graph_add,
+    .graph_free = graph_free,
+};

@@ -1,0 +1,23 @@
+#include <stdio.h>
+
+#include "mpix/handles.h"
+#include "mpix/internal.h"
+
+int mpix_check_handle(const char *function, unsigned abi, const void *handle, size_t size, size_t right)
+{
+    if (right == 0) {
+        (void)fprintf(stderr,
+                      "libmpix_mscclpp: MPIX_Mscclpp_%s: handles of abi %u are asked for; this library knows 1 to %u: "
+                      "the program was compiled with a newer mpix_mscclpp_device.h\n",
+                      function, abi, mpix_newest_abi());
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    if (handle == NULL || size != right) {
+        (void)fprintf(stderr,
+                      "libmpix_mscclpp: MPIX_Mscclpp_%s: %zu bytes at %p for a handle of abi %u, which has "
+                      "%zu\n",
+                      function, size, handle, abi, right);
+        return MPI_ERR_ARG;
+    }
+    return MPI_SUCCESS;
+}

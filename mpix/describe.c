@@ -1,0 +1,154 @@
+#include "mpix/describe.h"
+
+#include <stddef.h>
+
+typedef mca_coll_mscclpp_queue_call_t call_t;
+
+/* What an argument has whose value does not matter for the collective. */
+#define ANY_TYPE MPI_BYTE
+#define ANY_OP MPI_SUM
+
+/* Fills in what all calls have. */
+static int begin(call_t *call, int coll, int root, MPI_Comm comm)
+{
+    int inter, ranks;
+
+    *call = (call_t){.size = sizeof(*call),
+                     .coll = (mca_coll_mscclpp_queue_coll_t)coll,
+                     .sendtype = ANY_TYPE,
+                     .recvtype = ANY_TYPE,
+                     .op = ANY_OP,
+                     .root = root == MPIX_NO_ROOT ? 0 : root,
+                     .comm = comm};
+    if (comm == MPI_COMM_NULL) {
+        return mpix_report(comm, MPI_ERR_COMM);
+    }
+    /* Roots of intercommunicators are MPI's to check: such calls are never queued. */
+    if (root != MPIX_NO_ROOT && MPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter &&
+        MPI_Comm_size(comm, &ranks) == MPI_SUCCESS && (root < 0 || root >= ranks)) {
+        return mpix_report(comm, MPI_ERR_ROOT);
+    }
+    return MPI_SUCCESS;
+}
+
+static int check_elements(MPI_Comm comm, MPI_Count count, MPI_Datatype type)
+{
+    return mpix_report(comm, count < 0 ? MPI_ERR_COUNT : type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_SUCCESS);
+}
+
+int mpix_describe_barrier(call_t *call, MPI_Comm comm)
+{
+    return begin(call, MCA_COLL_MSCCLPP_QUEUE_BARRIER, MPIX_NO_ROOT, comm);
+}
+
+int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    int code = begin(call, MCA_COLL_MSCCLPP_QUEUE_BCAST, root, comm);
+
+    if (code == MPI_SUCCESS) {
+        code = check_elements(comm, count, datatype);
+    }
+    call->recvbuf = buffer;
+    call->recvcount = (size_t)count;
+    call->recvtype = datatype;
+    return code;
+}
+
+int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *recvbuf, MPI_Count count,
+                            const int recvcounts[], MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
+{
+    int code = begin(call, coll, root, comm);
+
+    if (code == MPI_SUCCESS) {
+        code = check_elements(comm, count, datatype);
+    }
+    if (code == MPI_SUCCESS && op == MPI_OP_NULL) {
+        code = mpix_report(comm, MPI_ERR_OP);
+    }
+    if (code == MPI_SUCCESS && coll == MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER && recvcounts == NULL) {
+        code = mpix_report(comm, MPI_ERR_ARG);
+    }
+    call->sendbuf = sendbuf;
+    call->recvbuf = recvbuf;
+    call->recvcount = (size_t)count;
+    call->recvcounts = recvcounts;
+    call->recvtype = datatype;
+    call->op = op;
+    return code;
+}
+
+/* Tells which sides of a call count on this rank: not those of other roots, and not MPI_IN_PLACE. */
+static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_side_t *recv, int *sends_p,
+                       int *receives_p)
+{
+    const int coll = (int)call->coll;
+    int rank = MPI_PROC_NULL;
+
+    (void)MPI_Comm_rank(call->comm, &rank);
+    *sends_p = send->buffer != MPI_IN_PLACE;
+    *receives_p = recv->buffer != MPI_IN_PLACE;
+    if ((coll == MCA_COLL_MSCCLPP_QUEUE_SCATTER || coll == MCA_COLL_MSCCLPP_QUEUE_SCATTERV) && rank != call->root) {
+        *sends_p = 0;
+    }
+    if ((coll == MCA_COLL_MSCCLPP_QUEUE_GATHER || coll == MCA_COLL_MSCCLPP_QUEUE_GATHERV) && rank != call->root) {
+        *receives_p = 0;
+    }
+}
+
+/* Which sides have a list of blocks of sizes of their own. */
+static int varies(int coll, int sends)
+{
+    switch (coll) {
+    case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV:
+    case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW:
+        return 1;
+    case MCA_COLL_MSCCLPP_QUEUE_SCATTERV:
+        return sends;
+    case MCA_COLL_MSCCLPP_QUEUE_GATHERV:
+    case MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV:
+        return !sends;
+    default:
+        return 0;
+    }
+}
+
+static int check_side(const call_t *call, const mpix_side_t *side, int sends)
+{
+    if (varies((int)call->coll, sends) && (side->counts == NULL || side->displs == NULL)) {
+        return mpix_report(call->comm, MPI_ERR_ARG);
+    }
+    if (call->coll == MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW) {
+        return side->types == NULL ? mpix_report(call->comm, MPI_ERR_TYPE) : MPI_SUCCESS;
+    }
+    return check_elements(call->comm, side->count, side->type);
+}
+
+int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, int root,
+                         MPI_Comm comm)
+{
+    int code = begin(call, coll, root, comm), sends, receives;
+
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    find_sides(call, send, recv, &sends, &receives);
+    call->sendbuf = send->buffer;
+    call->recvbuf = (void *)(uintptr_t)recv->buffer;
+    if (sends) {
+        code = check_side(call, send, 1);
+        call->sendcount = (size_t)send->count;
+        call->sendcounts = send->counts;
+        call->sdispls = send->displs;
+        call->sendtype = send->type;
+        call->sendtypes = send->types;
+    }
+    if (receives && code == MPI_SUCCESS) {
+        code = check_side(call, recv, 0);
+        call->recvcount = (size_t)recv->count;
+        call->recvcounts = recv->counts;
+        call->rdispls = recv->displs;
+        call->recvtype = recv->type;
+        call->recvtypes = recv->types;
+    }
+    return code;
+}

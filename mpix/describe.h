@@ -1,0 +1,37 @@
+/* Calls of collectives, as queued calls and persistent requests describe them to the component. */
+#ifndef MPIX_DESCRIBE_H
+#define MPIX_DESCRIBE_H
+
+#include "mpix/internal.h"
+
+/* One side of a collective that moves blocks: its arguments, as far as it has them. */
+typedef struct {
+    const void *buffer;
+    MPI_Count count;   /* of each block, where all have one size */
+    const int *counts; /* else, with the places of the blocks */
+    const int *displs;
+    MPI_Datatype type;
+    const MPI_Datatype *types; /* of alltoallw */
+} mpix_side_t;
+
+/* For collectives without a root. */
+#define MPIX_NO_ROOT (-1)
+
+/*
+ * Each of these fills in a call from MPI's arguments. Returns MPI_SUCCESS, or the class of the first argument that is
+ * not allowed, after the communicator's error handler has been called. `coll`: MCA_COLL_MSCCLPP_QUEUE_...
+ */
+int mpix_describe_barrier(mca_coll_mscclpp_queue_call_t *call, MPI_Comm comm);
+int mpix_describe_bcast(mca_coll_mscclpp_queue_call_t *call, void *buffer, MPI_Count count, MPI_Datatype datatype,
+                        int root, MPI_Comm comm);
+
+/* Reductions. `recvcounts` is for reduce_scatter, `count` for all others. */
+int mpix_describe_reduction(mca_coll_mscclpp_queue_call_t *call, int coll, const void *sendbuf, void *recvbuf,
+                            MPI_Count count, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, int root,
+                            MPI_Comm comm);
+
+/* Collectives that move blocks from each rank to each, or from or to a root. */
+int mpix_describe_blocks(mca_coll_mscclpp_queue_call_t *call, int coll, const mpix_side_t *send,
+                         const mpix_side_t *recv, int root, MPI_Comm comm);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * Streams of requests that kernels release. Such a stream waits for marks in memory. CUDA maps streams to a few
+ * hardware queues, and a wait at the head of such a queue holds up all streams that share it. If the application's
+ * stream is one of them, its kernel, which is to make the mark, never begins. So a stream is tried before it is used.
+ */
+#ifndef MPIX_RELEASE_STREAM_H
+#define MPIX_RELEASE_STREAM_H
+
+#include "mpix/backend.h"
+
+/*
+ * Makes a stream that does not hold up `other`, which is empty. `words`: two words of the backend, which are 0
+ * before. A stream that has held up the other one for `limit` seconds is given up, and another one is tried. Returns
+ * an MPI error code: MPI_ERR_UNSUPPORTED_OPERATION, after a message, if all of them do.
+ */
+int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_t words[2], double limit,
+                             void **stream_p);
+
+#endif
