@@ -1,0 +1,100 @@
+"""Fewer and larger steps: neighbours become one, and steps that follow one another take their results along."""
+from .graph import Span, link, measure, order
+
+
+def split(operations):
+    """Operations on one chunk each, which can be cut into instances and turns."""
+    parts = []
+    for operation in operations:
+        for k in range(operation.target.size):
+            parts.append(operation.alike([Span(s.rank, s.buffer, s.index + k) for s in operation.sources],
+                                         operation.target._replace(index=operation.target.index + k, size=1)))
+    return parts
+
+
+def merge(operations):
+    """Operations on neighbouring chunks become one. Returns them in an order in which they can be done."""
+    link(operations)
+    merged, last = [], {}  # `last` by rank: where in `merged` its last operation is
+    for operation in order(operations):
+        at = last.get(operation.rank)
+        if at is not None and merged[at].level == operation.level and _adjoin(merged[at], operation):
+            first = merged[at]
+            merged[at] = first.alike([span._replace(size=span.size + more.size) for span, more in
+                                      zip(first.sources, operation.sources)],
+                                     first.target._replace(size=first.target.size + operation.target.size))
+            merged[at].level = first.level
+        else:
+            last[operation.rank] = len(merged)
+            merged.append(operation)
+    return merged
+
+
+def _adjoin(first, second):
+    def follows(span, more):
+        return span[:2] == more[:2] and span.index + span.size == more.index
+
+    return (first.kind, first.rank, len(first.sources)) == (second.kind, second.rank, len(second.sources)) and \
+        all(map(follows, [*first.sources, first.target], [*second.sources, second.target]))
+
+
+def fuse(steps, most):
+    """Fuses linked steps, and returns them linked again, with a line for each fusion.
+
+    `most`: how many sources or targets a step may have.
+    """
+    said, changed = [], True
+    while changed:
+        changed = False
+        link(steps)
+        gone, touched = set(), set()
+        for step in steps:
+            if touched & {step, *step.before}:
+                continue
+            for earlier, why in step.before.items():
+                if why == "RAW" and earlier.rank == step.rank and earlier not in touched:
+                    text = f"{earlier.number} with {step.number}: {step}"
+                    if _take_along(earlier, step, most, gone):
+                        said.append(text)
+                        touched |= {earlier, step}
+                        changed = True
+                        break
+        steps = [step for step in steps if step not in gone]
+    measure(steps)
+    return steps, said
+
+
+def _take_along(first, second, most, gone):
+    """Lets `first` do what `second` does, or `second` read what `first` reads. False where that is not the same."""
+    if first.target != second.sources[0]:
+        return False
+    if second.kind == "send" and first.kind == "unpack":
+        # The packets themselves can go on at once.
+        second.kind, second.sources = "pass", [first.sources[0]]
+        return True
+    packed = any(span.buffer == "p" for span in first.sources)
+    if first.kind == "reduce" and second.kind in ("send", "pack") and packed and 1 + len(first.also) < most:
+        if second.kind == "pack" and any(span.rank == first.rank for span in first.also):
+            return False
+        # The slot of this rank comes before those of its peers.
+        first.also = [second.target, *first.also] if second.kind == "pack" else [*first.also, second.target]
+        gone.add(second)
+        return True
+    if any(other is not first and other.number > first.number for other in second.before):
+        return False
+    # From here on all that `second` waits for is there when `first` is done, too.
+    if first.kind == "reduce" and second.kind == "put" and not packed and 1 + len(first.also) < most:
+        first.also.append(second.target)
+    elif first.kind == "reduce" and second.kind == "reduce" and first.target == second.target and not first.also and \
+            len(first.sources) + len(second.sources) - 1 <= most and second.target not in second.sources[1:]:
+        first.sources, first.also = [*first.sources, *second.sources[1:]], second.also
+    elif first.kind == "copy" and second.kind == "reduce" and first.target == second.target and \
+            second.target not in second.sources[1:]:
+        first.kind, first.sources, first.also = "reduce", [first.sources[0], *second.sources[1:]], second.also
+    else:
+        return False
+    gone.add(second)
+    for other, why in second.before.items():
+        if other is not first:
+            first.before.setdefault(other, why)
+    return True

@@ -1,0 +1,77 @@
+"""What depends on what: the graph over ranks, buffers and intervals of chunks."""
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Neighbouring chunks of one buffer of one rank. Buffers: "i", "o", "s", and "p" for packets in the scratch."""
+
+    rank: int
+    buffer: str
+    index: int
+    size: int = 1
+
+    def places(self):
+        """Each chunk by itself."""
+        return [(self.rank, self.buffer, k) for k in range(self.index, self.index + self.size)]
+
+    def __str__(self):
+        last = "" if self.size == 1 else f"..{self.index + self.size - 1}"
+        return f"{self.buffer}[{self.index}{last}] of rank {self.rank}"
+
+
+class Node:
+    """Something that reads spans and writes spans, at a place in the order of all nodes."""
+
+    def __init__(self):
+        self.number = 0
+        self.before = {}  # node that has to come first: why ("RAW", "WAR" or "WAW")
+        self.level = self.height = 0  # longest ways through the graph, from its begin and to its end
+
+    def reads(self):
+        """Spans that it reads."""
+        raise NotImplementedError
+
+    def writes(self):
+        """Spans that it writes."""
+        raise NotImplementedError
+
+
+def link(nodes):
+    """Numbers nodes from 1 in their order, and finds for each those that have to come first.
+
+    Two nodes conflict where both touch a chunk of a rank, its own or a peer's, and at least one of them writes it.
+    """
+    written, read = {}, {}  # by place: the last node that wrote it, and the nodes that have read it since
+    for number, node in enumerate(nodes, 1):
+        node.number, node.before = number, {}
+        inputs = [place for span in node.reads() for place in span.places()]
+        outputs = [place for span in node.writes() for place in span.places()]
+        for place in outputs:
+            for other in read.get(place, []):
+                node.before.setdefault(other, "WAR")
+            if place in written:
+                node.before[written[place]] = "WAW"
+        for place in inputs:
+            if place in written:
+                node.before[written[place]] = "RAW"
+        for place in inputs:
+            read.setdefault(place, []).append(node)
+        for place in outputs:
+            written[place], read[place] = node, []
+        node.before.pop(node, None)
+    measure(nodes)
+
+
+def measure(nodes):
+    """Sets the levels and heights of linked nodes."""
+    for node in nodes:
+        node.level = 1 + max((other.level for other in node.before), default=-1)
+        node.height = 0
+    for node in reversed(nodes):
+        for other in node.before:
+            other.height = max(other.height, node.height + 1)
+
+
+def order(nodes):
+    """The nodes by level; within a level those first on which the longest way still hangs."""
+    return sorted(nodes, key=lambda node: (node.level, -node.height, node.number))

@@ -1,0 +1,41 @@
+"""What MSCCL++'s own executor has room for. Plans for it alone are refused here; ours has none of these limits."""
+
+
+class Limits:
+    """The sizes of its tables."""
+
+    OPERATIONS = 64  # of a block, those within pipelines counted
+    CHANNELS = 16  # of a type in a block
+    REMOTES = 16  # buffers of peers that a block reaches in one way
+    IDS = 8  # channels of one operation
+    ITEMS = 10  # sources, or targets, of one operation
+    SEMAPHORES = 16  # of one operation
+    NUMBERS = 256  # channels and semaphores of a rank
+    BARRIERS = 16
+
+
+def _too_many(plan):
+    for gpu in plan["gpus"]:
+        yield gpu["id"], None, "semaphores", len(gpu.get("semaphores", [])), Limits.NUMBERS
+        for channels in gpu["channels"]:
+            yield gpu["id"], None, "channels", len(channels.get("connected_to", [])), Limits.NUMBERS
+        for block in gpu["threadblocks"]:
+            where = gpu["id"], block["id"]
+            ops = [op for outer in block["ops"] for op in [outer, *outer.get("ops", [])]]
+            yield *where, "operations", len(ops), Limits.OPERATIONS
+            for table in block["channels"]:
+                yield *where, "channels", len(table["channel_ids"]), Limits.CHANNELS
+            for table in block.get("remote_buffer_refs", []):
+                yield *where, "buffers of peers", len(table["remote_buffer_ids"]), Limits.REMOTES
+            for op in ops:
+                yield *where, f"channels of one {op['name']}", len(op.get("channel_ids", [])), Limits.IDS
+                yield *where, f"sources of one {op['name']}", len(op.get("src_buff", [])), Limits.ITEMS
+                yield *where, f"targets of one {op['name']}", len(op.get("dst_buff", [])), Limits.ITEMS
+                yield *where, f"semaphores of one {op['name']}", len(op.get("semaphore_ids", [])), Limits.SEMAPHORES
+                yield *where, "numbers of barriers", op.get("barrier_id", -1) + 1, Limits.BARRIERS
+
+
+def exceeded(plan):
+    """Says where a plan exceeds the limits of MSCCL++'s executor, a line for each place and limit."""
+    return [f"rank {rank}{'' if block is None else f', block {block}'}: {count} {what}; MSCCL++ has room for {most}"
+            for rank, block, what, count, most in _too_many(plan) if count > most]

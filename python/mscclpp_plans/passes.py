@@ -1,0 +1,96 @@
+"""From a program to a plan: runs the passes, and keeps what each of them made."""
+from . import blocks, fusion, limits
+from .graph import link, order
+from .steps import lower
+from .sync import Synchronisation
+from .writer import write
+
+PASSES = ("operations", "graph", "fusion", "choice", "blocks", "signals", "file")
+
+
+class Compiled:
+    """A plan with what the passes said about it, by the name of the pass."""
+
+    def __init__(self, program):
+        self.program, self.text, self.cache = program, {}, {}
+        self.text["operations"] = [str(operation) for operation in program.operations]
+        ranked = self._rank()
+        problems = []
+        for choice in ranked:
+            plan = self._finish(choice)
+            problems = limits.exceeded(plan) if program.portable else []
+            if not problems:
+                self.plan, self.choice = plan, choice
+                return
+        raise ValueError(f"{program.name}: no choice of blocks fits into MSCCL++'s executor; {problems[0]}")
+
+    def _steps(self, packets, whole):
+        """The steps before blocks are chosen. whole: neighbouring chunks stay together."""
+        key = packets, whole
+        if key not in self.cache:
+            program = self.program
+            operations = (fusion.merge if whole else fusion.split)([o.alike() for o in program.operations])
+            steps, slots = lower(program, operations, packets)
+            link(steps)
+            graph = [f"{step.number}  {step}" + "".join(f"; after {o.number} ({why})" for o, why in step.before.items())
+                     for step in steps]
+            most = limits.Limits.ITEMS if program.portable else 1 << 30
+            steps, said = fusion.fuse(steps, most)
+            steps = order(steps)
+            for number, step in enumerate(steps, 1):
+                step.number = number
+            self.cache[key] = steps, slots, graph, said
+        return self.cache[key]
+
+    def _rank(self):
+        """The choices that are left, the fastest by the cost model first."""
+        program, timed = self.program, []
+        chunk = max(16, program.size // max(program.counts["i"], program.counts["o"]))
+        for packets in (False, True) if program.packets is None else (program.packets,):
+            if not packets and program.needs_packets:
+                continue
+            for choice in blocks.choices(program, chunk, packets):
+                steps = self._steps(packets, self._whole(choice))[0]
+                time = blocks.estimate(steps, choice, chunk, False)
+                timed.append((time + blocks.BLOCK * choice.blocks * choice.instances, choice))
+        timed.sort()
+        self.chunk = chunk
+        self.text["choice"] = [f"for {program.size} bytes, by the cost model"]
+        self.text["choice"] += [f"{time:9.1f} us  {choice}" for time, choice in timed[:8]]
+        self.text["choice"] += [f"and {len(timed) - 8} more"] if len(timed) > 8 else []
+        return [choice for _, choice in timed]
+
+    @staticmethod
+    def _whole(choice):
+        return choice.instances == 1 and not choice.turn
+
+    def _finish(self, choice):
+        """The plan for a choice."""
+        steps, slots, self.text["graph"], said = self._steps(choice.packets, self._whole(choice))
+        blocks.estimate(steps, choice, self.chunk)
+        sync = Synchronisation(self.program, steps, choice)
+        plan = write(self.program, steps, slots, choice, sync)
+        self.text["fusion"] = said + [f"{len(steps)} steps are left"]
+        self.text["blocks"] = [f"rank {r} block {b}: " + ", ".join(str(s.number) for s in steps if s.agent == (r, b))
+                               for r, b in sync.agents]
+        self.text["signals"] = sync.lines()
+        self.text["file"] = _file_lines(plan)
+        return plan
+
+    def explain(self, names=PASSES):
+        """What the passes of these names made, as text."""
+        lines = []
+        for name in names:
+            lines += [name, *(f"  {line}" for line in self.text[name])]
+        return "\n".join(lines) + "\n"
+
+
+def _file_lines(plan):
+    """How many operations of each name a block has."""
+    lines = []
+    for gpu in plan["gpus"]:
+        for block in gpu["threadblocks"]:
+            names = [op["name"] for outer in block["ops"] for op in [outer, *outer.get("ops", [])]]
+            lines.append(f"rank {gpu['id']} block {block['id']}: "
+                         + ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)))
+    return lines

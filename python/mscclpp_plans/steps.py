@@ -1,0 +1,115 @@
+"""Steps: what one rank does at once. Copies and reductions of a program become steps here.
+
+Without packets a rank stores into the memory of its peers and reads it. With packets, whoever has a chunk that another
+rank needs sends it to a slot of its own in that rank's scratch, and ranks touch nothing else of their peers.
+"""
+from .graph import Node, Span
+
+STEPS = {
+    "copy": "copies {source} to {target}",
+    "put": "puts {source} to {target}",
+    "port": "lets its proxy put {source} to {target}",
+    "reduce": "combines {sources} into {target}",
+    "send": "sends {source} as packets to {target}",
+    "pack": "packs {source} into {target}",
+    "pass": "passes the packets in {source} on to {target}",
+    "unpack": "unpacks {source} to {target}",
+}
+
+
+class Step(Node):
+    """One step of a rank.
+
+    kind: a key of STEPS. target: the span that takes the result. also: further spans that take it: of peers without
+    packets, and slots with packets. port: the step goes through a proxy.
+    """
+
+    def __init__(self, kind, rank, sources, target, port=False):
+        super().__init__()
+        self.kind, self.rank, self.sources, self.target, self.port = kind, rank, sources, target, port
+        self.also = []
+        self.block = 0
+
+    def reads(self):
+        return self.sources
+
+    def writes(self):
+        return [self.target, *self.also]
+
+    @property
+    def agent(self):
+        """The block of threads that does it."""
+        return self.rank, self.block
+
+    def peers(self):
+        """Other ranks whose memory it touches."""
+        return {span.rank for span in [*self.sources, *self.writes()]} - {self.rank}
+
+    def __str__(self):
+        text = STEPS[self.kind].format(source=self.sources[0], target=self.target,
+                                       sources=", ".join(map(str, self.sources)))
+        if self.also:
+            text += ", and stores the result to " + ", ".join(map(str, self.also))
+        return f"rank {self.rank} {text}"
+
+
+def lower(program, operations, packets):
+    """The steps of a program's operations, and how many packet slots a rank has at most."""
+    return _lower_packets(program, operations) if packets else (_lower_plain(program, operations), 0)
+
+
+def _lower_plain(program, operations):
+    steps = []
+    for operation in operations:
+        if operation.kind == "reduce":
+            steps.append(Step("reduce", operation.rank, operation.sources, operation.target))
+        elif operation.sources[0] != operation.target:
+            port = program.port(operation.rank, operation.target.rank)
+            kind = "copy" if operation.target.rank == operation.rank else "port" if port else "put"
+            steps.append(Step(kind, operation.rank, operation.sources, operation.target, kind == "port"))
+    return steps
+
+
+class _Sender:
+    """Hands out slots, and writes the steps that bring chunks to them."""
+
+    def __init__(self, program):
+        self.program, self.steps = program, []
+        # A packet takes the room of two chunks. Slots come behind the chunks of scratch that the program names.
+        self.used = [(program.counts["s"] + 1) // 2] * program.ranks
+        self.packed = {}  # spans that are packed in a slot of their own rank
+
+    def slot(self, rank, size):
+        """Slots that nothing else uses in this launch."""
+        self.used[rank] += size
+        return Span(rank, "p", self.used[rank] - size, size)
+
+    def send(self, source, rank):
+        """Sends a span to a slot of a peer, which is returned. A proxy takes packets that lie in a slot."""
+        slot = self.slot(rank, source.size)
+        if not self.program.port(source.rank, rank):
+            self.steps.append(Step("send", source.rank, [source], slot))
+            return slot
+        if source not in self.packed:
+            self.packed[source] = self.slot(source.rank, source.size)
+            self.steps.append(Step("pack", source.rank, [source], self.packed[source]))
+        self.steps.append(Step("pass", source.rank, [self.packed[source]], slot, True))
+        return slot
+
+    def take(self, step):
+        """Adds a step that writes a span of its rank: what is packed of this span is old from now on."""
+        self.steps.append(step)
+        places = set(step.target.places())
+        self.packed = {span: slot for span, slot in self.packed.items() if places.isdisjoint(span.places())}
+
+
+def _lower_packets(program, operations):
+    sender = _Sender(program)
+    for operation in operations:
+        target = operation.target
+        sources = [span if span.rank == target.rank else sender.send(span, target.rank) for span in operation.sources]
+        if operation.kind == "reduce":
+            sender.take(Step("reduce", target.rank, sources, target))
+        elif sources[0] != target:
+            sender.take(Step("unpack" if sources[0].buffer == "p" else "copy", target.rank, sources, target))
+    return sender.steps, max(sender.used)

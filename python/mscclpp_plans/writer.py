@@ -1,0 +1,224 @@
+"""Writes the blocks of a plan, with as few meetings of their threads as they need."""
+from .channels import Rank, assemble, local
+from .limits import Limits
+
+
+def write(program, steps, slots, choice, sync):
+    """The plan, as json.dump takes it."""
+    n = choice.instances
+    counts = [n * program.counts["i"], n * program.counts["o"], n * max(program.counts["s"], slots)]
+    ranks = [Rank(r, *counts) for r in range(program.ranks)]
+    pairs = _pairs(steps, sync)
+    for instance in range(n):
+        writers = {agent: _Writer(program, ranks[agent[0]], choice, instance) for agent in sync.agents}
+        for one, other in pairs:
+            _connect(program, (one, writers[one]), (other, writers[other]))
+        for agent, writer in writers.items():
+            for point in sync.lists[agent]:
+                writer.write(point, sync)
+            writer.end()
+    keys = dict(program.keys, use_double_scratch_buffer=True) if choice.packets else program.keys
+    return assemble(program.name, program.collective, ranks, "LL" if choice.packets else "Simple", program.inplace,
+                    **keys)
+
+
+def _pairs(steps, sync):
+    """Agents between which there is a channel or a semaphore, each pair once."""
+    pairs = {tuple(sorted((step.agent, sync.far[step]))) for step in steps if step.port}
+    for agent, points in sync.lists.items():
+        pairs |= {tuple(sorted((agent, other))) for point in points for other in point.signals}
+    return sorted(pairs)
+
+
+def _connect(program, one, other):
+    """Joins two blocks. Channels of two ranks go together by their order, so both sides are made at once."""
+    for (_, mine), (agent, peer) in ((one, other), (other, one)):
+        if mine.rank is peer.rank:
+            mine.releases[agent] = mine.rank.semaphore(0)
+            peer.acquires[one[0] if agent == other[0] else other[0]] = mine.releases[agent]
+        else:
+            kind = "port" if program.port(mine.rank.number, peer.rank.number) else "memory"
+            mine.channels[agent] = kind, mine.rank.channel(kind, peer.rank.number)
+
+
+def _parts(items, most):
+    return [items[k:k + most] for k in range(0, len(items), most)]
+
+
+class _Writer:
+    """One block of one instance."""
+
+    def __init__(self, program, rank, choice, instance):
+        self.rank, self.choice, self.instance = rank, choice, instance
+        self.block, self.outer = rank.block(), None
+        self.limits = program.portable
+        self.channels, self.releases, self.acquires = {}, {}, {}  # by agent
+        self.touched = {}  # by place, since the threads have met: whether and how it was read and written
+        self.list, self.list_key = None, None  # an operation that can take one more source and target
+
+    def _most(self, limit):
+        return limit if self.limits else 1 << 30
+
+    def write(self, point, sync):
+        """What the block does at one point."""
+        if point.step and self.choice.turn and self.outer is None:
+            # All steps are within one loop. The threads know of the begin of other ranks when it starts.
+            self.outer, self.block.ops = self.block.ops, []
+        elif point.number and not point.step:
+            self.end()
+        signals = list(point.signals)
+        self._flush(point.flush_before)
+        if point.step:
+            self._wait(point.waits)
+            self._data(point, sync, signals)
+        self._flush(point.flush_after)
+        self._signal(signals)
+        if not point.step:
+            self._wait(point.waits)
+
+    def end(self):
+        """Ends the loop, and the block. A block without operations gets one."""
+        if self.outer is not None:
+            body, self.block.ops = self.block.ops, self.outer
+            self._op("pipeline", iter_context={"unit_size": self.choice.turn, "num_chunks": 1}, ops=body)
+            self.outer = None
+        if not self.block.ops:
+            self._op("nop")
+
+    def _op(self, name, **keys):
+        self.list = None
+        self.block.op(name, **keys)
+
+    def _meet(self):
+        """All threads of the block meet, unless nothing has happened since they did."""
+        if self.touched:
+            self._op("nop")
+        self.touched = {}
+
+    @staticmethod
+    def _threads(how, spans):
+        """Which thread has which place. Operations of one kind give the same part of every chunk to the same thread."""
+        return [(place, (how, k)) for span in spans if span.buffer != "p" for k, place in enumerate(span.places())]
+
+    def _meet_readers(self, how, sources):
+        """Has the threads meet where one reads what another one has written. Packets wait for themselves."""
+        for place, thread in self._threads(how, sources):
+            if any(wrote and other != thread for wrote, other in self.touched.get(place, ())):
+                self._meet()
+
+    def _touch(self, how, sources, targets):
+        """Notes what an operation touches, and has the threads meet first where that is needed."""
+        self._meet_readers(how, sources)
+        for place, thread in self._threads(how, targets):
+            if any(other != thread for _, other in self.touched.get(place, ())):
+                self._meet()
+        for wrote, spans in ((False, sources), (True, targets)):
+            for place, thread in self._threads(how, spans):
+                self.touched.setdefault(place, set()).add((wrote, thread))
+        self.touched.setdefault(None, set())
+
+    def _sync(self, name, agents):
+        for kind in ("memory", "port"):
+            numbers = [self.channels[a][1] for a in agents if self.channels[a][0] == kind]
+            for part in _parts(numbers, self._most(Limits.IDS)):
+                self.list = None
+                self.block.sync(name, kind, part)
+
+    def _semaphores(self, name, numbers):
+        for part in _parts(numbers, self._most(Limits.SEMAPHORES)):
+            self._op(name, semaphore_ids=part)
+
+    def _wait(self, agents):
+        if agents:
+            self._sync("wait", sorted(a for a in agents if a in self.channels))
+            self._semaphores("sem_acquire", [self.acquires[a] for a in sorted(agents) if a in self.acquires])
+            self._op("nop")
+            self.touched = {}
+
+    def _signal(self, agents):
+        if agents:
+            self._meet()
+            self._sync("signal", sorted(a for a in agents if a in self.channels))
+            self._semaphores("sem_release", [self.releases[a] for a in sorted(agents) if a in self.releases])
+
+    def _flush(self, agents):
+        if agents:
+            self._meet()
+            self._sync("flush", sorted(set(agents)))
+            self._op("nop")
+
+    def _item(self, span, kind="memory"):
+        buffer, index = "s" if span.buffer == "p" else span.buffer, span.index * self.choice.instances + self.instance
+        if span.rank == self.rank.number:
+            return local(buffer, index, span.size)
+        return self.block.remote(kind, span.rank, buffer, index, span.size)
+
+    def _data(self, point, sync, signals):
+        """The operations of a step. A signal that goes with a put is taken from `signals`."""
+        step = point.step
+        if step.kind == "reduce":
+            self._reduce(step)
+        elif step.port:
+            self._port(point, sync.far[step], signals)
+        elif step.kind in ("put", "send", "pass"):
+            self._put(step)
+        else:
+            name = {"copy": "copy", "pack": "cpkt", "unpack": "upkt"}[step.kind]
+            self._touch("plain" if name == "copy" else "packets", step.sources, [step.target])
+            self._move(name, step.sources, [step.target])
+
+    def _move(self, name, sources, targets, **keys):
+        self.list = None
+        self.block.move(name, [self._item(span) for span in sources], [self._item(span) for span in targets], **keys)
+
+    def _port(self, point, far, signals):
+        step = point.step
+        kind, channel = self.channels[far]
+        name = "rppkt" if step.kind == "pass" else "put"
+        if far in signals and name == "put" and set(point.flush_after) <= {far}:
+            # The signal tells of all that the block has done.
+            signals.remove(far)
+            name = "pws"
+            self._meet()
+        # Whoever writes the source later flushes first, so that nothing is noted of it here.
+        self._meet_readers("proxy", step.sources)
+        self.list = None
+        self.block.move(name, [self._item(step.sources[0])], [self._item(step.target, kind)], kind, [channel])
+
+    def _put(self, step):
+        """Puts and sends that follow one another become one operation."""
+        name = {"put": "put", "send": "ppkt", "pass": "rppkt"}[step.kind]
+        self._touch("plain" if name == "put" else "packets", step.sources, [step.target])
+        source = self._item(step.sources[0])
+        key = (name, source["size"], source["type"], source["index"] if name == "rppkt" else None)
+        if self.list is None or self.list_key != key or len(self.list["dst_buff"]) >= self._most(Limits.ITEMS):
+            self.block.move(name, [source], [], "memory")
+            self.list, self.list_key = self.block.ops[-1], key
+        elif name != "rppkt":
+            self.list["src_buff"].append(source)
+        self.list["dst_buff"].append(self._item(step.target))
+
+    def _reduce(self, step):
+        """What the rank has itself, then what peers have, or have sent as packets."""
+        near = [s for s in step.sources if s.rank == step.rank and s.buffer != "p"]
+        far = [s for s in step.sources if s.rank != step.rank or s.buffer == "p"]
+        rounds = [("near", part) for part in _parts(near[1:], self._most(Limits.ITEMS) - 1)]
+        rounds += [("far", part) for part in _parts(far, self._most(Limits.ITEMS) - 1)]
+        first = near[0]
+        for k, (where, part) in enumerate(rounds):
+            also = step.also if k == len(rounds) - 1 else []
+            self._combine(where, [first, *part], [step.target, *also])
+            first = step.target
+
+    def _combine(self, where, sources, targets):
+        packets, also = any(s.buffer == "p" for s in sources), targets[1:]
+        keys = {"reduce_op": "sum"}
+        if packets:
+            own = bool(also) and also[0].rank == self.rank.number
+            name = "repkt" if not also else "respkt" if not own else "recpkt" if len(also) == 1 else "recspkt"
+        else:
+            name = ("rres" if also else "rre") if where == "far" else ("res" if also else "re")
+        if name not in ("re", "repkt", "recpkt"):
+            keys["kind"] = "memory"
+        self._touch("packets" if packets else "plain", sources, targets)
+        self._move(name, sources, targets, **keys)
