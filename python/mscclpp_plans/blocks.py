@@ -1,4 +1,5 @@
 """Which block of threads does which step, by a cost model that `mscclpp_plan show` uses, too."""
+import collections
 import math
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Choice(NamedTuple):
 
 
 def durations(step, chunk, blocks):
-    """How long a step takes its block, and after how long its results are at their places.
+    """How long a step keeps its block, and how many bytes it moves to peers.
 
     chunk: bytes. blocks: of one GPU, which share what it can move.
     """
@@ -38,51 +39,92 @@ def durations(step, chunk, blocks):
         else:
             far += size
     if step.port:
-        return OPERATION, PORT + far * blocks / GPU_PORT
-    busy = (OPERATION + near / min(BLOCK_LOCAL, GPU_LOCAL / blocks) + far / min(BLOCK_LINK, GPU_LINK / blocks))
-    return busy, busy
+        return OPERATION, far
+    return OPERATION + near / min(BLOCK_LOCAL, GPU_LOCAL / blocks) + far / min(BLOCK_LINK, GPU_LINK / blocks), far
+
+
+def _count_ports(steps, choice):
+    """About how many port channels a GPU has."""
+    entries = collections.Counter(step.rank for step in steps if step.port)
+    peers = collections.Counter(rank for rank, _ in {(step.rank, step.target.rank) for step in steps if step.port})
+    return choice.instances * max((min(entries[rank], choice.blocks * peers[rank]) for rank in peers), default=1)
+
+
+class _Clock:
+    """When each block and each port is free again, and when each step has ended."""
+
+    def __init__(self, steps, choice, chunk):
+        self.choice, self.chunk = choice, chunk
+        self.blocks, self.ports = choice.blocks * choice.instances, _count_ports(steps, choice)
+        # Without packets ranks first hear that their peers have begun.
+        self.begin = 0 if choice.packets else LATENCY + 4 * OPERATION
+        self.free, self.work = {}, collections.Counter()  # by agent or port
+        self.first = {}  # by agent: when its first step began
+        self.ended, self.arrived, self.block = {}, {}, {}  # by step
+        self.told = {other for step in steps for other, why in step.before.items()
+                     if other.rank != step.rank and not (choice.packets and why == "RAW")}  # steps that signal
+
+    def start(self, step, block):
+        """When a block could begin a step, and how many of the steps before it the block does itself."""
+        ready, waits, near = PORT + 2 * OPERATION if step.port and self.begin else self.begin, False, 0
+        for other, why in step.before.items():
+            if other.rank != step.rank:
+                by_packet = self.choice.packets and why == "RAW"
+                ready = max(ready, self.arrived[other] + (0 if other.port else LATENCY)
+                            + (0 if by_packet else 2 * OPERATION))
+                waits = waits or not by_packet
+            elif self.block[other] != block:
+                ready, waits = max(ready, self.ended[other] + 2 * OPERATION), True
+            else:
+                ready, near = max(ready, self.ended[other]), near + 1
+        return max(ready, self.free.get((step.rank, block), self.begin)) + (2 * OPERATION if waits else 0), near
+
+    def run(self, step, block, start):
+        """Lets a block do a step."""
+        busy, far = durations(step, self.chunk, self.blocks)
+        busy += 2 * OPERATION if step in self.told and not step.port else 0
+        agent = step.rank, block
+        self.first.setdefault(agent, start)
+        self.block[step], self.ended[step], self.arrived[step] = block, start + busy, start + busy
+        self.free[agent] = start + busy
+        self.work[agent] += busy + (2 * OPERATION if step.before else 0)
+        if step.port:
+            port = agent, step.target.rank
+            entry = PORT + far * self.ports / GPU_PORT
+            self.free[port] = self.arrived[step] = max(start + busy, self.free.get(port, 0)) + entry
+            self.work[port] += entry
+
+    def busiest(self):
+        """The longest time between two turns: a block begins one when it has ended the last, a port works on."""
+        return max([self.free[agent] - start for agent, start in self.first.items()]
+                   + [work for owner, work in self.work.items() if owner not in self.first], default=0)
+
+    def load(self, step, block):
+        """How much work a block has, and its port that the step takes."""
+        port = (step.rank, block), step.target.rank
+        return self.work[step.rank, block] + (self.work[port] if step.port else 0)
 
 
 def place(steps, choice, chunk, assign=True):
-    """Gives each step a block. Returns how long all takes, and how long the busiest block works.
+    """Gives each step a block. Returns how long all takes, and how long the slowest block or port takes.
 
     Without a pipeline a step goes where it can begin first. With one, blocks get equal work: while one is busy with
     this turn, another one is with the next. chunk: bytes of one chunk of an instance, in one turn.
     """
-    blocks = choice.blocks * choice.instances
-    handshake = LATENCY + 4 * OPERATION
-    begin = 0 if choice.packets else handshake
-    free, work, ended, where = {}, {}, {}, {}
+    clock = _Clock(steps, choice, chunk)
     for step in steps:
-        busy, arrival = durations(step, chunk, blocks)
         best = None
         for block in range(choice.blocks):
-            ready, waits, near = begin, 0, 0
-            for other, why in step.before.items():
-                other_end, other_arrival = ended[other]
-                if other.rank != step.rank:
-                    by_packet = choice.packets and why == "RAW"
-                    ready = max(ready, other_arrival + LATENCY + (0 if by_packet else 2 * OPERATION))
-                    waits += not by_packet
-                elif where[other] != block:
-                    ready = max(ready, other_end + 2 * OPERATION)
-                    waits += 1
-                else:
-                    ready, near = max(ready, other_end), near + 1
-            start = max(ready, free.get((step.rank, block), begin)) + (2 * OPERATION if waits else 0)
-            load = work.get((step.rank, block), 0)
+            start, near = clock.start(step, block)
+            load = clock.load(step, block)
             rank = (load, block) if choice.turn else (round(start, 3), -near, load, block)
             if best is None or rank < best[0]:
                 best = rank, block, start
-        _, block, start = best
-        agent = step.rank, block
-        where[step], ended[step] = block, (start + busy, start + arrival)
-        free[agent] = start + busy
-        work[agent] = work.get(agent, 0) + busy + (2 * OPERATION if step.before else 0)
+        clock.run(step, *best[1:])
     if assign:
         for step in steps:
-            step.block = where[step]
-    return max([arrival for _, arrival in ended.values()], default=0) + begin, max(work.values(), default=0)
+            step.block = clock.block[step]
+    return max(clock.arrived.values(), default=0) + clock.begin, clock.busiest()
 
 
 def estimate(steps, choice, chunk, assign=True):
@@ -96,14 +138,14 @@ def estimate(steps, choice, chunk, assign=True):
 
 def choices(program, chunk, packets):
     """All choices that the program leaves open, for chunks of so many bytes."""
-    for blocks in program.blocks or (1, 2, 4, 8, 16):
+    for blocks in program.blocks or (1, 2, 3, 4, 8, 16):
         for instances in program.instances or (1, 2, 4, 8, 16, 32):
             if blocks * instances > program.most_blocks and not (program.blocks and program.instances):
                 continue
             turns = [program.pipeline] if program.pipeline is not None else [0]
             if program.pipeline is None and not packets:
-                # About eight turns, of 4 KiB at least.
-                turn = 1 << max(12, (chunk // instances // 8).bit_length() - 1)
+                # About eight turns. Below 16 KiB some of a block's threads have nothing to do.
+                turn = 1 << max(14, (chunk // instances // 8).bit_length() - 1)
                 turns += [turn] if 2 * turn <= chunk // instances else []
             for turn in turns:
                 yield Choice(packets, blocks, instances, turn)

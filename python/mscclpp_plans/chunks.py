@@ -68,7 +68,7 @@ class Program:
     """
 
     def __init__(self, name, collective, ranks, chunks=1, inplace=False, *, instances=None, blocks=None, packets=None,
-                 pipeline=None, port=None, portable=False, size=None, most_blocks=32, **keys):
+                 pipeline=None, port=None, portable=False, size=None, most_blocks=16, **keys):
         if collective not in COLLECTIVES:
             raise ValueError(f"collective is {collective!r}; allowed are {', '.join(COLLECTIVES)}")
         for what, value in (("ranks", ranks), ("chunks", chunks), ("instances", instances), ("blocks", blocks),

@@ -159,9 +159,8 @@ def alltoall_twostep(nodes, gpus, **keys):
 
 def defaults(nodes, gpus):
     """All-reduces for so many nodes of so many GPUs, by sizes, as MSCCL++ installs some for 2 x 8 and 4 x 8."""
-    for name, least, most, instances in (("64K", 0, 1 << 16, 1), ("2M", (1 << 16) + 1, 2 << 20, 8)):
-        p = allreduce_hierarchical(nodes, gpus, instances=instances, packets=True, min_message_size=least,
-                                   max_message_size=most)
+    for name, least, most, size in (("64K", 0, 1 << 16, 1 << 13), ("2M", (1 << 16) + 1, 2 << 20, 1 << 20)):
+        p = allreduce_hierarchical(nodes, gpus, size=size, min_message_size=least, max_message_size=most)
         p.name = f"allreduce_{nodes}x{gpus}_{name}"
         yield p
 

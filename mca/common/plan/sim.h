@@ -176,6 +176,7 @@ typedef struct {
     bool no_memory;
     const mscclpp_plan_cost_t *cost; /* costs for the time model; NULL: times are not wanted */
     mscclpp_plan_trace_t *trace;
+    const uint32_t *movers; /* for the time model: how many port channels of each rank move data */
     double cell_bytes;
     double ready;   /* when everything that the current operation needs was there */
     double op_cost; /* how long it takes from then on */

@@ -102,8 +102,10 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
     mscclpp_sim_learn(sim, &proxy->actor, entry->know);
     mscclpp_sim_meet(sim, &proxy->actor);
     if (sim->cost != NULL) {
+        double rate = sim->cost->gpu_port / (sim->movers[proxy->rank] > 0 ? sim->movers[proxy->rank] : 1);
+
         proxy->actor.time = (entry->time > proxy->actor.time ? entry->time : proxy->actor.time) + sim->cost->port +
-                            (double)entry->cells * (entry->raw ? 2 : 1) * sim->cell_bytes / sim->cost->port_rate;
+                            (double)entry->cells * (entry->raw ? 2 : 1) * sim->cell_bytes / rate;
     }
     if (entry->put && entry->raw) {
         move_raw(sim, proxy, entry);

@@ -14,11 +14,20 @@ void mscclpp_sim_needs(mscclpp_sim_t *sim, double time)
     sim->ready = time > sim->ready ? time : sim->ready;
 }
 
+/* What one block gets of a rate: its own at most, and an even share of what the GPU has. */
+static double rate_of(double own, double whole, uint32_t blocks)
+{
+    double share = whole / (blocks > 0 ? blocks : 1);
+
+    return own < share ? own : share;
+}
+
 /* Peers are served one after the other, each at the rate of a link. Packets count twice their bytes. */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
 {
     const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
+    uint32_t blocks = sim->plan->ranks[block->rank].block_count;
     double bytes, far = 0, near = 0;
 
     if (op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE) {
@@ -39,7 +48,8 @@ static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
                      : 1;
         *(item->where == MSCCLPP_PLAN_LOCAL ? &near : &far) += bytes;
     }
-    return near / sim->cost->local + far / sim->cost->link;
+    return near / rate_of(sim->cost->local, sim->cost->gpu_local, blocks) +
+           far / rate_of(sim->cost->link, sim->cost->gpu_link, blocks);
 }
 
 void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)

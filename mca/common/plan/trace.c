@@ -7,7 +7,9 @@
 #include "mca/common/plan/visit.h"
 
 const mscclpp_plan_cost_t mscclpp_plan_default_cost = {
-    .op = 0.1, .latency = 1.0, .port = 3.0, .local = 60e3, .link = 25e3, .port_rate = 40e3};
+    /* python/mscclpp_plans/blocks.py chooses by the same numbers. */
+    .op = 0.1,    .latency = 1.0,      .port = 3.0,       .local = 60e3,
+    .link = 25e3, .gpu_local = 2000e3, .gpu_link = 400e3, .gpu_port = 40e3};
 
 /* Enough cells in a chunk that groups of blocks can divide it and turns of pipelines are whole. */
 typedef struct {
@@ -32,12 +34,59 @@ static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
     }
 }
 
+typedef struct {
+    const mscclpp_plan_t *plan;
+    uint32_t *movers; /* by rank */
+    bool *moves;      /* by port channel, those of all ranks one after another */
+} movers_t;
+
+/* Counts the port channels of an operation that moves data, each channel once. */
+static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                        const mscclpp_plan_op_t *pipeline)
+{
+    movers_t *movers = context;
+    bool *moves = movers->moves;
+
+    (void)pipeline;
+    if (op->channel_type != MSCCLPP_PLAN_PORT || op->dst_count == 0) {
+        return;
+    }
+    for (int r = 0; r < place.rank; ++r) {
+        moves += movers->plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    }
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        movers->movers[place.rank] += !moves[op->channels[i]];
+        moves[op->channels[i]] = true;
+    }
+}
+
+/* How many port channels of each rank move data. The caller frees the array. NULL without memory. */
+static uint32_t *count_movers(const mscclpp_plan_t *plan)
+{
+    size_t channels = 1;
+    movers_t movers = {.plan = plan, .movers = calloc(plan->rank_count, sizeof(*movers.movers))};
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        channels += plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    }
+    movers.moves = calloc(channels, sizeof(*movers.moves));
+    if (movers.movers != NULL && movers.moves != NULL) {
+        mscclpp_plan_visit(plan, note_movers, &movers);
+    } else {
+        free(movers.movers);
+        movers.movers = NULL;
+    }
+    free(movers.moves);
+    return movers.movers;
+}
+
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {
     enum { MOST_CELLS = 1024 };
     uint64_t in = 0, out = 0, chunk, cells;
     cut_t cut = {1, 0};
+    uint32_t *movers;
     mscclpp_sim_t sim = {.plan = plan, .report = report, .launches = 1, .seed = 1, .cost = cost, .trace = trace};
     int faults = report->faults;
 
@@ -61,10 +110,17 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
     }
     sim.chunk = (uint32_t)cells;
     sim.cell_bytes = (double)chunk / (double)cells;
+    movers = count_movers(plan);
+    if (movers == NULL) {
+        report->no_memory = true;
+        return false;
+    }
+    sim.movers = movers;
     if (!mscclpp_sim_run(&sim, 0)) {
         mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
                            "buffers of too many chunks to be simulated");
     }
+    free(movers);
     return report->faults == faults && !report->no_memory;
 }
 

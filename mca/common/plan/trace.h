@@ -12,8 +12,9 @@ typedef struct {
     double op;          /* every operation */
     double latency;     /* of a signal or packet to a peer */
     double port;        /* of one entry of a proxy */
-    double local, link; /* rate of one block within its GPU, and to a peer */
-    double port_rate;   /* rate of a proxy's channel */
+    double local, link; /* rate of one block within its GPU, and to peers */
+    double gpu_local, gpu_link,
+        gpu_port; /* rate that the blocks, or the port channels that move data, of a GPU share evenly */
 } mscclpp_plan_cost_t;
 
 extern const mscclpp_plan_cost_t mscclpp_plan_default_cost;
