@@ -1,94 +1,116 @@
-"""python3 -m mscclpp_plans ALGORITHM|PROGRAM.py|defaults: writes the plans of algorithms or of a program."""
+"""Writes the plans of classic algorithms or of a program. `mscclpp_plan compile` starts this module."""
 import argparse
 import json
 import os
 import runpy
 import sys
 
-from . import Program, Refused, programs, prove
+from . import Program, Refused, exceeded, programs, prove
+from .passes import PASSES, Compiled
+
+ALGORITHMS = [*programs.FLAT, *programs.NODES, "defaults"]
 
 
-def run(path, values):
-    """What a program calls `plan`: a Program or a plan."""
-    found = runpy.run_path(path, run_name="__plan__").get("plan")
-    if callable(found):
-        found = found(**values)
-    elif values:
-        raise ValueError(f"{path}: --set is for a function `plan`, which it lacks")
-    if not isinstance(found, (Program, dict)):
-        raise ValueError(f"{path}: `plan` is neither a Program nor a plan nor a function that returns one")
-    return found
+def algorithm(text):
+    """The name of an algorithm, or of a file with a program."""
+    if not text.endswith(".py") and text not in ALGORITHMS:
+        raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use a file whose name ends in .py, or one of "
+                                         + ", ".join(ALGORITHMS))
+    return text
 
 
 def setting(text):
-    """NAME=VALUE, of which the value is a whole number or a word."""
+    """NAME=VALUE, where VALUE is a whole number or a word."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use NAME=VALUE")
     return name, int(value) if value.lstrip("-").isdigit() else value
 
 
-def algorithm(text):
-    """One of the algorithms, or the file of a program."""
-    if not text.endswith(".py") and text not in [*programs.FLAT, *programs.NODES, "defaults"]:
-        raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use a file whose name ends in .py, or one of "
-                                         + ", ".join([*programs.FLAT, *programs.NODES, "defaults"]))
-    return text
-
-
-def make(options, parser):
-    """The programs, or finished plans, that are asked for."""
-    keys = {"instances": options.instances, "packets": options.packets, "min_message_size": options.min,
-            "max_message_size": options.max}
-    if options.algorithm.endswith(".py"):
-        return [run(options.algorithm, dict(options.set))]
-    if options.algorithm in programs.FLAT:
-        if options.ranks < 1:
-            parser.error(f"{options.algorithm} wants --ranks")
-        return [programs.FLAT[options.algorithm](options.ranks, **keys)]
-    if options.nodes < 1 or options.gpus < 1:
-        parser.error(f"{options.algorithm} wants --nodes and --gpus")
-    if options.algorithm == "defaults":
-        if not options.output:
-            parser.error("defaults wants --output, a folder for several plans")
-        return list(programs.defaults(options.nodes, options.gpus))
-    return [programs.NODES[options.algorithm](options.nodes, options.gpus, **keys)]
-
-
-def main():
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python3 -m mscclpp_plans", description="Writes execution plans.")
+def parse_arguments():
+    """The options of the command line, and the parser."""
+    parser = argparse.ArgumentParser(prog="mscclpp_plan compile", description="Writes execution plans.")
     parser.add_argument("algorithm", type=algorithm, metavar="ALGORITHM|PROGRAM.py",
-                        help="one of " + ", ".join([*programs.FLAT, *programs.NODES]) + ", a program that defines "
-                        "`plan`, or `defaults`: all-reduces of several sizes for --nodes and --gpus")
+                        help="a file that defines `plan`, or one of " + ", ".join(ALGORITHMS)
+                        + "; `defaults` are all-reduces of several sizes for --nodes and --gpus")
+    parser.add_argument("-o", "--output", help="file to write (default: standard output); for `defaults`, a folder")
+    parser.add_argument("--ranks", type=int, help="number of ranks, for algorithms of one node")
+    parser.add_argument("--nodes", type=int, help="number of nodes, for the other algorithms")
+    parser.add_argument("--gpus", type=int, help="GPUs of each node")
     parser.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE",
                         help="an argument of a program's function `plan`")
-    parser.add_argument("--ranks", type=int, default=0, help="of algorithms that know no nodes")
-    parser.add_argument("--nodes", type=int, default=0, help="of the others")
-    parser.add_argument("--gpus", type=int, default=0, help="of each node")
-    parser.add_argument("--instances", type=int, default=1, help="blocks of threads a rank")
-    parser.add_argument("--packets", action="store_true", help="data go between ranks as packets")
+    parser.add_argument("--name", help="name of the plan (default: of the algorithm)")
     parser.add_argument("--min", type=int, default=0, help="smallest message, in bytes")
     parser.add_argument("--max", type=int, default=2**64 - 1, help="largest message, in bytes")
-    parser.add_argument("--name", help="of the plan (default: of the algorithm)")
-    parser.add_argument("--tool", help="mscclpp_plan, where it is not in PATH")
+    chosen = parser.add_argument_group("what the cost model chooses if it is not given; only for algorithms")
+    chosen.add_argument("--packets", action=argparse.BooleanOptionalAction, help="send data as packets, or not")
+    chosen.add_argument("--blocks", type=int, help="blocks of threads that share the steps of a rank")
+    chosen.add_argument("--instances", type=int, help="how often these blocks are there, each with a part of the data")
+    chosen.add_argument("--pipeline", type=int, metavar="BYTES",
+                        help="bytes of a chunk in one turn of a loop; 0: no loop")
+    chosen.add_argument("--size", type=int, metavar="BYTES",
+                        help="size of the messages to choose for (default: --max, or 1 MiB)")
+    chosen.add_argument("--most-blocks", type=int, default=16, metavar="N", help="most blocks of a rank (default: 16)")
+    parser.add_argument("--portable", action="store_true", help="keep to the limits of MSCCL++'s own executor")
+    parser.add_argument("--explain", action="store_true", help="print on standard error what each pass made")
+    parser.add_argument("--pass", dest="passes", choices=PASSES, action="append", metavar="NAME",
+                        help="print what this pass made; one of " + ", ".join(PASSES))
     parser.add_argument("--unproven", action="store_true", help="write the plan without a proof")
-    parser.add_argument("--explain", action="store_true", help="tell on standard error what the passes make of it")
-    parser.add_argument("-o", "--output", help="file (default: standard output); of defaults, a folder")
-    options = parser.parse_args()
-    try:
-        for made in make(options, parser):
-            if options.explain and isinstance(made, Program):
-                sys.stderr.write(made.explain())
-            plan = made.compile() if isinstance(made, Program) else made
-            plan["name"] = options.name or plan["name"]
-            if not options.unproven:
-                prove(plan, options.tool)
-            write(plan, options)
-    except (ValueError, OSError, SyntaxError, Refused) as error:
-        print(f"mscclpp_plans: {error}", file=sys.stderr)
-        return 1
-    return 0
+    parser.add_argument("--tool", help="the program mscclpp_plan, if it is not in PATH")
+    return parser.parse_args(), parser
+
+
+def run_program(path, arguments):
+    """What a file calls `plan`: a Program or a finished plan."""
+    found = runpy.run_path(path, run_name="__plan__").get("plan")
+    if callable(found):
+        found = found(**arguments)
+    elif arguments:
+        raise ValueError(f"{path}: --set is for a function `plan`, which it lacks")
+    if not isinstance(found, (Program, dict)):
+        raise ValueError(f"{path}: `plan` is neither a Program nor a plan nor a function that returns one")
+    return found
+
+
+def make_programs(options, parser):
+    """The programs, or finished plans, that the options ask for."""
+    if options.algorithm.endswith(".py"):
+        return [run_program(options.algorithm, dict(options.set))]
+    if options.algorithm == "defaults" and not options.output:
+        parser.error("defaults wants --output, a folder for several plans")
+    if options.algorithm in programs.FLAT:
+        shape = {"--ranks": options.ranks}
+    else:
+        shape = {"--nodes": options.nodes, "--gpus": options.gpus}
+    if None in shape.values():
+        parser.error(f"{options.algorithm} wants " + " and ".join(shape))
+    for name, value in shape.items():
+        if value < 1:
+            parser.error(f"{name} is {value}; allowed are numbers from 1")
+    if options.algorithm == "defaults":
+        return list(programs.defaults(*shape.values()))
+    make = {**programs.FLAT, **programs.NODES}[options.algorithm]
+    return [make(*shape.values(), packets=options.packets, blocks=options.blocks, instances=options.instances,
+                 pipeline=options.pipeline, size=options.size, most_blocks=options.most_blocks,
+                 min_message_size=options.min, max_message_size=options.max)]
+
+
+def compile_one(made, options):
+    """The finished plan of a program, proven unless the options say otherwise."""
+    if isinstance(made, Program):
+        made.portable = made.portable or options.portable
+        compiled = Compiled(made)
+        plan = compiled.plan
+        if options.explain or options.passes:
+            sys.stderr.write(compiled.explain(PASSES if options.explain else options.passes))
+    else:
+        plan = made
+        if options.portable and exceeded(plan):
+            raise ValueError("\n".join([f"{plan['name']} does not fit into MSCCL++'s executor", *exceeded(plan)]))
+    plan["name"] = options.name or plan["name"]
+    if not options.unproven:
+        prove(plan, options.tool)
+    return plan
 
 
 def write(plan, options):
@@ -102,6 +124,18 @@ def write(plan, options):
             file.write(text)
     else:
         sys.stdout.write(text)
+
+
+def main():
+    """Runs the command line. Returns the exit status: 1 if there is no plan, 2 for wrong usage."""
+    options, parser = parse_arguments()
+    try:
+        for made in make_programs(options, parser):
+            write(compile_one(made, options), options)
+    except (ValueError, OSError, SyntaxError, Refused) as error:
+        print(f"mscclpp_plan compile: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 sys.exit(main())

@@ -79,7 +79,8 @@ class Program:
             raise ValueError(f"pipeline is {pipeline}; allowed are multiples of 16 without packets")
         self.name, self.collective, self.ranks, self.chunks, self.inplace = name, collective, ranks, chunks, inplace
         self.instances, self.blocks = instances and (instances,), blocks and (blocks,)
-        self.packets, self.pipeline, self.most_blocks = False if pipeline else packets, pipeline, most_blocks
+        self.packets = False if pipeline else packets if packets is None else bool(packets)
+        self.pipeline, self.most_blocks = pipeline, most_blocks
         self.port, self.portable, self.keys = port or (lambda one, other: False), portable, keys
         largest = keys.get("max_message_size", 1 << 64)
         self.size = size or (largest if largest < 1 << 40 else 1 << 20)
@@ -107,8 +108,7 @@ class Program:
             raise ValueError(f"{kind}: {[source.span.size for source in sources]} chunks go to {target.span.size}")
         if kind == "reduce" and any(s.span.rank != rank and self.port(s.span.rank, rank) for s in sources):
             if self.packets is False:
-                raise ValueError("a reduction cannot read through a port; copy to the scratch of its rank first, or use "
-                                 "packets")
+                raise ValueError("a reduction cannot read through a port; copy to the scratch of its rank first")
             self.needs_packets = True
         self.operations.append(Operation(kind, rank, [self.place(source.span) for source in sources],
                                          self.place(target.span)))

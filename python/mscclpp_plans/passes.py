@@ -86,11 +86,12 @@ class Compiled:
 
 
 def _file_lines(plan):
-    """How many operations of each name a block has."""
-    lines = []
+    """How many operations of each name blocks have, with one line for all blocks that are alike."""
+    alike = {}
     for gpu in plan["gpus"]:
         for block in gpu["threadblocks"]:
             names = [op["name"] for outer in block["ops"] for op in [outer, *outer.get("ops", [])]]
-            lines.append(f"rank {gpu['id']} block {block['id']}: "
-                         + ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)))
-    return lines
+            text = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
+            alike.setdefault(text, []).append(f"rank {gpu['id']} block {block['id']}")
+    return [found[0] + (f" and {len(found) - 1} more" if found[1:] else "") + f": {text}"
+            for text, found in alike.items()]

@@ -12,6 +12,9 @@ each channel the first wait is for the first signal, and so on.
 """
 
 
+import collections
+
+
 class Point:
     """What an agent does at one step, at its begin or at its end, beside moving data.
 
@@ -71,11 +74,14 @@ class Synchronisation:
         return far
 
     def _walk(self, steps):
-        points = {}
+        points, peers = {}, collections.defaultdict(set)
         looped = bool(self.choice.turn)
+        # An agent meets together all ranks that its steps of one level touch, and in a loop all of them at its begin.
+        for step in steps:
+            peers[step.agent, None if looped else step.level] |= step.peers()
         if looped:
             for agent in self.agents:
-                for rank in sorted({rank for step in steps if step.agent == agent for rank in step.peers()}):
+                for rank in sorted(peers[agent, None]):
                     self._meet(self.begin[agent], rank)
         for step in steps:
             point = points[step] = self._add(step.agent, step.number, step)
@@ -83,7 +89,7 @@ class Synchronisation:
             for other in sorted(step.before, key=lambda o: -o.number):
                 self._need(point, points[other])
             if not self.choice.packets and not looped:
-                for rank in sorted(step.peers()):
+                for rank in sorted(peers[step.agent, step.level]):
                     self._meet(point, rank)
             agent = step.agent
             self.known[agent][agent] = step.number
@@ -174,8 +180,7 @@ class Synchronisation:
             elif point.agent[0] == rank:
                 self._need(self.end[point.agent], point)
             else:
-                self._need(self.end[self.partner(point.agent, rank)], point,
-                           self.end[point.agent] if self.choice.turn else None)
+                self._need(self.end[self.partner(point.agent, rank)], point, self.end[point.agent])
 
     def _end_with_packets(self, steps):
         """Two launches later slots are written again. Who hears that a reader's next launch has begun, may do so."""
