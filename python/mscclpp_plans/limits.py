@@ -12,6 +12,7 @@ class Limits:
     SEMAPHORES = 16  # of one operation
     NUMBERS = 256  # channels and semaphores of a rank
     BARRIERS = 16
+    SCRATCH = 64 << 20  # bytes of data in a scratch that all buffers share ("reuse_resources")
 
 
 def _too_many(plan):

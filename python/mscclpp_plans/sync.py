@@ -9,10 +9,16 @@ that earlier puts are done, and a flush tells the agent.
 
 Agents do their steps in one order for all, and wait for earlier steps alone. So they cannot wait in a circle, and on
 each channel the first wait is for the first signal, and so on.
+
+In a loop each turn has its own part of every chunk, so that turns need not wait for one another. Only where the scratch
+is a ring that is shorter than the chunks, whoever writes it first in a turn needs a credit from all who use it after
+that. There are CREDITS of them at the begin of the loop, so that many turns may be under way.
 """
 
 
 import collections
+
+CREDITS = 2
 
 
 class Point:
@@ -25,6 +31,7 @@ class Point:
     def __init__(self, agent, number, step=None):
         self.agent, self.number, self.step = agent, number, step
         self.waits, self.signals = [], []
+        self.takes, self.gives = [], []  # credits, by agent
         self.flush_before, self.flush_after = [], []
         self.known, self.queued, self.heard = {}, {}, set()
 
@@ -47,6 +54,8 @@ class Synchronisation:
             point.known = {point.agent: 0}
         points = self._walk(steps)
         self.end = {agent: self._add(agent, len(steps) + 1) for agent in self.agents}
+        if choice.turn and program.keys.get("reuse_resources"):
+            self._add_credits(steps, points)
         if choice.packets:
             self._end_with_packets(steps)
         else:
@@ -182,6 +191,32 @@ class Synchronisation:
             else:
                 self._need(self.end[self.partner(point.agent, rank)], point, self.end[point.agent])
 
+    def _add_credits(self, steps, points):
+        """Whoever has used a place of the scratch last gives a credit to the agent that writes it first."""
+        uses = collections.defaultdict(list)
+        for step in steps:
+            for span in [*step.reads(), *step.writes()]:
+                for place in span.places() if span.buffer == "s" else []:
+                    uses[place].append(step)
+        pairs = {}  # (giver, taker): the last step of the giver and the first of the taker
+        for found in uses.values():
+            taker = found[0]
+            for step in found:
+                if step.port and step.target.rank != step.rank and points[step].flush_after == []:
+                    # Its source may be written again in the next turn.
+                    points[step].flush_after.append(self.far[step])
+                if step.agent != taker.agent:
+                    last, first = pairs.get((step.agent, taker.agent), (step, taker))
+                    pairs[step.agent, taker.agent] = (max(last, step, key=lambda s: s.number),
+                                                      min(first, taker, key=lambda s: s.number))
+        for (giver, taker), (last, first) in sorted(pairs.items()):
+            points[last].gives.append(taker)
+            points[first].takes.append(giver)
+            if giver[0] != taker[0]:
+                # A semaphore begins with its credits; through a channel they are given before the loop.
+                self.begin[giver].gives += [taker] * CREDITS
+                self.end[taker].takes += [giver] * CREDITS
+
     def _end_with_packets(self, steps):
         """Two launches later slots are written again. Who hears that a reader's next launch has begun, may do so."""
         for agent in self.agents:
@@ -202,7 +237,8 @@ class Synchronisation:
             for point in self.lists[rank, block]:
                 what = "begin" if not point.number else "end" if not point.step else f"step {point.number}"
                 for word, agents in (("flushes", point.flush_before), ("waits for", point.waits),
-                                     ("flushes afterwards", point.flush_after), ("signals", point.signals)):
+                                     ("takes credits of", point.takes), ("flushes afterwards", point.flush_after),
+                                     ("signals", point.signals), ("gives credits to", point.gives)):
                     if agents:
                         what += f", {word} " + " and ".join(f"rank {r} block {b}" for r, b in sorted(agents))
                 if "," in what:

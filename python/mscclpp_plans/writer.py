@@ -1,18 +1,25 @@
 """Writes the blocks of a plan, with as few meetings of their threads as they need."""
 from .channels import Rank, assemble, local
 from .limits import Limits
+from .sync import CREDITS
 
 
 def write(program, steps, slots, choice, sync):
     """The plan, as json.dump takes it."""
     n = choice.instances
-    counts = [n * program.counts["i"], n * program.counts["o"], n * max(program.counts["s"], slots)]
+    scratch = n * max(program.counts["s"], slots)
+    if choice.turn and program.keys.get("reuse_resources"):
+        scratch = _ring_chunks(program, scratch, choice.turn)
+    counts = [n * program.counts["i"], n * program.counts["o"], scratch]
     ranks = [Rank(r, *counts) for r in range(program.ranks)]
     pairs = _pairs(steps, sync)
     for instance in range(n):
         writers = {agent: _Writer(program, ranks[agent[0]], choice, instance) for agent in sync.agents}
         for one, other in pairs:
             _connect(program, (one, writers[one]), (other, writers[other]))
+        for giver, taker in sorted({(agent, other) for agent in sync.agents for point in sync.lists[agent]
+                                    for other in point.gives}):
+            _lend(program, (giver, writers[giver]), (taker, writers[taker]))
         for agent, writer in writers.items():
             for point in sync.lists[agent]:
                 writer.write(point, sync)
@@ -41,6 +48,27 @@ def _connect(program, one, other):
             mine.channels[agent] = kind, mine.rank.channel(kind, peer.rank.number)
 
 
+def _lend(program, giver, taker):
+    """What goes from one block to another for credits, apart from what else joins the two."""
+    (giver_agent, giver), (taker_agent, taker) = giver, taker
+    if giver.rank is taker.rank:
+        giver.gives[taker_agent] = taker.takes[giver_agent] = "semaphore", giver.rank.semaphore(CREDITS)
+    else:
+        kind = "port" if program.port(giver.rank.number, taker.rank.number) else "memory"
+        giver.gives[taker_agent] = kind, giver.rank.channel(kind, taker.rank.number)
+        taker.takes[giver_agent] = kind, taker.rank.channel(kind, giver.rank.number)
+
+
+def _ring_chunks(program, chunks, turn):
+    """Chunks of a scratch in which turns go round: so many that each has room for whole turns, and for all credits."""
+    chunks = 1 << max(0, chunks - 1).bit_length()
+    room = Limits.SCRATCH // chunks
+    if turn & (turn - 1) or room < CREDITS * turn:
+        raise ValueError(f"{program.name}: turns of {turn} bytes do not fit into a scratch of {chunks} chunks that is used "
+                         f"again; allowed are powers of 2 up to {room // CREDITS}")
+    return chunks
+
+
 def _parts(items, most):
     return [items[k:k + most] for k in range(0, len(items), most)]
 
@@ -53,6 +81,7 @@ class _Writer:
         self.block, self.outer = rank.block(), None
         self.limits = program.portable
         self.channels, self.releases, self.acquires = {}, {}, {}  # by agent
+        self.gives, self.takes = {}, {}  # for credits, by agent: "memory", "port" or "semaphore", and its number
         self.touched = {}  # by place, since the threads have met: whether and how it was read and written
         self.list, self.list_key = None, None  # an operation that can take one more source and target
 
@@ -70,11 +99,14 @@ class _Writer:
         self._flush(point.flush_before)
         if point.step:
             self._wait(point.waits)
+            self._take(point.takes)
             self._data(point, sync, signals)
         self._flush(point.flush_after)
         self._signal(signals)
+        self._give(point.gives)
         if not point.step:
             self._wait(point.waits)
+            self._take(point.takes)
 
     def end(self):
         """Ends the loop, and the block. A block without operations gets one."""
@@ -140,6 +172,26 @@ class _Writer:
             self._meet()
             self._sync("signal", sorted(a for a in agents if a in self.channels))
             self._semaphores("sem_release", [self.releases[a] for a in sorted(agents) if a in self.releases])
+
+    def _give(self, agents):
+        if agents:
+            self._meet()
+        for kind, number in map(self.gives.get, agents):
+            self._credit("signal", "sem_release", kind, number)
+
+    def _take(self, agents):
+        for kind, number in map(self.takes.get, agents):
+            self._credit("wait", "sem_acquire", kind, number)
+        if agents:
+            self._op("nop")
+            self.touched = {}
+
+    def _credit(self, channel_op, semaphore_op, kind, number):
+        if kind == "semaphore":
+            self._op(semaphore_op, semaphore_ids=[number])
+        else:
+            self.list = None
+            self.block.sync(channel_op, kind, [number])
 
     def _flush(self, agents):
         if agents:

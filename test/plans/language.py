@@ -4,11 +4,13 @@ import json
 import os
 import random
 import re
+import unittest.mock
 
 from harness import HERE, check, run_program
 from mscclpp_plans import Program, Refused, exceeded, programs, prove
 from mscclpp_plans.graph import Node, Span, link
 from mscclpp_plans.passes import PASSES, Compiled
+from mscclpp_plans.sync import Synchronisation
 from random_programs import random_program
 
 # One way of each kind to give the steps of a rank to blocks, and what the cost model chooses for 1 MiB and for 1 KB.
@@ -139,6 +141,38 @@ def test_choice(tool):
     check(looped.turn and looped.blocks > 1, f"several nodes, 64 MiB: {looped}")
 
 
+def staged_allgather(ranks, **keys):
+    """Blocks go around a ring through scratch, which is all that peers and proxies touch."""
+    p = Program("staged_allgather", "allgather", ranks, reuse_resources=True, **keys)
+    for r in range(ranks):
+        have = p.chunk(r, "i", 0).copy(r, "o", r)
+        for k in range(1, ranks):
+            passed = have.copy((r + k - 1) % ranks, "s", 2).copy((r + k) % ranks, "s", k % 2)
+            have = passed.copy((r + k) % ranks, "o", r)
+    return p
+
+
+def test_credits(tool, folder):
+    """In a loop through a scratch that is shorter than the chunks, credits keep turns apart."""
+    found = {f"staged_{ranks}_{blocks}": staged_allgather(ranks, blocks=blocks, instances=1, pipeline=1 << 22).plan()
+             for ranks in (2, 3) for blocks in (1, 2, 4)}
+    found["staged_nodes"] = staged_allgather(4, blocks=2, instances=1, pipeline=1 << 22,
+                                             port=lambda one, other: one // 2 != other // 2).plan()
+    prove_all(tool, found, folder)
+    with unittest.mock.patch.object(Synchronisation, "_add_credits"):
+        without = staged_allgather(2, blocks=4, instances=1, pipeline=1 << 22).plan()
+    paths = [tool.write(name, json.dumps(plan)) for name, plan in [*found.items(), ("without", without)]]
+    for entry in tool.verdicts(paths):
+        # The note says that the scratch has to be as large as the message.
+        rules = {finding["rule"] for finding in entry["findings"]}
+        check(("wrap" in rules) == entry["file"].endswith("without.json"), f"{entry['file']}: {rules}")
+    try:
+        staged_allgather(2, blocks=1, instances=1, pipeline=1 << 26).plan()
+        check(False, "turns that do not fit into the scratch are taken")
+    except ValueError as error:
+        check("do not fit" in str(error), f"turns too large: {error}")
+
+
 def test_portable(tool):
     """Where that is asked for, plans keep to the limits of MSCCL++'s executor, or are refused."""
     for make, shape, keys in ((programs.allreduce_twophase, (16,), {}), (programs.allreduce_oneshot, (16,), {}),
@@ -239,6 +273,7 @@ def test_all(tool, folder, long):
     test_graph()
     test_passes(tool)
     test_choice(tool)
+    test_credits(tool, folder)
     test_portable(tool)
     test_random_programs(tool, folder, 2000 if long else 150)
     test_refusals(tool)
