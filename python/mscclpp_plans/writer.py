@@ -64,8 +64,8 @@ def _ring_chunks(program, chunks, turn):
     chunks = 1 << max(0, chunks - 1).bit_length()
     room = Limits.SCRATCH // chunks
     if turn & (turn - 1) or room < CREDITS * turn:
-        raise ValueError(f"{program.name}: turns of {turn} bytes do not fit into a scratch of {chunks} chunks that is used "
-                         f"again; allowed are powers of 2 up to {room // CREDITS}")
+        raise ValueError(f"{program.name}: turns of {turn} bytes do not fit into {chunks} chunks of scratch; allowed "
+                         f"are powers of 2 up to {room // CREDITS}")
     return chunks
 
 

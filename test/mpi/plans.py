@@ -22,12 +22,17 @@ from mscclpp_plans import programs  # noqa: E402
 from mscclpp_plans.channels import Rank, assemble, local  # noqa: E402
 
 
+# Two blocks a rank, joined by semaphores, or with a half of every chunk each.
+SIGNALS = {"packets": False, "blocks": 2, "instances": 1, "pipeline": 0}
+PACKETS = {"packets": True, "blocks": 1, "instances": 2}
+
+
 def good(n):
     """All that the Python module writes, and plans by hand with packets, groups of blocks, barriers and ports."""
     for name, program in programs.FLAT.items():
         if name != "allreduce_halving" or n & (n - 1) == 0:
-            yield name, program(n, instances=2).plan()
-    yield "allreduce_twophase_packets", programs.allreduce_twophase(n, instances=2, packets=True).plan()
+            yield name, program(n, **SIGNALS).plan()
+    yield "allreduce_twophase_packets", programs.allreduce_twophase(n, **PACKETS).plan()
     yield "allreduce_packets", plans.allreduce_oneshot(n)
     yield "allreduce_lines", allreduce_lines(n)
     yield "allreduce_groups", plans.allreduce_rres(n, 3)
@@ -115,8 +120,8 @@ def allgather_mixed(n):
 def between(n):
     """Plans for nodes of n / 2 ranks, or of n ranks of which each is a node: ports between these, or between all."""
     for name, program in programs.NODES.items():
-        yield name, program(2, n // 2, instances=2).plan()
-        yield name + "_packets", program(2, n // 2, packets=True).plan()
+        yield name, program(2, n // 2, **SIGNALS).plan()
+        yield name + "_packets", program(2, n // 2, **PACKETS).plan()
     yield "alltoall_port", plans.alltoall_port(n)
     yield "allgather_portpackets", allgather_portpackets(n)
 

@@ -141,6 +141,37 @@ def allreduce_switch(n=2):
     return assemble("allreduce_switch", "allreduce", ranks, inplace=True)
 
 
+def allgather_get(n=2):
+    """Each rank fetches the inputs of its peers. What is fetched lies elsewhere on the two sides."""
+    ranks = [Rank(r, 1, n, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        channels = [rank.channel("memory", p) for p in peers_of(r, n)]
+        block = rank.block()
+        handshake(block, channels)
+        block.move("get", [block.remote("memory", p, "i", 0) for p in peers_of(r, n)],
+                   [local("o", p) for p in peers_of(r, n)], "memory")
+        block.move("copy", [local("i", 0)], [local("o", r)])
+        finish(block, channels)
+    return assemble("allgather_get", "allgather", ranks)
+
+
+def allgather_two_sources(n=2):
+    """One put has a chunk of the input and one of the scratch, so that it must not take both from one buffer."""
+    ranks = [Rank(r, 2, 2 * n, 1) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        channels = [rank.channel("memory", p) for p in peers_of(r, n)]
+        block = rank.block()
+        handshake(block, channels)
+        block.move("copy", [local("i", 1)], [local("s", 0)])
+        block.nop()
+        for p in peers_of(r, n):
+            block.move("put", [local("i", 0), local("s", 0)],
+                       [block.remote("memory", p, "o", 2 * r), block.remote("memory", p, "o", 2 * r + 1)], "memory")
+        block.move("copy", [local("i", 0, 2)], [local("o", 2 * r, 2)])
+        finish(block, channels)
+    return assemble("allgather_two_sources", "allgather", ranks)
+
+
 def as_max(plan_):
     for gpu in plan_["gpus"]:
         for block in gpu["threadblocks"]:
@@ -157,6 +188,7 @@ def all_plans():
             "allreduce_oneshot_4": allreduce_oneshot(4),
             "allreduce_oneshot_uneven": allreduce_oneshot_uneven(),
             "reducescatter_barrier_3": reducescatter_barrier(3),
+            "allgather_get_3": allgather_get(3), "allgather_two_sources_3": allgather_two_sources(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),
             "allreduce_switch_4": allreduce_switch(4),
             "allreduce_max_3": as_max(allreduce_rres(3))}
