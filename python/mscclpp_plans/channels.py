@@ -1,4 +1,15 @@
-"""Plans block by block, with every signal said."""
+"""Plans block by block, with every signal said.
+
+A plan is made of ranks, these of blocks, and those of operations in order. Its smallest parts look like this:
+
+    rank = Rank(0, inputs=1, outputs=2)
+    channel = rank.channel("memory", 1)
+    block = rank.block()
+    block.sync("signal", "memory", [channel])
+    block.move("put", [local("i", 0)], [block.remote("memory", 1, "o", 0)], "memory")
+
+assemble() makes a plan of ranks, and prove() of this package proves it.
+"""
 
 
 class Block:
@@ -10,6 +21,7 @@ class Block:
 
     @staticmethod
     def _place(tables, kind, number):
+        """The position of a number in the block's own table of a kind. Operations name positions."""
         table = tables.setdefault(kind, [])
         if number not in table:
             table.append(number)
@@ -45,7 +57,7 @@ class Block:
         return {"switch_channel_id": self._place(self.channels, "switch", number), "index": index, "size": size}
 
     def out(self, position):
-        """As it is in the file."""
+        """The block as it is in the file."""
         return {"id": position, "ops": self.ops,
                 "channels": [{"channel_type": k, "channel_ids": v} for k, v in self.channels.items()],
                 "remote_buffer_refs": [{"access_channel_type": k, "remote_buffer_ids": v}
@@ -90,7 +102,7 @@ class Rank:
         return len(self.remotes) - 1
 
     def out(self):
-        """As it is in the file."""
+        """The rank as it is in the file."""
         inputs, outputs, scratch = self.chunks
         channels = [{"channel_type": k, "connected_to": v} for k, v in self.peers.items()]
         channels += [{"channel_type": "switch", "buffer_type": buffer,

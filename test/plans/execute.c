@@ -37,7 +37,7 @@ typedef struct job job_t;
 typedef struct {
     job_t *job;
     uint32_t rank;
-    char *memory; /* that the buffers lie in */
+    char *memory; /* holds the input and the output, with guards around them */
     size_t memory_size;
     char *in, *out;
     uint64_t in_bytes, out_bytes;
@@ -57,13 +57,16 @@ typedef struct {
 struct job {
     const mscclpp_plan_t *plan;
     const kind_t *kind;
-    uint64_t block_bytes, chunk, half;
-    uint32_t threads, shift, width;
+    uint64_t block_bytes, chunk, half; /* bytes: of a rank's block, of a chunk, of a half of the scratch */
+    uint32_t threads;                  /* of a block */
+    uint32_t shift;                    /* bytes by which the buffers are misaligned */
+    uint32_t width;                    /* of packets */
     rank_t *ranks;
     char **bases;
     uint64_t **arrived;
 };
 
+/* Memory filled with zeros. Ends the program if there is none. */
 static void *zeroed(size_t size)
 {
     void *address = NULL;
@@ -75,7 +78,7 @@ static void *zeroed(size_t size)
     return memset(address, 0, size + 64);
 }
 
-/* Small enough that sums are exact in every type. */
+/* An element of a rank's input. It is so small that sums are exact in every type. */
 static int64_t input(uint32_t rank, uint64_t index, uint32_t launch)
 {
     return (int64_t)((index * 7 + rank * 13 + launch * 29 + index / 251) % 7);
@@ -95,7 +98,8 @@ static int64_t combine(mscclpp_op_t op, int64_t x, int64_t y)
     }
 }
 
-static void put(const kind_t *kind, char *p, int64_t value)
+/* Stores a number as an element of some type. */
+static void put_element(const kind_t *kind, char *p, int64_t value)
 {
     union {
         int8_t i8;
@@ -133,6 +137,7 @@ static void put(const kind_t *kind, char *p, int64_t value)
     memcpy(p, &element, kind->size);
 }
 
+/* One element of the inputs of all ranks, combined. */
 static int64_t over_all_ranks(const job_t *job, uint64_t index, uint32_t launch)
 {
     int64_t value = input(0, index, launch);
@@ -143,6 +148,7 @@ static int64_t over_all_ranks(const job_t *job, uint64_t index, uint32_t launch)
     return value;
 }
 
+/* What an element of a rank's output has to be. */
 static int64_t expected(const job_t *job, uint32_t rank, uint64_t index, uint32_t launch)
 {
     uint64_t block = job->block_bytes / job->kind->size;
@@ -159,7 +165,8 @@ static int64_t expected(const job_t *job, uint32_t rank, uint64_t index, uint32_
     }
 }
 
-static bool start(rank_t *rank)
+/* Launches the kernel of a rank. */
+static bool launch_rank(rank_t *rank)
 {
     const job_t *job = rank->job;
     mscclpp_dev_plan_args_t args;
@@ -197,7 +204,8 @@ static bool start(rank_t *rank)
     return rank->program.block_count == 0 || mscclpp_dev_twin_launch(rank->queue, &launch) == 0;
 }
 
-static bool right(rank_t *rank, uint32_t launch)
+/* Whether a launch has ended well: the output is right, and nothing beside the buffers is overwritten. */
+static bool is_right(rank_t *rank, uint32_t launch)
 {
     const job_t *job = rank->job;
     char wanted[16], *p;
@@ -209,7 +217,7 @@ static bool right(rank_t *rank, uint32_t launch)
     }
     for (uint64_t i = 0; i < rank->out_bytes / job->kind->size; ++i) {
         p = rank->out + i * job->kind->size;
-        put(job->kind, wanted, expected(job, rank->rank, i, launch));
+        put_element(job->kind, wanted, expected(job, rank->rank, i, launch));
         if (memcmp(p, wanted, job->kind->size) != 0) {
             snprintf(rank->why, sizeof(rank->why), "rank %u: element %llu of %llu is wrong in launch %u", rank->rank,
                      (unsigned long long)i, (unsigned long long)(rank->out_bytes / job->kind->size), launch);
@@ -229,25 +237,26 @@ static bool right(rank_t *rank, uint32_t launch)
     return true;
 }
 
+/* All launches of one rank, in a thread of its own. */
 static void *run_rank(void *context)
 {
     rank_t *rank = context;
     const kind_t *kind = rank->job->kind;
 
     for (uint32_t launch = 1; launch <= LAUNCHES && !rank->failed; ++launch) {
-        /* What peers read of an earlier launch, and what they wrote, is done with: the plan says so. */
+        /* By the plan no peer touches the buffers any more. If one does, a result becomes wrong. */
         memset(rank->out, 0x33, rank->out_bytes);
         for (uint64_t i = 0; i < rank->in_bytes / kind->size; ++i) {
-            put(kind, rank->in + i * kind->size, input(rank->rank, i, launch));
+            put_element(kind, rank->in + i * kind->size, input(rank->rank, i, launch));
         }
-        if (!start(rank)) {
+        if (!launch_rank(rank)) {
             snprintf(rank->why, sizeof(rank->why), "rank %u cannot be launched", rank->rank);
             rank->failed = true;
         }
         while (!mscclpp_dev_twin_queue_idle(rank->queue)) {
             sched_yield();
         }
-        rank->failed = rank->failed || !right(rank, launch);
+        rank->failed = rank->failed || !is_right(rank, launch);
     }
     if (rank->failed) {
         for (uint32_t r = 0; r < rank->job->plan->rank_count; ++r) {
@@ -257,8 +266,8 @@ static void *run_rank(void *context)
     return NULL;
 }
 
-/* Buffers one behind the other, or, of plans in place, one within the other; guards around them. */
-static void place(job_t *job, rank_t *rank)
+/* Lays out the buffers: one behind the other or, for plans in place, one within the other, with guards around them. */
+static void place_buffers(job_t *job, rank_t *rank)
 {
     uint64_t n = job->plan->rank_count, block = job->block_bytes, apart;
     bool many_in =
@@ -283,6 +292,7 @@ static void place(job_t *job, rank_t *rank)
     }
 }
 
+/* Makes what a rank needs. Returns why that cannot be done, or NULL. */
 static const char *set_up(job_t *job, rank_t *rank)
 {
     const mscclpp_plan_t *plan = job->plan;
@@ -292,7 +302,7 @@ static const char *set_up(job_t *job, rank_t *rank)
     if (mscclpp_plan_lower(plan, rank->rank, NULL, &rank->program, &why) != MSCCLPP_OK) {
         return why;
     }
-    place(job, rank);
+    place_buffers(job, rank);
     rank->scratch = zeroed(mscclpp_plan_scratch_bytes(plan, job->chunk, &job->half));
     rank->arrived = zeroed(rank->program.channels * sizeof(*rank->arrived));
     rank->expected = zeroed(rank->program.channels * sizeof(*rank->expected));
@@ -324,8 +334,8 @@ static void tear_down(rank_t *rank)
     free(rank->team_state);
 }
 
-/* 0 right, 1 wrong, SKIPPED. */
-static int run(job_t *job, const char *path)
+/* Runs a plan with one size and one kind of element. Returns 0 if it is right, 1 if it is wrong, or SKIPPED. */
+static int run_job(job_t *job, const char *path)
 {
     uint32_t n = job->plan->rank_count;
     pthread_t *threads = zeroed(n * sizeof(*threads));
@@ -368,6 +378,7 @@ static int run(job_t *job, const char *path)
     return status;
 }
 
+/* Notes the reduction of a plan that serves min or max alone. */
 static void find_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     (void)place, (void)pipeline;
@@ -376,7 +387,7 @@ static void find_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t
     }
 }
 
-/* A plan that says sum serves every operation; one that says min or max, that alone. */
+/* What to run a plan with: it serves any operation if it says sum, otherwise the one that it says. */
 static kind_t served(const mscclpp_plan_t *plan, kind_t kind)
 {
     mscclpp_plan_reduce_t reduce = MSCCLPP_PLAN_SUM;
@@ -389,7 +400,7 @@ static kind_t served(const mscclpp_plan_t *plan, kind_t kind)
     return kind;
 }
 
-/* Sizes of a rank's block: one element, odd ones, whole chunks, and for pipelines more than a turn. */
+/* Runs a plan with several sizes and kinds of elements. Returns as run_job() does. */
 static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threads, uint64_t most, bool brief)
 {
     static const uint64_t counts[] = {1, 3, 17, 96, 1000, 4096, 70001};
@@ -403,7 +414,7 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threa
 
             job.block_bytes = counts[i] * job.kind->size;
             if (!mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk)) {
-                /* Chunks that divide it. */
+                /* This plan wants chunks that divide the block. */
                 job.block_bytes = (job.block_bytes + 48 * chunks - 1) / (48 * chunks) * (48 * chunks);
                 mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk);
             }
@@ -412,7 +423,7 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threa
             }
             job.shift = i % 2 == 1 ? job.kind->size : 0;
             job.width = k % 2 == 0 ? MSCCLPP_DEV_LL16 : MSCCLPP_DEV_LL8;
-            status = run(&job, path);
+            status = run_job(&job, path);
             runs += status == 0;
         }
     }
@@ -422,6 +433,7 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threa
     return status;
 }
 
+/* Reads, proves and runs a plan. Returns as run_job() does. */
 static int run_file(const char *path, uint32_t threads, uint64_t most, bool brief)
 {
     mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};

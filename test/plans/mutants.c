@@ -1,7 +1,8 @@
 /*
- * Plans with a few things changed at random: whatever becomes of them, they are read, checked and simulated without a
- * crash and within a bounded time. Usage: mutants [--count N] [--seed S] [--only I] [--keep DIR] FILE...
- * With --keep those that are proven are written there.
+ * Changes a few things in plans at random, and reads, checks and simulates what comes out: without a crash, and each
+ * mutant within a minute. Usage: mutants [--count N] [--seed S] [--only I] [--keep DIR] FILE...
+ * With --keep proven mutants are written to that folder. With --only one mutant alone is made, and written to
+ * mutant.json.
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,7 +34,7 @@ typedef struct {
 } shared_t;
 
 static shared_t *shared;
-static const char *keep; /* where proven ones go */
+static const char *keep; /* the folder for proven mutants, or NULL */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -59,6 +60,7 @@ static bool read_file(const char *path, text_t *text)
     return text->size > 0;
 }
 
+/* A copy of a text with one span of it replaced. The caller frees it. */
 static text_t replaced(const text_t *text, size_t from, size_t to, const char *with, size_t size)
 {
     text_t next = {malloc(text->size + size + 1), text->size - (to - from) + size};
@@ -109,6 +111,7 @@ static bool find_span(const text_t *text, uint64_t *random, const char *first, s
     return false;
 }
 
+/* A copy of a text with one change. The caller frees it. */
 static text_t mutate(const text_t *text, uint64_t *random)
 {
     static const char *const numbers[] = {"0",
@@ -207,7 +210,8 @@ static void write_to(const char *path, const text_t *text)
     }
 }
 
-static void look_at(const text_t *text, uint64_t number)
+/* Reads, checks and simulates one mutant, and counts what became of it. */
+static void judge(const text_t *text, uint64_t number)
 {
     char path[4096];
     mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
@@ -250,7 +254,8 @@ static uint64_t now_ms(void)
     return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
 }
 
-static void one(const text_t *files, int count, uint64_t seed, uint64_t i, const char *save)
+/* Makes the i-th mutant and judges it. `save`: where to write it first, or NULL. */
+static void try_mutant(const text_t *files, int count, uint64_t seed, uint64_t i, const char *save)
 {
     uint64_t random = seed * 0x100000001b3u + i, start = now_ms();
     const text_t *base = &files[next_random(&random) % (uint64_t)count];
@@ -266,7 +271,7 @@ static void one(const text_t *files, int count, uint64_t seed, uint64_t i, const
         write_to(save, &text);
     }
     alarm(SECONDS);
-    look_at(&text, i);
+    judge(&text, i);
     alarm(0);
     free(text.text);
     if (now_ms() - start > shared->slowest_ms) {
@@ -275,8 +280,8 @@ static void one(const text_t *files, int count, uint64_t seed, uint64_t i, const
     }
 }
 
-/* In a process of its own, so that what kills it is told. */
-static bool batch(const text_t *files, int count, uint64_t seed, uint64_t from, uint64_t to)
+/* Tries some mutants in a process of its own, so that a crash or a hang can be told. False after one. */
+static bool run_batch(const text_t *files, int count, uint64_t seed, uint64_t from, uint64_t to)
 {
     int status = 0;
     pid_t pid;
@@ -285,7 +290,7 @@ static bool batch(const text_t *files, int count, uint64_t seed, uint64_t from, 
     pid = fork();
     if (pid == 0) {
         for (shared->current = from; shared->current < to; ++shared->current) {
-            one(files, count, seed, shared->current, NULL);
+            try_mutant(files, count, seed, shared->current, NULL);
         }
         exit(0);
     }
@@ -337,11 +342,11 @@ int main(int argc, char **argv)
         return 1;
     }
     if (only != UINT64_MAX) {
-        one(files, count, seed, only, "mutant.json");
+        try_mutant(files, count, seed, only, "mutant.json");
         return 0;
     }
     for (uint64_t i = 0; i < total && failed < 10; i += BATCH) {
-        failed += !batch(files, count, seed, i, i + BATCH < total ? i + BATCH : total);
+        failed += !run_batch(files, count, seed, i, i + BATCH < total ? i + BATCH : total);
     }
     printf(
         "%llu mutants of %d plans, seed %llu: %llu were read, %llu kept the rules, %llu are proven; the slowest, %llu, "

@@ -7,6 +7,7 @@ from mscclpp_plans.channels import Rank, assemble, local  # noqa: E402
 
 
 def peers_of(r, n):
+    """The other ranks."""
     return [p for p in range(n) if p != r]
 
 
@@ -182,6 +183,7 @@ def as_max(plan_):
 
 
 def all_plans():
+    """All of them, by name."""
     return {"allgather_put_2": allgather_put(2), "allgather_put_3": allgather_put(3),
             "allreduce_rres_2": allreduce_rres(2), "allreduce_rres_4": allreduce_rres(4),
             "allreduce_rres_2_groups": allreduce_rres(2, 3), "allreduce_oneshot_2": allreduce_oneshot(2),

@@ -4,16 +4,16 @@ import json
 
 import plans
 
-GET = plans.allgather_put
+PUT = plans.allgather_put
 CASES = []
 
 
 def plant(rule, base, verdict="invalid"):
     """The function below changes a plan, or returns text of its own."""
-    def take(function):
+    def add(function):
         CASES.append((rule, verdict, function.__name__, base, function))
         return function
-    return take
+    return add
 
 
 def planted():
@@ -25,111 +25,113 @@ def planted():
 
 
 def ops(plan, rank=0, block=0):
+    """The operations of a block."""
     return plan["gpus"][rank]["threadblocks"][block]["ops"]
 
 
 def find(plan, name, rank=0, block=0):
+    """The first operation of a name in a block."""
     return next(op for op in ops(plan, rank, block) if op["name"] == name)
 
 
 # Text and keys.
 
-@plant("json", GET, "parse error")
+@plant("json", PUT, "parse error")
 def half_a_file(plan):
     return json.dumps(plan)[:200]
 
 
-@plant("json", GET, "parse error")
+@plant("json", PUT, "parse error")
 def empty(_):
     return ""
 
 
-@plant("json", GET, "parse error")
+@plant("json", PUT, "parse error")
 def text_behind(plan):
     return json.dumps(plan) + "{}"
 
 
-@plant("json", GET, "parse error")
+@plant("json", PUT, "parse error")
 def comment(plan):
     return "/* a plan */" + json.dumps(plan)
 
 
-@plant("json", GET, "parse error")
+@plant("json", PUT, "parse error")
 def key_twice(plan):
     return '{"name": "a", ' + json.dumps(plan)[1:]
 
 
-@plant("json", GET, "parse error")
+@plant("json", PUT, "parse error")
 def deep(_):
     return "[" * 100000
 
 
-@plant("json", GET, "parse error")
+@plant("json", PUT, "parse error")
 def no_utf8(plan):
     return json.dumps(plan).replace("allgather_put", "\x00\xff").encode("latin-1")
 
 
-@plant("type", GET)
+@plant("type", PUT)
 def no_object(_):
     return "[1, 2]"
 
 
-@plant("key", GET)
+@plant("key", PUT)
 def no_name(plan):
     del plan["name"]
 
 
-@plant("key", GET)
+@plant("key", PUT)
 def no_inplace(plan):
     del plan["inplace"]
 
 
-@plant("key", GET)
+@plant("key", PUT)
 def no_chunks(plan):
     del plan["gpus"][1]["scratch_chunks"]
 
 
-@plant("type", GET)
+@plant("type", PUT)
 def inplace_a_word(plan):
     plan["inplace"] = "yes"
 
 
-@plant("type", GET)
+@plant("type", PUT)
 def index_a_word(plan):
     find(plan, "put")["src_buff"][0]["index"] = "0"
 
 
-@plant("number", GET)
+@plant("number", PUT)
 def index_negative(plan):
     find(plan, "put")["src_buff"][0]["index"] = -1
 
 
-@plant("number", GET)
+@plant("number", PUT)
 def index_broken(plan):
     find(plan, "put")["src_buff"][0]["index"] = 0.5
 
 
-@plant("number", GET)
+@plant("number", PUT)
 def most_too_large(plan):
     return json.dumps(plan)[:-1] + ', "max_message_size": 18446744073709551616}'
 
 
-@plant("word", GET)
+@plant("word", PUT)
 def collective(plan):
     plan["collective"] = "broadcast"
 
 
-@plant("word", GET)
+@plant("word", PUT)
 def protocol(plan):
     plan["protocol"] = "LL128"
 
 
-@plant("word", GET)
+@plant("word", PUT)
 def operation(plan):
     find(plan, "put")["name"] = "push"
 
 
-@plant("word", GET)
+@plant("word", PUT)
 def buffer_type(plan):
     find(plan, "copy")["src_buff"][0]["type"] = "x"
 
@@ -139,64 +141,64 @@ def reduce_op(plan):
     find(plan, "rres")["reduce_op"] = "prod"
 
 
-@plant("generation", GET)
+@plant("generation", PUT)
 def older_key(plan):
     plan["gpus"][0]["inputChunks"] = plan["gpus"][0].pop("input_chunks")
 
 
-@plant("generation", GET)
+@plant("generation", PUT)
 def older_key_of_an_operation(plan):
     find(plan, "put")["cnt"] = 1
 
 
-@plant("unmerged", GET)
+@plant("unmerged", PUT)
 def unmerged_key(plan):
     find(plan, "put")["dynamic_size"] = 1
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def no_ranks(plan):
     plan["gpus"] = []
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_ranks(plan):
     plan["gpus"] *= 600
 
 
-@plant("position", GET)
+@plant("position", PUT)
 def rank_id(plan):
     plan["gpus"][0]["id"] = 1
 
 
-@plant("position", GET)
+@plant("position", PUT)
 def block_id(plan):
     plan["gpus"][0]["threadblocks"][0]["id"] = 1
 
 
 # The frame.
 
-@plant("threads", GET)
+@plant("threads", PUT)
 def threads(plan):
     plan["num_threads_per_block"] = 48
 
 
-@plant("alignment", GET)
+@plant("alignment", PUT)
 def alignment(plan):
     plan["buffer_alignment"] = 6
 
 
-@plant("range", GET)
+@plant("range", PUT)
 def range_empty(plan):
     plan["min_message_size"], plan["max_message_size"] = 1 << 63, (1 << 63) - 1
 
 
-@plant("chunks", lambda: GET(3))
+@plant("chunks", lambda: PUT(3))
 def chunks_differ(plan):
     plan["gpus"][1]["output_chunks"] = 6
 
 
-@plant("shape", GET, "wrong result")
+@plant("shape", PUT, "wrong result")
 def shape(plan):
     for gpu in plan["gpus"]:
         gpu["output_chunks"] = 4
@@ -207,22 +209,22 @@ def shape_reducescatter(plan):
     plan["collective"] = "alltoall"
 
 
-@plant("peer", GET)
+@plant("peer", PUT)
 def peer(plan):
     plan["gpus"][0]["channels"][0]["connected_to"] = [2]
 
 
-@plant("peer", GET)
+@plant("peer", PUT)
 def remote_peer(plan):
     plan["gpus"][0]["remote_buffers"][0]["rank"] = 2
 
 
-@plant("self-channel", GET)
+@plant("self-channel", PUT)
 def self_channel(plan):
     plan["gpus"][0]["channels"][0]["connected_to"] = [0]
 
 
-@plant("self-remote", GET)
+@plant("self-remote", PUT)
 def self_remote(plan):
     plan["gpus"][0]["remote_buffers"][0]["rank"] = 0
 
@@ -239,24 +241,24 @@ def switch_differs(plan):
 
 # Operations.
 
-@plant("chunks", GET)
+@plant("chunks", PUT)
 def nothing_says_how_large(plan):
     plan["collective"] = "test"
     for gpu in plan["gpus"]:
         gpu["input_chunks"] = gpu["output_chunks"] = 0
 
 
-@plant("channel-id", GET)
+@plant("channel-id", PUT)
 def channel_id(plan):
     find(plan, "signal")["channel_ids"] = [1]
 
 
-@plant("channel-id", GET)
+@plant("channel-id", PUT)
 def channel_of_the_block(plan):
     plan["gpus"][0]["threadblocks"][0]["channels"][0]["channel_ids"] = [7]
 
 
-@plant("channel-id", GET)
+@plant("channel-id", PUT)
 def two_threads_wait(plan):
     find(plan, "wait")["channel_ids"] = [0, 0]
 
@@ -266,12 +268,12 @@ def switch_channel_id(plan):
     find(plan, "glres")["src_buff"][0]["switch_channel_id"] = 3
 
 
-@plant("channel-type", GET)
+@plant("channel-type", PUT)
 def signal_without_type(plan):
     del find(plan, "signal")["channel_type"]
 
 
-@plant("channel-type", GET)
+@plant("channel-type", PUT)
 def put_without_type(plan):
     del find(plan, "put")["channel_type"]
 
@@ -282,32 +284,32 @@ def flush_of_memory(plan):
     find(plan, "flush")["channel_ids"] = []
 
 
-@plant("channel-type", GET)
+@plant("channel-type", PUT)
 def put_with_signal_over_memory(plan):
     find(plan, "put")["name"] = "pws"
 
 
-@plant("buffer-id", GET)
+@plant("buffer-id", PUT)
 def buffer_id(plan):
     find(plan, "put")["dst_buff"][0]["buffer_id"] = 1
 
 
-@plant("buffer-id", GET)
+@plant("buffer-id", PUT)
 def buffer_of_the_block(plan):
     plan["gpus"][0]["threadblocks"][0]["remote_buffer_refs"][0]["remote_buffer_ids"] = [4]
 
 
-@plant("access", GET)
+@plant("access", PUT)
 def access(plan):
     plan["gpus"][0]["remote_buffers"][0]["access_channel_types"] = ["port"]
 
 
-@plant("chunk-range", GET)
+@plant("chunk-range", PUT)
 def own_chunks(plan):
     find(plan, "copy")["dst_buff"][0]["index"] = 2
 
 
-@plant("chunk-range", GET)
+@plant("chunk-range", PUT)
 def peers_chunks(plan):
     find(plan, "put")["dst_buff"][0]["index"] = 2
 
@@ -317,7 +319,7 @@ def packets_need_twice(plan):
     plan["protocol"] = "Simple"
 
 
-@plant("operand", GET)
+@plant("operand", PUT)
 def local_for_remote(plan):
     find(plan, "put")["dst_buff"][0] = plans.local("o", 0)
 
@@ -327,12 +329,12 @@ def packets_of_the_input(plan):
     find(plan, "repkt")["src_buff"][1]["type"] = "i"
 
 
-@plant("buffer", GET)
+@plant("buffer", PUT)
 def both_ids(plan):
     find(plan, "put")["dst_buff"][0]["switch_channel_id"] = 0
 
 
-@plant("size", GET)
+@plant("size", PUT)
 def size_0(plan):
     find(plan, "copy")["src_buff"][0]["size"] = find(plan, "copy")["dst_buff"][0]["size"] = 0
 
@@ -342,7 +344,7 @@ def sizes_differ(plan):
     find(plan, "repkt")["src_buff"][1]["size"] = 1
 
 
-@plant("count", GET)
+@plant("count", PUT)
 def no_pair(plan):
     find(plan, "put")["src_buff"] *= 2
 
@@ -352,7 +354,7 @@ def one_source(plan):
     del find(plan, "rres")["src_buff"][1:]
 
 
-@plant("count", GET)
+@plant("count", PUT)
 def signal_of_nothing(plan):
     find(plan, "signal")["channel_ids"] = []
 
@@ -434,12 +436,12 @@ def barrier_twice(plan):
     ops(plan).append(copy.deepcopy(find(plan, "barrier")))
 
 
-@plant("balance", GET, "deadlock")
+@plant("balance", PUT, "deadlock")
 def signal_missing(plan):
     ops(plan).remove(find(plan, "signal"))
 
 
-@plant("balance", GET)
+@plant("balance", PUT)
 def signal_left_over(plan):
     ops(plan).append(copy.deepcopy(find(plan, "signal")))
 
@@ -454,14 +456,14 @@ def units_differ(plan):
     ops(plan)[0]["iter_context"] = {"unit_size": 128, "num_chunks": 1}
 
 
-@plant("reuse", GET)
+@plant("reuse", PUT)
 def reuse_of_remote_buffers(plan):
     plan["reuse_resources"] = True
 
 
 # What only a run over all ranks shows.
 
-@plant("deadlock", GET, "deadlock")
+@plant("deadlock", PUT, "deadlock")
 def everybody_waits_first(plan):
     for rank in range(2):
         ops(plan, rank)[0:2] = reversed(ops(plan, rank)[0:2])
@@ -493,13 +495,13 @@ def packets_without_halves(_):
     pass
 
 
-@plant("launch", GET, "race")
+@plant("launch", PUT, "race")
 def nobody_says_that_it_has_come(plan):
     for rank in range(2):
         del ops(plan, rank)[0:3]
 
 
-@plant("launch", GET, "race")
+@plant("launch", PUT, "race")
 def nobody_waits_for_the_end(plan):
     for rank in range(2):
         del ops(plan, rank)[5:]
@@ -561,7 +563,7 @@ def scratch_that_nobody_wrote(plan):
         ops(plan, 0, block).remove(find(plan, "get", 0, block))
 
 
-@plant("undefined", GET, "wrong result")
+@plant("undefined", PUT, "wrong result")
 def output_read_first(plan):
     ops(plan).insert(0, {"name": "copy", "src_buff": [plans.local("o", 0)], "dst_buff": [plans.local("o", 0)]})
     ops(plan).insert(1, {"name": "nop"})

@@ -1,4 +1,4 @@
-/* mscclpp_plan check: what is wrong with plans. */
+/* mscclpp_plan check: proves plans, or prints what is wrong with them. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +9,14 @@
 #include "tools/plan/plan_tool.h"
 
 static const char help[] = "Usage: mscclpp_plan check [OPTION]... FILE...\n"
-                           "Says of each plan whether it keeps the rules of the format.\n"
+                           "Proves that plans hang, race and yield wrong results in no launch, or says why not.\n"
                            "\n"
-                           "      --json             an array of objects, one a file\n"
-                           "  -q, --quiet            refused plans only\n"
-                           "  -h, --help             this text\n"
+                           "      --static           check the rules of the format only; simulate nothing\n"
+                           "      --launches N       simulate N launches back to back, 1 to 100 (default 3)\n"
+                           "      --seed N           take another order of steps and other inputs (default 1)\n"
+                           "      --json             print an array of objects, one for each file\n"
+                           "  -q, --quiet            print refused plans only\n"
+                           "  -h, --help             print this text\n"
                            "\n"
                            "Exit status: 0 if no plan is refused, 1 if one is or cannot be read, 2 for wrong usage.\n";
 
@@ -32,6 +35,7 @@ typedef struct {
     mscclpp_plan_sim_options_t sim;
 } options_t;
 
+/* Prints a text as a string of JSON. */
 static void json_string(const char *text)
 {
     putchar('"');
@@ -49,6 +53,7 @@ static void json_string(const char *text)
     putchar('"');
 }
 
+/* Prints a key with a number, unless the number is negative: then it is not known. */
 static void json_number(const char *name, int value)
 {
     if (value >= 0) {
@@ -95,7 +100,7 @@ static void print_json(const char *path, const mscclpp_plan_t *plan, const msccl
     printf("]}");
 }
 
-/* Each line of a schedule, set in. */
+/* Prints each line of a schedule, indented. */
 static void print_schedule(const char *schedule)
 {
     const char *end;
@@ -146,7 +151,7 @@ static void print_text(const char *path, const mscclpp_plan_t *plan, const msccl
     }
 }
 
-/* False if the plan is refused. */
+/* Checks the plan in a file and prints the verdict. False if the plan is refused. */
 static bool check(const char *path, const options_t *options)
 {
     mscclpp_plan_report_t report;

@@ -24,6 +24,7 @@ typedef struct {
     size_t count;
 } lines_t;
 
+/* Adds the line of an operation. `text` says what the operation does; it is freed. False without memory. */
 static bool add_line(lines_t *lines, size_t *room, const char *position, const mscclpp_plan_op_t *op, char *text)
 {
     char **all;
@@ -47,6 +48,7 @@ static bool add_line(lines_t *lines, size_t *room, const char *position, const m
     return true;
 }
 
+/* The lines of a block; none if the rank has no such block. False without memory. */
 static bool block_lines(const mscclpp_plan_t *plan, uint32_t r, uint32_t b, lines_t *lines)
 {
     const mscclpp_plan_block_t *block = b < plan->ranks[r].block_count ? &plan->ranks[r].blocks[b] : NULL;
@@ -76,7 +78,10 @@ static void free_lines(lines_t *lines)
     free(lines->lines);
 }
 
-/* Lengths of the longest common rest of two lists; NULL if the lists are too long for that, or there is no memory. */
+/*
+ * For each pair of positions, how many lines the rests of two lists behind them have in common at most. The caller
+ * frees the table. NULL if the lists are too long for one, or without memory.
+ */
 static unsigned short *common_rests(const lines_t *a, const lines_t *b)
 {
     size_t width = b->count + 1;
@@ -95,6 +100,7 @@ static unsigned short *common_rests(const lines_t *a, const lines_t *b)
     return rests;
 }
 
+/* Prints the lines that only one of two blocks has. True if there are none. */
 static bool diff_block(uint32_t r, uint32_t block, const lines_t *a, const lines_t *b)
 {
     unsigned short *rests = common_rests(a, b);
@@ -126,6 +132,7 @@ static bool diff_block(uint32_t r, uint32_t block, const lines_t *a, const lines
     return same;
 }
 
+/* Prints what differs besides blocks: ranks, chunks, sizes and semaphores. True if nothing does. */
 static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
     char *texts[2] = {NULL, NULL};
@@ -147,6 +154,7 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
         }
         fclose(out);
     }
+    /* Without memory for the texts the plans count as different. */
     same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
     for (int i = 0; i < 2 && !same; ++i) {
         for (char *line = texts[i], *end; line != NULL && *line != '\0'; line = end + 1) {

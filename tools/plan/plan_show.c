@@ -1,4 +1,4 @@
-/* mscclpp_plan show: what each rank does. */
+/* mscclpp_plan show: prints what each rank does, or when it does it. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,13 +9,13 @@
 
 static const char help[] =
     "Usage: mscclpp_plan show [OPTION]... FILE\n"
-    "Tells what each block of each rank does, in words, and about when.\n"
+    "Prints what each block of each rank does, and how long all takes by a simple cost model.\n"
     "\n"
-    "  -r, --rank N           of this rank only\n"
-    "      --bytes N          of the message, for the times (default: 1 MiB, or what the plan's range allows)\n"
-    "      --times            begin and end of each operation, by a simple cost model\n"
-    "      --svg FILE         a picture: blocks over time, messages as arrows\n"
-    "  -h, --help             this text\n"
+    "  -r, --rank N           print this rank only\n"
+    "      --bytes N          size of the message, for the times (default: 1 MiB, or what the plan's range allows)\n"
+    "      --times            print when each operation begins and ends instead of what it does\n"
+    "      --svg FILE         draw a picture: blocks over time, messages as arrows\n"
+    "  -h, --help             print this text\n"
     "\n"
     "Exit status: 0 for success, 1 if the plan is refused, 2 for wrong usage.\n";
 
@@ -82,6 +82,7 @@ static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *t
     }
 }
 
+/* Prints the times by the cost model, and writes the picture if one is asked for. */
 static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
 {
     mscclpp_plan_report_t report;

@@ -9,6 +9,7 @@
 
 enum { LEFT = 110, TOP = 56, ROW = 16, GAP = 8, WIDTH = 1200, MOST_ARROWS = 4000 };
 
+/* The colour of an operation's box. draw_head() says what the colours mean. */
 static const char *colour(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
@@ -41,6 +42,7 @@ static const char *colour(mscclpp_plan_op_kind_t kind)
     }
 }
 
+/* Prints a text as XML has it. */
 static void escaped(FILE *out, const char *text)
 {
     for (; *text != '\0'; ++text) {
@@ -72,6 +74,7 @@ static double row_of(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
     return y + block * ROW;
 }
 
+/* Draws what each block does, and where it waits. */
 static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
     for (size_t i = 0; i < trace->span_count; ++i) {
@@ -100,6 +103,7 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
     }
 }
 
+/* Draws the messages: the first of them, if there are so many that they would hide the rest. */
 static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
     for (size_t i = 0; i < trace->arrow_count && i < MOST_ARROWS; ++i) {
@@ -114,16 +118,11 @@ static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_pla
     }
 }
 
-bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
+/* Begins the picture: its size, the head of an arrow, the title, and what the colours mean. */
+static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
 {
-    double scale = trace->ended > 0 ? WIDTH / trace->ended : 1, bottom = row_of(plan, plan->rank_count, 0) + 24;
-    FILE *out = fopen(path, "w");
-    bool ok;
+    double bottom = row_of(plan, plan->rank_count, 0) + 24;
 
-    if (out == NULL) {
-        fprintf(stderr, "mscclpp_plan: %s: %s\n", path, strerror(errno));
-        return false;
-    }
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" font-family=\"sans-serif\" "
             "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
@@ -137,6 +136,11 @@ bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_p
     fprintf(out, "<text x=\"8\" y=\"36\"><tspan fill=\"#3070b0\">copies and puts</tspan>  <tspan fill=\"#30904c\">"
                  "reductions</tspan>  <tspan fill=\"#8050a0\">packets</tspan>  <tspan fill=\"#d08030\">signals, waits, "
                  "semaphores</tspan>  <tspan fill=\"#666666\">nop, barrier</tspan></text>\n");
+}
+
+/* Draws a name and a line for each block. */
+static void draw_rows(FILE *out, const mscclpp_plan_t *plan)
+{
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b) {
             double y = row_of(plan, r, b);
@@ -147,6 +151,20 @@ bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_p
                     y + 12, r, b, LEFT, y + ROW / 2, LEFT + WIDTH, y + ROW / 2);
         }
     }
+}
+
+bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
+{
+    double scale = trace->ended > 0 ? WIDTH / trace->ended : 1;
+    FILE *out = fopen(path, "w");
+    bool ok;
+
+    if (out == NULL) {
+        fprintf(stderr, "mscclpp_plan: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    draw_head(out, plan, trace, bytes);
+    draw_rows(out, plan);
     draw_spans(out, plan, trace, scale);
     draw_arrows(out, plan, trace, scale);
     fprintf(out, "</svg>\n");

@@ -5,6 +5,7 @@
 #include "mca/common/plan/words.h"
 #include "tools/plan/plan_tool.h"
 
+/* Chunks, and whose they are if they are not the rank's own. */
 static void item_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *item)
 {
     const char *buffer = mscclpp_plan_buffer_name(item->type);
@@ -27,6 +28,7 @@ static void item_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, cons
     }
 }
 
+/* Items `from` to `count` - 1 of a list. */
 static void items_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *items,
                        uint32_t from, uint32_t count, const char *between)
 {
@@ -36,6 +38,7 @@ static void items_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, con
     }
 }
 
+/* The peers of an operation's channels. */
 static void peers_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -52,6 +55,7 @@ static void numbers_text(FILE *out, const uint32_t *numbers, uint32_t count)
     }
 }
 
+/* Each source with its destination. */
 static void pairs_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->src_count; ++i) {
@@ -67,67 +71,70 @@ static const char *sum_word(mscclpp_plan_reduce_t reduce)
     return reduce == MSCCLPP_PLAN_SUM ? "sum of " : reduce == MSCCLPP_PLAN_MIN ? "minimum of " : "maximum of ";
 }
 
-static void data_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+/* What an operation does that takes each source to a destination of its own. NULL for other operations. */
+static const char *pair_verb(const mscclpp_plan_op_t *op)
 {
     bool port = op->channel_type == MSCCLPP_PLAN_PORT;
-    uint32_t plain = 0;
 
     switch (op->kind) {
     case MSCCLPP_PLAN_OP_COPY:
-        fprintf(out, "copies ");
-        pairs_text(out, plan, rank, op);
-        return;
+        return "copies ";
     case MSCCLPP_PLAN_OP_PUT:
     case MSCCLPP_PLAN_OP_PWS:
     case MSCCLPP_PLAN_OP_PWSF:
-        fprintf(out, port ? "lets the proxy put " : "puts ");
-        pairs_text(out, plan, rank, op);
-        fprintf(out, "%s",
-                op->kind == MSCCLPP_PLAN_OP_PUT   ? ""
-                : op->kind == MSCCLPP_PLAN_OP_PWS ? ", and signal"
-                                                  : ", and signal, and waits until that is done");
-        return;
+        return port ? "lets the proxy put " : "puts ";
     case MSCCLPP_PLAN_OP_GET:
-        fprintf(out, "gets ");
-        pairs_text(out, plan, rank, op);
-        return;
+        return "gets ";
     case MSCCLPP_PLAN_OP_PPKT:
-        fprintf(out, port ? "lets the proxy move the packets of " : "sends as packets ");
-        pairs_text(out, plan, rank, op);
-        return;
-    case MSCCLPP_PLAN_OP_RPPKT:
-        fprintf(out, "passes on the packets of ");
-        item_text(out, plan, rank, &op->src[0]);
-        fprintf(out, " to ");
-        items_text(out, plan, rank, op->dst, 0, op->dst_count, ", ");
-        return;
+        return port ? "lets the proxy move the packets of " : "sends as packets ";
     case MSCCLPP_PLAN_OP_CPKT:
-        fprintf(out, "copies, as packets, ");
-        pairs_text(out, plan, rank, op);
-        return;
+        return "copies, as packets, ";
     case MSCCLPP_PLAN_OP_UPKT:
-        fprintf(out, "unpacks ");
-        pairs_text(out, plan, rank, op);
-        return;
+        return "unpacks ";
     case MSCCLPP_PLAN_OP_GSTORE:
     case MSCCLPP_PLAN_OP_GSTOREPKT:
-        fprintf(out, "stores ");
-        pairs_text(out, plan, rank, op);
-        return;
+        return "stores ";
     default:
-        break;
+        return NULL;
     }
+}
+
+static void reduction_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+{
+    bool packets =
+        op->kind == MSCCLPP_PLAN_OP_RESPKT || op->kind == MSCCLPP_PLAN_OP_RECPKT || op->kind == MSCCLPP_PLAN_OP_RECSPKT;
+    uint32_t plain = packets ? 1 : op->dst_count; /* destinations that get the result as it is */
+
     fprintf(out, "writes the %s", sum_word(op->reduce));
     items_text(out, plan, rank, op->src, 0, op->src_count, " + ");
     fprintf(out, " to ");
-    plain =
-        op->kind == MSCCLPP_PLAN_OP_RESPKT || op->kind == MSCCLPP_PLAN_OP_RECPKT || op->kind == MSCCLPP_PLAN_OP_RECSPKT
-            ? 1
-            : op->dst_count;
     items_text(out, plan, rank, op->dst, 0, plain, ", ");
     if (plain < op->dst_count) {
         fprintf(out, ", and as packets to ");
         items_text(out, plan, rank, op->dst, plain, op->dst_count, ", ");
+    }
+}
+
+static void data_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+{
+    const char *verb = pair_verb(op);
+
+    if (op->kind == MSCCLPP_PLAN_OP_RPPKT) {
+        fprintf(out, "passes on the packets of ");
+        item_text(out, plan, rank, &op->src[0]);
+        fprintf(out, " to ");
+        items_text(out, plan, rank, op->dst, 0, op->dst_count, ", ");
+    } else if (verb == NULL) {
+        reduction_text(out, plan, rank, op);
+    } else {
+        fprintf(out, "%s", verb);
+        pairs_text(out, plan, rank, op);
+    }
+    if (op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF) {
+        fprintf(out, ", and signal");
+    }
+    if (op->kind == MSCCLPP_PLAN_OP_PWSF) {
+        fprintf(out, ", and waits until that is done");
     }
 }
 
