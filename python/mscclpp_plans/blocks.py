@@ -117,9 +117,9 @@ def place(steps, choice, chunk, assign=True):
         for block in range(choice.blocks):
             start, near = clock.start(step, block)
             load = clock.load(step, block)
-            rank = (load, block) if choice.turn else (round(start, 3), -near, load, block)
-            if best is None or rank < best[0]:
-                best = rank, block, start
+            preference = (load, block) if choice.turn else (round(start, 3), -near, load, block)
+            if best is None or preference < best[0]:
+                best = preference, block, start
         clock.run(step, *best[1:])
     if assign:
         for step in steps:

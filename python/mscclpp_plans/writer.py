@@ -12,14 +12,12 @@ def write(program, steps, slots, choice, sync):
         scratch = _ring_chunks(program, scratch, choice.turn)
     counts = [n * program.counts["i"], n * program.counts["o"], scratch]
     ranks = [Rank(r, *counts) for r in range(program.ranks)]
-    pairs = _pairs(steps, sync)
+    signals = {(agent, other) for agent in sync.agents for point in sync.lists[agent] for other in point.signals}
+    credits_ = {(agent, other) for agent in sync.agents for point in sync.lists[agent] for other in point.gives}
+    puts = {(step.agent, sync.far[step]) for step in steps if step.port}
     for instance in range(n):
         writers = {agent: _Writer(program, ranks[agent[0]], choice, instance) for agent in sync.agents}
-        for one, other in pairs:
-            _connect(program, (one, writers[one]), (other, writers[other]))
-        for giver, taker in sorted({(agent, other) for agent in sync.agents for point in sync.lists[agent]
-                                    for other in point.gives}):
-            _lend(program, (giver, writers[giver]), (taker, writers[taker]))
+        _join(program, writers, signals | puts, credits_)
         for agent, writer in writers.items():
             for point in sync.lists[agent]:
                 writer.write(point, sync)
@@ -29,34 +27,26 @@ def write(program, steps, slots, choice, sync):
                     **keys)
 
 
-def _pairs(steps, sync):
-    """Agents between which there is a channel or a semaphore, each pair once."""
-    pairs = {tuple(sorted((step.agent, sync.far[step]))) for step in steps if step.port}
-    for agent, points in sync.lists.items():
-        pairs |= {tuple(sorted((agent, other))) for point in points for other in point.signals}
-    return sorted(pairs)
+def _join(program, writers, signals, credits_):
+    """Makes the channels between blocks of two ranks, and the semaphores between blocks of one.
 
+    Channels of two ranks go together by their order, so both sides are made at once.
+    """
+    def channels(one, other):
+        kind = "port" if program.port(one.rank.number, other.rank.number) else "memory"
+        return ((kind, one.rank.channel(kind, other.rank.number)), (kind, other.rank.channel(kind, one.rank.number)))
 
-def _connect(program, one, other):
-    """Joins two blocks. Channels of two ranks go together by their order, so both sides are made at once."""
-    for (_, mine), (agent, peer) in ((one, other), (other, one)):
-        if mine.rank is peer.rank:
-            mine.releases[agent] = mine.rank.semaphore(0)
-            peer.acquires[one[0] if agent == other[0] else other[0]] = mine.releases[agent]
+    for agent, other in sorted({tuple(sorted(pair)) for pair in signals if pair[0][0] != pair[1][0]}):
+        one, two = writers[agent], writers[other]
+        one.channels[other], two.channels[agent] = channels(one, two)
+    for agent, other in sorted(pair for pair in signals if pair[0][0] == pair[1][0]):
+        writers[agent].releases[other] = writers[other].acquires[agent] = writers[agent].rank.semaphore(0)
+    for agent, other in sorted(credits_):
+        giver, taker = writers[agent], writers[other]
+        if agent[0] == other[0]:
+            giver.gives[other] = taker.takes[agent] = "semaphore", giver.rank.semaphore(CREDITS)
         else:
-            kind = "port" if program.port(mine.rank.number, peer.rank.number) else "memory"
-            mine.channels[agent] = kind, mine.rank.channel(kind, peer.rank.number)
-
-
-def _lend(program, giver, taker):
-    """What goes from one block to another for credits, apart from what else joins the two."""
-    (giver_agent, giver), (taker_agent, taker) = giver, taker
-    if giver.rank is taker.rank:
-        giver.gives[taker_agent] = taker.takes[giver_agent] = "semaphore", giver.rank.semaphore(CREDITS)
-    else:
-        kind = "port" if program.port(giver.rank.number, taker.rank.number) else "memory"
-        giver.gives[taker_agent] = kind, giver.rank.channel(kind, taker.rank.number)
-        taker.takes[giver_agent] = kind, taker.rank.channel(kind, giver.rank.number)
+            giver.gives[other], taker.takes[agent] = channels(giver, taker)
 
 
 def _ring_chunks(program, chunks, turn):
