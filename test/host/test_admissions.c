@@ -1,9 +1,11 @@
 /*
- * Ranks whose threads use teams independently. The ranks meet before each launch, also before that of the set-up. At
- * most one kernel of a rank at a time waits for other ranks, whatever else the driver waits for meanwhile.
+ * Ranks whose threads use teams independently, on one node and on several. The ranks meet before each launch, also
+ * before that of the set-up. At most one kernel of a rank at a time waits for other ranks, whatever else the driver
+ * waits for meanwhile.
  */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "mca/common/base/clock.h"
@@ -40,6 +42,7 @@ typedef struct {
 
 static process_t processes[RANKS];
 static _Thread_local process_t *mine;
+static int per_node; /* ranks of an imitated node; 0: there is one node */
 
 /* Like a driver: no kernel starts while a thread waits for all kernels to end. */
 static void begin_kernel(process_t *process)
@@ -77,6 +80,50 @@ static void wait_for_kernels(process_t *process)
     pthread_mutex_unlock(&process->driver);
 }
 
+/* A kernel that runs on in a thread of the twin, as one that waits for other nodes does. */
+typedef struct {
+    process_t *process;
+    mscclpp_gpu_event_t *event;
+} running_t;
+
+static int watched; /* such kernels; atomic */
+
+static void *watch_main(void *argument)
+{
+    running_t *running = argument;
+
+    while (mscclpp_gpu_twin_ops.event_query(running->event) == MSCCLPP_IN_PROGRESS) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    end_kernel(running->process);
+    mscclpp_gpu_twin_ops.event_destroy(running->event);
+    free(running);
+    __atomic_sub_fetch(&watched, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Counts the kernel as running until the stream has come to its end. */
+static void watch_kernel(process_t *process, mscclpp_gpu_stream_t *stream)
+{
+    running_t *running = calloc(1, sizeof(*running));
+    pthread_t thread;
+
+    REQUIRE(running != NULL);
+    running->process = process;
+    REQUIRE(mscclpp_gpu_twin_ops.event_create(0, &running->event) == MSCCLPP_OK);
+    REQUIRE(mscclpp_gpu_twin_ops.event_record(running->event, stream) == MSCCLPP_OK);
+    __atomic_add_fetch(&watched, 1, __ATOMIC_RELAXED);
+    REQUIRE(pthread_create(&thread, NULL, watch_main, running) == 0);
+    pthread_detach(thread);
+}
+
+static void await_watched(void)
+{
+    while (__atomic_load_n(&watched, __ATOMIC_ACQUIRE) > 0) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
 /* Kernels that wait for other ranks take a while, so that all kernels that may run together do run together. */
 static mscclpp_status_t counting_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
@@ -84,13 +131,18 @@ static mscclpp_status_t counting_launch(mscclpp_gpu_stream_t *stream, const mscc
     process_t *process = mine;
     mscclpp_status_t status;
 
-    if (args->nranks == 1) {
+    if (args->nranks == 1 && per_node == 0) {
         return mscclpp_gpu_twin_ops.launch(stream, launch);
     }
     begin_kernel(process);
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    status = mscclpp_gpu_twin_ops.launch(stream, launch); /* a grid of one thread runs here, to its end */
-    end_kernel(process);
+    /* On one node a grid of one thread runs here, to its end. */
+    status = mscclpp_gpu_twin_ops.launch(stream, launch);
+    if (per_node != 0 && status == MSCCLPP_OK) {
+        watch_kernel(process, stream);
+    } else {
+        end_kernel(process);
+    }
     return status;
 }
 
@@ -110,6 +162,8 @@ static void configure(mscclpp_config_t *config, double timeout)
     config->twin_threads = 1;
     config->timeout = timeout;
     config->ucx = false;
+    config->ranks_per_node = per_node;
+    config->transport = "shm";
 }
 
 /* Makes this thread a rank with the slots of its process. */
@@ -178,7 +232,7 @@ static void use_teams(rank_t *rank)
             CHECK_EQ(traffic_call(&traffic, 1 + (uint64_t)(*number * 131 + k * 977) % MAX_COUNT, &right), MSCCLPP_OK);
             CHECK(right);
         }
-        run_ring(rank, traffic.team);
+        run_ring(rank, per_node == 0 ? traffic.team : NULL);
         traffic_close(&traffic);
     }
 }
@@ -204,6 +258,7 @@ static void run_teams(void)
     for (i = 0; i < TEAMS; ++i) {
         pthread_join(threads[i], NULL);
     }
+    await_watched();
     mscclpp_team_finalize(1.0);
 }
 
@@ -238,7 +293,8 @@ static void test_crowd(int scale)
         pthread_join(threads[i], NULL);
         printf("process %d: at most %d kernels at once, %d frees waited for one\n", i, processes[i].most,
                processes[i].frees);
-        CHECK_EQ(processes[i].most, 1);
+        /* Between nodes a kernel that has told its end counts until the stream is there. */
+        CHECK(processes[i].most == 1 || per_node != 0);
         CHECK(processes[i].frees > 0);
         processes[i].most = 0;
         processes[i].frees = 0;
@@ -246,13 +302,25 @@ static void test_crowd(int scale)
     check_all_given_back();
 }
 
-/* Ranks without threads of their own always have a slot, however many are threads of this process. */
+/* The same on several nodes, of two ranks and of one. */
+static void test_nodes(int scale)
+{
+    per_node = 2;
+    test_crowd(scale);
+    per_node = 0;
+}
+
+/*
+ * Ranks without threads of their own always have a slot, however many are threads of this process. Rank 0 has threads,
+ * and takes slots if the argument says so.
+ */
 static void meet_without_room(rank_t *rank)
 {
     traffic_t traffic;
     int i;
 
     rank->concurrent = rank->rank == 0;
+    rank->admission = rank->rank == 0 && *(const bool *)rank->argument ? &processes[0].admission : NULL;
     traffic_open(&traffic, create_team(rank), MAX_COUNT, USER_DEVICE);
     for (i = 0; i < 3 && traffic.team != NULL; ++i) {
         bool right = false;
@@ -266,10 +334,18 @@ static void meet_without_room(rank_t *rank)
 static void test_one_process(int scale)
 {
     mscclpp_config_t config;
+    bool takes;
+    int i;
 
     (void)scale;
-    configure(&config, options.timeout);
-    CHECK_EQ(run_ranks(5, &config, meet_without_room, NULL), 0);
+    for (i = 0; i < 4; ++i) {
+        takes = i % 2 == 1;
+        per_node = i < 2 ? 0 : 2;
+        configure(&config, options.timeout);
+        CHECK_EQ(run_ranks(5, &config, meet_without_room, &takes), 0);
+    }
+    per_node = 0;
+    check_all_given_back();
     mscclpp_team_finalize(1.0);
 }
 
@@ -408,8 +484,13 @@ static void test_faults(int scale)
 }
 
 static const part_t parts[] = {
-    {"crowd", test_crowd},     {"process", test_one_process}, {"patience", test_patience},
-    {"no_room", test_no_room}, {"faults", test_faults},       {NULL, NULL},
+    {"crowd", test_crowd},
+    {"nodes", test_nodes},
+    {"process", test_one_process},
+    {"patience", test_patience},
+    {"no_room", test_no_room},
+    {"faults", test_faults},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)

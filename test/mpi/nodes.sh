@@ -21,14 +21,10 @@ cases_nodes() {
         [[ $shape == @(2/1|4/1|4/2|5/2) ]] || continue
         run "nodes:comms:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_comms" --spawn
         run "nodes:errors:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_errors"
-        if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
-            run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
-            [ "$shape" != 2/1 ] || run "nodes:threads:no ucx for control" 120 -n "$n" "${forced[@]}" \
-                --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport network \
-                --mca coll_mscclpp_ucx 0 "$bindir/test_threads"
-        else
-            skip "nodes:threads:$shape" "GPU buffers of threads are staged between nodes"
-        fi
+        run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
+        [ "$shape" != 2/1 ] || run "nodes:threads:no ucx for control" 120 -n "$n" "${forced[@]}" \
+            --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport network \
+            --mca coll_mscclpp_ucx 0 "$bindir/test_threads"
         [ "$n" -lt 5 ] || continue # some of Open MPI's own results are wrong, and so no oracle
         run "nodes:types_ops:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
     done
@@ -203,6 +199,15 @@ cases_nodes_late() {
         run_saying "nodes:late:timeout:$when" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
     done
+    # The other collectives: some need nobody's data at once, so they are called until they wait. In a scan nobody waits
+    # for the last rank but those who wait for one another.
+    for coll in bcast reduce gather scatter allgather alltoall reduce_scatter_block; do
+        run_saying "nodes:late:timeout:$coll" "$coll call .*ranks that have not (arrived|come): 2 " 60 -n 3 \
+            "${nodes[@]}" --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 \
+            "$bindir/test_late" timeout 5 later $coll
+    done
+    run_saying "nodes:late:killed:alltoall" 'all that are left have ended well' 60 -n 3 --enable-recovery \
+        "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first alltoall
     run_saying "nodes:late:timeout:shm" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
         --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
 }

@@ -3,13 +3,13 @@
  * Usage: test_late warn SECONDS:    the call ends well; the runner looks for the warning that names the rank
  *        test_late timeout SECONDS: coll_mscclpp_timeout is shorter: the others get an error within SECONDS, and so
  * does the late rank; the communicator, whose name has control characters, stays broken, others go on working, and so
- * do those that come after its end. A third argument "first" makes the late call the first of its communicator.
- *        test_late killed SECONDS: like "timeout", but the last rank ends by SIGKILL in place of the call. mpirun has
- * to let the others go on; they say that they have ended well, and leave without MPI_Finalize.
- *        test_late killed SECONDS within|amid INTS: the last rank ends by SIGKILL while kernels run, "within" a call
- * that the others have not begun, or "amid" calls back to back of so many ints. The others' call must end with an error
- * within SECONDS. Where MPS serves the ranks of a GPU, those on communicators without the dead rank may end with an
- * error, too, and nothing may hang; each rank prints what it saw.
+ * do those that come after its end. A third argument "first" makes the late call the first of its communicator. A
+ * fourth one names another collective than all-reduce, which is called until it fails. test_late killed SECONDS: like
+ * "timeout", but the last rank ends by SIGKILL in place of the call. mpirun has to let the others go on; they say that
+ * they have ended well, and leave without MPI_Finalize. test_late killed SECONDS within|amid INTS: the last rank ends
+ * by SIGKILL while kernels run, "within" a call that the others have not begun, or "amid" calls back to back of so many
+ * ints. The others' call must end with an error within SECONDS. Where MPS serves the ranks of a GPU, those on
+ * communicators without the dead rank may end with an error, too, and nothing may hang; each rank prints what it saw.
  *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
  * some are left to MPI_Finalize
  */
@@ -29,13 +29,64 @@
 #define AMID_INTS (1 << 22) /* so that nearly all of the time passes within the call proper */
 #define AMID_AFTER 50       /* ms */
 
+static const char *const colls[] = {
+    "allreduce", "bcast", "reduce", "gather", "scatter", "allgather", "alltoall", "alltoallv", "reduce_scatter_block",
+    "scan"};
+enum { COLLS = sizeof(colls) / sizeof(colls[0]), RANKS_MAX = 16 };
+
+static int coll; /* what is called, by number in `colls` */
+
+/* Calls the collective. Both buffers have `count` ints for each rank. */
+static int call_coll(MPI_Comm comm, void *send, void *recv, int count)
+{
+    int counts[RANKS_MAX], firsts[RANKS_MAX], size, i;
+
+    MPI_Comm_size(comm, &size);
+    for (i = 0; i < size && i < RANKS_MAX; ++i) {
+        counts[i] = count;
+        firsts[i] = i * count;
+    }
+    switch (coll) {
+    case 0:
+        return MPI_Allreduce(send, recv, count, MPI_INT, MPI_SUM, comm);
+    case 1:
+        return MPI_Bcast(recv, count, MPI_INT, 0, comm);
+    case 2:
+        return MPI_Reduce(send, recv, count, MPI_INT, MPI_SUM, 0, comm);
+    case 3:
+        return MPI_Gather(send, count, MPI_INT, recv, count, MPI_INT, 0, comm);
+    case 4:
+        return MPI_Scatter(send, count, MPI_INT, recv, count, MPI_INT, size - 1, comm);
+    case 5:
+        return MPI_Allgather(send, count, MPI_INT, recv, count, MPI_INT, comm);
+    case 6:
+        return MPI_Alltoall(send, count, MPI_INT, recv, count, MPI_INT, comm);
+    case 7:
+        return MPI_Alltoallv(send, counts, firsts, MPI_INT, recv, counts, firsts, MPI_INT, comm);
+    case 8:
+        return MPI_Reduce_scatter_block(send, recv, count, MPI_INT, MPI_SUM, comm);
+    default:
+        return MPI_Scan(send, recv, count, MPI_INT, MPI_SUM, comm);
+    }
+}
+
 static int reduce(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int count, double *seconds_p)
 {
     double start = mt_now();
-    int code = MPI_Allreduce(send->data, recv->data, count, MPI_INT, MPI_SUM, comm);
+    int code = call_coll(comm, send->data, recv->data, count);
 
     *seconds_p = mt_now() - start;
     return code;
+}
+
+static void find_coll(const char *name)
+{
+    for (coll = 0; coll < COLLS && 0 != strcmp(colls[coll], name); ++coll) {
+    }
+    if (COLLS == coll || mt_size > RANKS_MAX) {
+        fprintf(stderr, "test_late: %s: no such collective, or more than %d ranks\n", name, RANKS_MAX);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
 }
 
 static void after(void (*handler)(int), int milliseconds)
@@ -69,8 +120,10 @@ static void stay(int signal)
 static void time_out(MPI_Comm comm, int seconds, fate_t fate)
 {
     const int count = STAYS_AMID == fate ? AMID_INTS : INTS;
-    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * (size_t)count, 0);
-    mt_buffer_t recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * (size_t)count, 0);
+    const size_t blocks = 0 == coll ? 1 : (size_t)mt_size;
+    const bool repeats = STAYS_AMID == fate || 0 != coll;
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * (size_t)count * blocks, 0);
+    mt_buffer_t recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * (size_t)count * blocks, 0);
     int rank, size, code;
     double took, start;
     bool late;
@@ -93,7 +146,7 @@ static void time_out(MPI_Comm comm, int seconds, fate_t fate)
     start = mt_now();
     do {
         code = reduce(comm, &send, &recv, count, &took);
-    } while (STAYS_AMID == fate && MPI_SUCCESS == code && mt_now() - start < 2 * seconds);
+    } while (repeats && MPI_SUCCESS == code && mt_now() - start < 2 * seconds);
     MT_CHECK((late && COMES_LATE == fate) || MPI_SUCCESS != code,
              "the call succeeded although its deadline had passed");
     MT_CHECK(took < seconds || (late && STAYS_AMID == fate), "the call took %.1f s", took);
@@ -291,9 +344,12 @@ int main(int argc, char **argv)
     MT_MPI(MPI_Comm_set_name(comm, "\033[31mred\a"));
     call = mt_call(first ? MPI_COMM_WORLD : comm, 1000, 1);
     mt_verify(&call);
+    if (argc > 4 && (0 == strcmp(argv[1], "timeout") || 0 == strcmp(argv[3], "first"))) {
+        find_coll(argv[4]);
+    }
     if (argc > 1 && 0 == strcmp(argv[1], "timeout")) {
         time_out(comm, seconds, argc > 3 && 0 == strcmp(argv[3], "amid") ? STAYS_AMID : COMES_LATE);
-    } else if (argc > 4 && 0 == strcmp(argv[1], "killed")) {
+    } else if (argc > 4 && 0 == coll && 0 == strcmp(argv[1], "killed")) {
         die_while_busy(comm, seconds, 0 == strcmp(argv[3], "within"), atoi(argv[4]));
     } else if (argc > 1 && 0 == strcmp(argv[1], "killed")) {
         die_and_go_on(comm, seconds);

@@ -84,6 +84,9 @@ int main(void)
     CHECK(!mscclpp_admission_take_slot(&other, &stranger));
 
     mscclpp_admission_give_slot(&other);
+    /* Whoever waits for the slot comes before a pledge. */
+    CHECK(!mscclpp_admission_pledge(&other, &word, 1));
+    mscclpp_admission_remove(&other, &stranger);
     /* A pledge goes to whoever takes the slot first, unless it has been granted. */
     CHECK(mscclpp_admission_pledge(&other, &word, 1));
     CHECK(!mscclpp_admission_pledge(&other, &word, 1));

@@ -80,13 +80,15 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_transp
 /*
  * Puts tokens and slots in the same kind of memory, device or host. A signal in one kind would say nothing about data
  * that take another path into the other kind. Takes device memory if the transport supports it for both, unless the CPU
- * moves the bytes.
+ * moves the bytes. Where ranks have threads it does not, since a transport may copy device memory by the driver (see
+ * calls_driver in transport.h).
  */
 static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
     const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
     const char *wanted = fabric->config.exchange_memory;
-    const bool host = strcmp(wanted, "host") == 0, device = strcmp(wanted, "device") == 0;
+    const bool device = strcmp(wanted, "device") == 0;
+    const bool host = strcmp(wanted, "host") == 0 || fabric->group->threads;
     uint32_t flags = 0;
     mscclpp_status_t status = open_with(fabric, ops, ops->place, &flags);
 
@@ -96,7 +98,8 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
         status = open_with(fabric, ops, MSCCLPP_PLACE_DEVICE, &flags);
     }
     if (status == MSCCLPP_OK && (fabric->tokens.on_device ? host : device)) {
-        mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s", fabric->label, ops->name, wanted);
+        mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s%s", fabric->label, ops->name, wanted,
+                     fabric->group->threads ? ", and a rank runs with MPI_THREAD_MULTIPLE" : "");
         mscclpp_fabric_close_transport(fabric);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -107,7 +110,7 @@ static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_transport_ops
 {
     const char *wanted = fabric->config.transport;
 
-    if (!ops->between_nodes && !fabric->nodes.one_host) {
+    if ((!ops->between_nodes && !fabric->nodes.one_host) || (ops->calls_driver && fabric->group->threads)) {
         return false;
     }
     if (strcmp(wanted, "auto") == 0) {

@@ -104,7 +104,7 @@ bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decided,
     bool pledged;
 
     pthread_mutex_lock(&admission->lock);
-    pledged = !admission->slot_taken;
+    pledged = !admission->slot_taken && admission->candidates == NULL;
     if (pledged) {
         admission->slot_taken = true;
         admission->pledge = decided;

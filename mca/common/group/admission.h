@@ -13,11 +13,12 @@
  * Why all processes admit teams in the same order: early kernels of several communicators could wait for one another in
  * a circle if each rank started them in its own order. To find that order, the ranks must meet once more.
  *
- * A pledge saves that meeting. An early call pledges the slot of its process as it arrives. If all ranks have pledged
- * their slots, and no pledge has been revoked when the last rank arrives, the pledges are granted: the call has the
- * slot on every rank. A pledge must not keep other calls waiting, since a late rank may wait for one of these before it
- * arrives. So a call that needs the slot revokes the pledge. Granting and revoking are one atomic step on a word that
- * the ranks of the team share, so all ranks see the same outcome.
+ * A pledge saves that meeting on one node. A call pledges the slot of its process as it arrives. If all ranks have
+ * pledged their slots, and no pledge has been revoked when the last rank arrives, the pledges are granted: the call has
+ * the slot on every rank. So a process in which one thread calls, or starts calls, takes turns with nobody. A pledge
+ * must not keep other calls waiting, since a late rank may wait for one of these before it arrives. So a call that
+ * needs the slot revokes the pledge. Granting and revoking are one atomic step on a word that the ranks of the team
+ * share, so all ranks see the same outcome.
  */
 #ifndef MCA_COMMON_GROUP_ADMISSION_H
 #define MCA_COMMON_GROUP_ADMISSION_H
@@ -67,13 +68,14 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
 /*
  * Pledges the slot to meeting `number` of a team. `decided` is in memory that the ranks of the team share. It starts as
  * 0, and holds 2 * the last meeting whose pledges were decided on, + 1 if they were granted. Numbers grow. False if the
- * slot is taken or pledged. The caller ends the pledge by one of the two functions below.
+ * slot is taken or pledged, or if a team waits for it, which comes first. The caller ends the pledge by one of the two
+ * functions below.
  */
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number);
 
 /*
- * To be called when all ranks have pledged their slots. True on all ranks if the pledges are granted: the caller has
- * the slot. False on all ranks if one was revoked: the caller has nothing.
+ * To be called on all ranks when those that need slots have pledged them. True on all ranks if the pledges are granted:
+ * whoever has pledged has the slot. False on all ranks if one was revoked: nobody has anything.
  */
 bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number);
 

@@ -71,6 +71,7 @@ typedef struct {
     bool concurrent;                /* threads of this rank may start kernels of several teams at once */
     bool has_slot;                  /* this rank holds the slot of its process for the current task; see admission.h */
     bool spans;                     /* there are other nodes */
+    bool threads;                   /* some rank is concurrent; equal on all ranks */
 
     /*
      * Returns the ranks of other nodes that have sent nothing in the current call, as a word of
@@ -192,12 +193,11 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*
- * meeting.c: makes the ranks meet before a launch, if they have to: those of all nodes before an early kernel
- * (`early`), and those of the node before every launch (`meet_first`). Waits for all ranks, and, where the kernel needs
- * a slot (admission.h), until all ranks hold one. On several nodes only an early kernel needs a slot, since no rank has
- * threads that could start other kernels. Call this last before the launch, when nothing is left to do that could wait
- * for another kernel. Whatever the status, the rank keeps the slot if it got one; give it back after the end of the
- * kernel.
+ * meeting.c: makes the ranks meet before a launch, if they have to: those of all nodes before an early kernel (`early`)
+ * and in a team with `threads`, and those of the node before every launch (`meet_first`). Waits
+ * for all ranks, and, where the kernel needs a slot (admission.h), until all ranks hold one. Call this last before the
+ * launch, when nothing is left to do that could wait for another kernel. Whatever the status, the rank keeps the slot
+ * if it got one; give it back after the end of the kernel.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
 void mscclpp_group_give_slot(mscclpp_group_t *group);

@@ -32,13 +32,13 @@ static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 }
 
 /*
- * The key of a meeting in the queue for slots; equal on all ranks. It decreases with each attempt. It begins at random,
- * because random keys are hardly ever equal: processes could admit two meetings with equal keys in different orders,
- * and then neither would get a slot everywhere.
+ * The key of a meeting, which has a number, in the queue for slots; equal on all ranks. It decreases with each attempt.
+ * It begins at random, because random keys are hardly ever equal: processes could admit two meetings with equal keys in
+ * different orders, and then neither would get a slot everywhere.
  */
-static uint64_t queue_key(const mscclpp_group_t *group, uint64_t attempt)
+static uint64_t queue_key(const mscclpp_group_t *group, uint64_t number, uint64_t attempt)
 {
-    const uint64_t draw = (group->id ^ group->arrivals) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    const uint64_t draw = (group->id ^ number) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }
@@ -148,6 +148,8 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
  */
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
+    /* Nodes may have met alone before they were joined, each as often as it had to, but they vote together. */
+    const uint64_t number = group->spans ? group->node_votes : group->arrivals;
     mscclpp_admission_candidate_t own, *candidate = needs_slot ? &own : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait; /* one deadline for all attempts, as a single one may be short */
@@ -156,13 +158,13 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
 
     mscclpp_group_wait_init(&wait, group, "room for kernels", bytes);
     if (candidate != NULL) {
-        mscclpp_admission_add(group->admission, candidate, queue_key(group, 0));
+        mscclpp_admission_add(group->admission, candidate, queue_key(group, number, 0));
     }
     for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
         if (attempt > 1) {
             mscclpp_group_give_slot(group);
             if (candidate != NULL) {
-                mscclpp_admission_change_key(group->admission, candidate, queue_key(group, attempt));
+                mscclpp_admission_change_key(group->admission, candidate, queue_key(group, number, attempt));
             }
             status = await_turn(group, &wait, candidate);
             status = status == MSCCLPP_OK ? vote_on_slots(group, &wait, false, &all) : status;
@@ -179,11 +181,8 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/*
- * Waits until all ranks of the node have arrived, and, before an early kernel on several nodes, those of all nodes.
- * `word` is this rank's word on the board.
- */
-static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool early)
+/* Waits until all ranks of the node have arrived, or those of all nodes. `word` is this rank's word on the board. */
+static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
 {
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
@@ -191,7 +190,7 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
 
     mscclpp_group_wait_init(&wait, group, "arrival of all ranks", bytes);
     status = mscclpp_group_wait_on(&wait, word, 2 * group->arrivals);
-    if (status == MSCCLPP_OK && group->spans && early) {
+    if (status == MSCCLPP_OK && all_nodes) {
         status = vote_of_nodes(group, &wait, true, &all);
     }
     return status;
@@ -200,30 +199,32 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
     uint64_t *word = &group->board[group->rank].arrived, *decided = &group->board[0].pledges;
-    const bool needs_slot = early || group->concurrent;
+    const bool needs_slot = early || group->concurrent, all_nodes = group->spans && (early || group->threads);
     mscclpp_status_t status;
     bool all, pledged;
 
-    if (!group->meet_first && !early) {
+    if (!group->meet_first && !early && !all_nodes) {
         return MSCCLPP_OK;
     }
     ++group->arrivals;
     /* Pledges are decided on by a word that only the ranks of one node share. */
-    pledged = early && !group->concurrent && !group->spans &&
-              mscclpp_admission_pledge(group->admission, decided, group->arrivals);
+    pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decided, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
-    status = await_arrivals(group, bytes, word, early);
+    status = await_arrivals(group, bytes, word, all_nodes);
     all = status == MSCCLPP_OK && all_have_slots(group, word);
-    if (pledged && all) {
-        all = group->has_slot = mscclpp_admission_redeem(group->admission, decided, group->arrivals);
+    if (all && !group->spans && (early || group->threads)) {
+        /* A rank that needs no slot finds out about the others' pledges. */
+        all = mscclpp_admission_redeem(group->admission, decided, group->arrivals);
+        group->has_slot = all && pledged;
     } else if (pledged) {
         mscclpp_admission_give_up(group->admission, decided);
     }
     /*
      * Without pledges, the slot is taken only after all ranks have arrived: a late rank may be waiting for another
-     * thread or call, which itself waits for the slot.
+     * thread or call, which itself waits for the slot. On several nodes a node whose ranks all have what they need does
+     * not know of the others.
      */
-    if (status == MSCCLPP_OK && (!group->spans || early) && !all) {
+    if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all)) {
         status = take_slots(group, bytes, needs_slot);
     }
     return status;

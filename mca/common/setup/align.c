@@ -107,19 +107,21 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
 }
 
 /*
- * Refuses communicators whose kernels could deadlock while they wait for another node. There are two cases:
- * - Such a kernel blocks other threads' use of its GPU, such as an allocation. Within a node all ranks meet before
- *   they launch, but between nodes they do not.
- * - Such a kernel waits for this process's proxy, which does not run while a launch waits for the kernel's end.
+ * Finds what kernels that wait for another node could deadlock with. There are two cases:
+ * - Such a kernel blocks other threads' use of its GPU, such as an allocation. So the ranks of all nodes meet before
+ *   they launch, for which their hosts need control messages.
+ * - Such a kernel waits for this process's proxy, which does not run while a launch waits for the kernel's end. Such
+ *   communicators are refused.
  */
-static mscclpp_status_t refuse_deadlocks(const mscclpp_oob_t *oob, const node_facts_t *facts)
+static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        if (facts[rank].threaded) {
-            mscclpp_info("%s: rank %d runs with MPI_THREAD_MULTIPLE and the ranks are on several nodes: device buffers "
-                         "are staged",
+        team->group.threads = team->group.threads || facts[rank].threaded;
+        if (facts[rank].threaded && team->group.ctrl == NULL) {
+            mscclpp_info("%s: rank %d runs with MPI_THREAD_MULTIPLE, and nodes have no control messages: device "
+                         "buffers are staged",
                          oob->label, rank);
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
@@ -170,7 +172,7 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
     own->on_twin = team->group.on_twin;
     own->meet_first = team->group.meet_first;
     own->block_limit = team->runner.block_limit;
-    own->threaded = params->concurrent && !team->group.on_twin;
+    own->threaded = team->group.concurrent;
     own->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     own->users = team->gpu_users;
     own->strangers = team->gpu_strangers;
@@ -207,7 +209,7 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
         team->runner.block_limit =
             facts[rank].block_limit < team->runner.block_limit ? facts[rank].block_limit : team->runner.block_limit;
     }
-    status = refuse_deadlocks(oob, facts);
+    status = avoid_deadlocks(team, oob, facts);
     if (status == MSCCLPP_OK) {
         status = check_shared_gpus(team, oob, nodes, facts, &shared);
     }

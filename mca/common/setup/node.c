@@ -352,7 +352,12 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const rank_facts_t 
  * So ranks meet if there are such threads or processes. Kernels of the twin block nobody, but meet as well if threads
  * start them and a test asks for it.
  */
-static bool must_meet_first(const mscclpp_team_t *team, const rank_facts_t *facts)
+static bool must_meet_first(const mscclpp_team_t *team)
+{
+    return team->group.threads || team->runner.crowded;
+}
+
+static bool any_is_concurrent(const mscclpp_team_t *team, const rank_facts_t *facts)
 {
     bool concurrent = false;
     int rank;
@@ -360,7 +365,7 @@ static bool must_meet_first(const mscclpp_team_t *team, const rank_facts_t *fact
     for (rank = 0; rank < team->group.size; ++rank) {
         concurrent = concurrent || facts[rank].concurrent != 0;
     }
-    return concurrent || team->runner.crowded;
+    return concurrent;
 }
 
 static bool is_threaded(const mscclpp_team_t *team, const rank_facts_t *facts)
@@ -504,7 +509,8 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     team->runner.block_limit = find_block_limit(team, facts, nodes == NULL);
     team->runner.crowded = shares_gpu(team, facts);
     team->runner.turns = takes_turns(team, facts);
-    team->group.meet_first = must_meet_first(team, facts);
+    team->group.threads = any_is_concurrent(team, facts);
+    team->group.meet_first = must_meet_first(team);
     team->one_gpu = team->runner.crowded && team->group.size > 1 &&
                     count_ranks_on_gpu(team, facts, 0) == (uint32_t)team->group.size;
     team->group.traced = !team->group.on_twin && mscclpp_tool_traces_kernels();

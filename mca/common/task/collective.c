@@ -225,7 +225,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
 {
     mscclpp_team_t *team = task->team;
     /* As in mca/common/task/task.c. */
-    const bool meets_to_renew = team->fabric != NULL && task->args->early;
+    const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     mscclpp_status_t status;
     bool mapped = true, served;
 

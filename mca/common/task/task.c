@@ -354,7 +354,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     /* Between nodes, kernels meet to renew the flags. So that they find room, the ranks meet before. */
-    const bool meets_to_renew = team->fabric != NULL && task->args->early;
+    const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     bool wait = task->app_stream == NULL, served = false, reserves;
     mscclpp_status_t status;
 

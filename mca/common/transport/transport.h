@@ -85,6 +85,12 @@ typedef struct {
     bool within_host;
 
     /*
+     * It moves bytes by calls of the GPU's driver, on the twin too. Another thread that frees device memory may hold
+     * these up until kernels end, which may wait for those bytes.
+     */
+    bool calls_driver;
+
+    /*
      * Opens what the process needs. *flags_p tells what this instance can do. MSCCLPP_ERR_NOT_SUPPORTED, with the
      * reason at the info level, where the transport cannot be used.
      */

@@ -574,6 +574,7 @@ static mscclpp_status_t ipc_test(mscclpp_conn_t *conn, uint64_t ticket)
 
 const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc = {
     .name = "cuda_ipc",
+    .calls_driver = true,
     .place = MSCCLPP_PLACE_DEVICE,
     .create = ipc_create,
     .destroy = ipc_destroy,
