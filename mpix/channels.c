@@ -176,15 +176,27 @@ int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, co
         return end_call(memory->comm, MPI_ERR_NO_MEM);
     }
     made->comm = memory->comm;
-    made->is_port = kind == MPIX_MSCCLPP_CHANNEL_PORT;
-    code = table(&code)->channels_create(memory->object, made->is_port != 0, n, peers != NULL ? peers : none, per_peer,
-                                         &made->object);
+    code =
+        table(&code)->channels_create(memory->object, kind, n, peers != NULL ? peers : none, per_peer, &made->object);
     if (code != MPI_SUCCESS) {
         free(made);
         return end_call(memory->comm, code);
     }
     made->count = table(&code)->channels_count(made->object);
+    made->is_port = table(&code)->channels_are_ports(made->object);
     *channels = made;
+    return MPI_SUCCESS;
+}
+
+int MPIX_Mscclpp_channels_kind(MPIX_Mscclpp_channels channels, int *kind)
+{
+    if (channels == NULL) {
+        return no_object("MPIX_Mscclpp_channels_kind");
+    }
+    if (kind == NULL) {
+        return end_call(channels->comm, MPI_ERR_ARG);
+    }
+    *kind = channels->is_port ? MPIX_MSCCLPP_CHANNEL_PORT : MPIX_MSCCLPP_CHANNEL_MEMORY;
     return MPI_SUCCESS;
 }
 
@@ -256,6 +268,8 @@ static int handle(void *context, const mscclpp_dev_request_t *request)
     return handler->call(handler->context, &fields);
 }
 
+_Static_assert(MPIX_MSCCLPP_CHANNEL_AUTO == 0 && MPIX_MSCCLPP_CHANNEL_MEMORY == 1 && MPIX_MSCCLPP_CHANNEL_PORT == 2,
+               "as the component numbers kinds");
 _Static_assert(MPIX_MSCCLPP_HANDLER_DONE == 0 && MPIX_MSCCLPP_HANDLER_AGAIN == 1, "as the component's handlers answer");
 
 int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index, MPIX_Mscclpp_handler *handler,

@@ -16,8 +16,10 @@
  * Only one thread at a time may use the objects of one communicator.
  *
  * Objects are freed before their communicator, channels before their memory, and all after the kernels that use them
- * have ended on all ranks. The ranks are on one node, each has the GPU to itself or shares it under MPS, and there are
- * 2 to 64; otherwise the collective calls return MPI_ERR_UNSUPPORTED_OPERATION on all ranks.
+ * have ended on all ranks. There are 2 to 64 ranks, and each has a GPU to itself or shares it under MPS; otherwise the
+ * collective calls return MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Ranks may be on several nodes: port channels join
+ * any two of them, over the transport that coll_mscclpp_transport names; memory channels, rooms and mpix_peer_pointer
+ * are for ranks of one node.
  *
  * Functions return MPI error codes, through the communicator's error handler, and print a line that names a wrong value
  * and what is allowed. MPIX_Mscclpp_get_async_error tells what went wrong in kernels: a wait that ended by the deadline
@@ -40,10 +42,11 @@ typedef struct mpix_mscclpp_channels *MPIX_Mscclpp_channels;
 typedef struct mpix_mscclpp_room *MPIX_Mscclpp_room;
 
 /*
- * Memory that all ranks can reach. Sizes may differ between ranks, and may be 0. `alloc` yields zeroed device memory.
- * `register` takes device memory of the application, which lies in one allocation that other processes can map (of
- * cudaMalloc; on the host twin only of MPIX_Mscclpp_memory_alloc) and stays until it is freed here. `free` sets the
- * handle to NULL. It is refused with MPI_ERR_ARG while channels use the memory.
+ * Memory that other ranks can reach: the kernels of a node's ranks, and port channels of all. Sizes may differ between
+ * ranks, and may be 0. `alloc` yields zeroed device memory. `register` takes device memory of the application, which
+ * lies in one allocation that other processes can map (of cudaMalloc; on the host twin only of
+ * MPIX_Mscclpp_memory_alloc) and stays until it is freed here. `free` sets the handle to NULL. It is refused with
+ * MPI_ERR_ARG while channels use the memory.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_memory_alloc(MPI_Comm comm, MPI_Aint bytes, void **base,
                                                   MPIX_Mscclpp_memory *memory);
@@ -66,7 +69,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memor
  * `per_peer` are equal on all ranks. A rank may name none (n = 0).
  */
 enum {
-    MPIX_MSCCLPP_CHANNEL_AUTO,   /* memory channels, as all ranks are on one node */
+    MPIX_MSCCLPP_CHANNEL_AUTO,   /* memory channels if all ranks are on one node, else port channels */
     MPIX_MSCCLPP_CHANNEL_MEMORY, /* kernels load and store: mpix_memory_channel_t */
     MPIX_MSCCLPP_CHANNEL_PORT    /* kernels ask, and the CPU moves the bytes: mpix_port_channel_t */
 };
@@ -74,14 +77,18 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory,
                                                      int per_peer, MPIX_Mscclpp_channels *channels);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels);
 
+/* The kind of the channels, MPIX_MSCCLPP_CHANNEL_MEMORY or _PORT, as AUTO has chosen it. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_kind(MPIX_Mscclpp_channels channels, int *kind);
+
 /* Writes n * per_peer handles of `element` bytes each, in the order of their indices. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned abi, void *array,
                                                          size_t element);
 
 /*
  * Port channels carry out what kernels push between open and close, by a thread of the library. Open them before such a
- * kernel is launched. These calls nest. The last close comes after the kernels have ended; it waits until all that they
- * pushed has been carried out. For memory channels neither is needed.
+ * kernel is launched. Over a network that thread also takes in what arrives, so a rank whose kernels only wait opens
+ * them, too, and the thread works on until the channels are freed. These calls nest. The last close comes after the
+ * kernels have ended; it waits until all that they pushed has been carried out. For memory channels neither is needed.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_open(MPIX_Mscclpp_channels channels);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels);

@@ -252,6 +252,11 @@ static void close_side(side_t *side)
     meet(side->rank);
 }
 
+static mscclpp_user_kind_t kind_of(bool is_port)
+{
+    return is_port ? MSCCLPP_USER_PORT_CHANNELS : MSCCLPP_USER_MEMORY_CHANNELS;
+}
+
 static mscclpp_user_channels_t *make_channels(side_t *side, bool is_port)
 {
     mscclpp_user_channels_t *channels = NULL;
@@ -263,7 +268,7 @@ static mscclpp_user_channels_t *make_channels(side_t *side, bool is_port)
             peers[n++] = i;
         }
     }
-    CHECK_EQ(mscclpp_user_channels_create(side->memory, is_port, n, peers, BLOCKS, &channels), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_user_channels_create(side->memory, kind_of(is_port), n, peers, BLOCKS, &channels), MSCCLPP_OK);
     for (i = 0; i < n; ++i) {
         for (k = 0; k < BLOCKS; ++k) {
             CHECK_EQ(mscclpp_user_channels_view(channels, i * BLOCKS + k, &view), MSCCLPP_OK);
@@ -380,7 +385,7 @@ static mscclpp_status_t make_all(side_t *side, plan_t *plan, mscclpp_user_channe
     }
     for (i = 0; i < 2 && status == MSCCLPP_OK; ++i) {
         ++*steps;
-        status = mscclpp_user_channels_create(side->memory, i != 0, 2, peers, BLOCKS, &channels[i]);
+        status = mscclpp_user_channels_create(side->memory, kind_of(i != 0), 2, peers, BLOCKS, &channels[i]);
     }
     if (status == MSCCLPP_OK) {
         ++*steps;

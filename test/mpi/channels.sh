@@ -31,8 +31,21 @@ cases_channels() {
         --handler
     run_saying "channels:gone" 'freed before 4 of its objects for kernels' 60 -n 3 "${forced[@]}" \
         "$bindir/test_channels_errors" --gone
-    run "channels:nodes" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_channels_errors" \
-        --nodes
+    # Between imitated nodes, over each transport that there is here.
+    for n in 2 3; do
+        run_saying "channels:nodes:shm:$n" 'different nodes; use MPIX_MSCCLPP_CHANNEL_PORT' 60 -n "$n" \
+            "${forced[@]}" --mca coll_mscclpp_ranks_per_node $((n - 1)) --mca coll_mscclpp_transport shm \
+            "$bindir/test_channels" --nodes
+    done
+    if [ "$ucx" = yes ]; then
+        run_saying "channels:nodes:ucx" 'port channels over ucx' 60 -n 3 "${forced[@]}" \
+            --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_transport ucx --mca coll_mscclpp_verbose 2 \
+            "$bindir/test_channels" --nodes
+        run "channels:nodes:ucx:2" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+            --mca coll_mscclpp_transport ucx "$bindir/test_channels" --nodes
+    else
+        skip "channels:nodes:ucx" "built without UCX"
+    fi
     run "channels:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_channels_errors" --without
     for n in 2 3; do
         run_saying "channels:bench:$n" '^ +512 +[0-9.]+ +[0-9.]+ +[0-9.]+ +0$' 60 -n "$n" "${forced[@]}" \
@@ -41,7 +54,7 @@ cases_channels() {
     done
     run_failing "channels:bench:options" "^mscclpp_bench: --mode: 'channel' is not allowed" 30 -n 2 \
         "$bindir/../../mscclpp_bench" --mode channel --coll bcast
-    run_failing "channels:bench:nodes" 'these ranks get no channels' 60 -n 2 "${forced[@]}" \
+    run_failing "channels:bench:nodes" 'different nodes; use MPIX_MSCCLPP_CHANNEL_PORT' 60 -n 2 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 "$bindir/../../mscclpp_bench" --mode channel --max 8 \
         --device "$MSCCLPP_TEST_DEVICE"
 }

@@ -1,6 +1,7 @@
 /*
  * Channels in kernels of the application (mpix/include/mpix_mscclpp_device.h): memory channels, port channels,
- * handlers, lists, barriers and small all-reduces. The kernels are those of the host twin.
+ * handlers, lists, barriers and small all-reduces. The kernels are those of the host twin. --nodes: ranks on several
+ * nodes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -396,8 +397,38 @@ static void rooms(void *stream)
     MT_MPI(MPIX_Mscclpp_memory_free(&memory));
 }
 
+/* Ranks on several nodes: what is for one node is refused, and AUTO means port channels. */
+static void nodes(void *stream)
+{
+    MPIX_Mscclpp_channels channels;
+    MPIX_Mscclpp_memory memory;
+    MPIX_Mscclpp_room room;
+    int peers[64], kind;
+
+    (void)mc_memory(4096, &memory);
+    for (int rank = 0, n = 0; rank < mt_size; ++rank) {
+        if (rank != mt_rank) {
+            peers[n++] = rank;
+        }
+    }
+    MT_CHECK(MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_MEMORY, mt_size - 1, peers, 1, &channels) !=
+                 MPI_SUCCESS,
+             "memory channels between nodes are not refused");
+    MT_CHECK(MPIX_Mscclpp_room_create(MPI_COMM_WORLD, 1, 64, &room) != MPI_SUCCESS,
+             "a room for several nodes is not refused");
+    MT_MPI(MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_AUTO, mt_size - 1, peers, 1, &channels));
+    MT_MPI(MPIX_Mscclpp_channels_kind(channels, &kind));
+    MT_CHECK(kind == MPIX_MSCCLPP_CHANNEL_PORT, "between nodes the kind is %d", kind);
+    MT_MPI(MPIX_Mscclpp_channels_free(&channels));
+    MT_MPI(MPIX_Mscclpp_memory_free(&memory));
+    port_channels(stream);
+    port_channels(stream);
+    handlers(stream);
+}
+
 int main(int argc, char **argv)
 {
+    const bool several_nodes = argc > 1 && 0 == strcmp(argv[1], "--nodes");
     void *stream;
     int code;
     char text[200];
@@ -413,11 +444,15 @@ int main(int argc, char **argv)
         return MT_SKIPPED;
     }
     stream = mq_stream_make();
-    memory_channels(stream);
-    graphs(stream);
-    port_channels(stream);
-    handlers(stream);
-    rooms(stream);
+    if (several_nodes) {
+        nodes(stream);
+    } else {
+        memory_channels(stream);
+        graphs(stream);
+        port_channels(stream);
+        handlers(stream);
+        rooms(stream);
+    }
     MT_MPI(MPIX_Mscclpp_get_async_error(MPI_COMM_WORLD, &code, text, sizeof(text)));
     MT_CHECK(MPI_SUCCESS == code, "an error where there is none: %d, %s", code, text);
     mq_stream_free(stream);

@@ -241,18 +241,6 @@ static int without(int argc, char **argv)
     return MPI_ERR_UNSUPPORTED_OPERATION != class;
 }
 
-/* All ranks learn that a communicator of several nodes has no channels. */
-static void nodes(void)
-{
-    MPIX_Mscclpp_memory memory;
-    void *base;
-
-    for (int i = 0; i < 2; ++i) {
-        check_class(MPIX_Mscclpp_memory_alloc(MPI_COMM_WORLD, BYTES, &base, &memory), MPI_ERR_UNSUPPORTED_OPERATION,
-                    "channels on several nodes");
-    }
-}
-
 int main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
@@ -272,8 +260,6 @@ int main(int argc, char **argv)
     }
     if (0 == strcmp(part, "--gone")) {
         gone();
-    } else if (0 == strcmp(part, "--nodes")) {
-        nodes();
     } else if ('\0' != part[0]) {
         fault(part);
     } else {

@@ -106,19 +106,6 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     return status;
 }
 
-static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
-{
-    const char *wanted = fabric->config.transport;
-
-    if ((!ops->between_nodes && !fabric->nodes.one_host) || (ops->calls_driver && fabric->group->threads)) {
-        return false;
-    }
-    if (strcmp(wanted, "auto") == 0) {
-        return ops->between_nodes || ops->within_host;
-    }
-    return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
-}
-
 static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
                          const mscclpp_transport_ops_t *ops)
 {
@@ -149,7 +136,8 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
         const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
         mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
-        if (may_take(fabric, ops)) {
+        if (mscclpp_transport_may_take(ops, &fabric->config, fabric->nodes.one_host) &&
+            !(ops->calls_driver && fabric->group->threads)) {
             status = fabric->owner ? open_transport(fabric, ops) : MSCCLPP_OK;
         }
         status = mscclpp_vote(oob, status, &vote);

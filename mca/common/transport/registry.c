@@ -35,3 +35,16 @@ const mscclpp_transport_ops_t *mscclpp_transport_find(const char *name)
     }
     return NULL;
 }
+
+bool mscclpp_transport_may_take(const mscclpp_transport_ops_t *ops, const mscclpp_config_t *config, bool one_host)
+{
+    const char *wanted = config->transport;
+
+    if (!ops->between_nodes && !one_host) {
+        return false;
+    }
+    if (strcmp(wanted, "auto") == 0) {
+        return ops->between_nodes || ops->within_host;
+    }
+    return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
+}

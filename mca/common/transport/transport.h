@@ -210,6 +210,9 @@ static inline bool mscclpp_fits(uint64_t at, uint64_t length, uint64_t limit)
 extern const mscclpp_transport_ops_t *const mscclpp_transports[];
 extern const int mscclpp_transport_count;
 
+/* Tells whether the parameter `transport` allows a transport between nodes. `one_host`: these are imitated nodes. */
+bool mscclpp_transport_may_take(const mscclpp_transport_ops_t *ops, const mscclpp_config_t *config, bool one_host);
+
 /* Finds a transport by name; NULL if this build has none of that name. */
 const mscclpp_transport_ops_t *mscclpp_transport_find(const char *name);
 

@@ -70,7 +70,16 @@ static mscclpp_status_t compare(const mscclpp_user_t *user, const card_t *cards)
             return MSCCLPP_ERR_INVALID;
         }
         for (j = 0; j < user->oob.size; ++j) {
-            if ((cards[i].peers >> j & 1) != 0 && (cards[j].peers >> i & 1) == 0) {
+            if ((cards[i].peers >> j & 1) == 0) {
+                continue;
+            }
+            if (!cards[i].is_port && user->node_of != NULL && user->node_of[i] != user->node_of[j]) {
+                mscclpp_error("%s: rank %d names rank %d as a peer of memory channels, and they are on different "
+                              "nodes; use MPIX_MSCCLPP_CHANNEL_PORT",
+                              user->oob.label, i, j);
+                return MSCCLPP_ERR_INVALID;
+            }
+            if ((cards[j].peers >> i & 1) == 0) {
                 mscclpp_error("%s: rank %d names rank %d as a peer of its channels, but rank %d does not name rank %d",
                               user->oob.label, i, j, j, i);
                 return MSCCLPP_ERR_INVALID;
@@ -122,11 +131,13 @@ static mscclpp_status_t allocate(mscclpp_user_channels_t *channels, const int *p
     return status;
 }
 
-mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, bool is_port, int n, const int *peers,
-                                              int per_peer, mscclpp_user_channels_t **channels_p)
+mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int n,
+                                              const int *peers, int per_peer, mscclpp_user_channels_t **channels_p)
 {
     mscclpp_user_t *user = memory->user;
     mscclpp_user_channels_t *channels = calloc(1, sizeof(*channels));
+    const bool is_port =
+        kind == MSCCLPP_USER_PORT_CHANNELS || (kind == MSCCLPP_USER_ANY_CHANNELS && user->node_of != NULL);
     card_t card = {0, is_port, per_peer, MSCCLPP_OK};
     mscclpp_status_t status;
 
@@ -206,6 +217,11 @@ void mscclpp_user_channels_end(mscclpp_user_channels_t *channels)
     } else {
         mscclpp_user_share_drop(channels->user, &channels->inbound);
     }
+}
+
+bool mscclpp_user_channels_are_ports(const mscclpp_user_channels_t *channels)
+{
+    return channels->is_port;
 }
 
 int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)

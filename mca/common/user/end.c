@@ -35,6 +35,7 @@ void mscclpp_user_end(mscclpp_user_t *user)
     user->words = NULL;
     user->ended = true;
     if (user->shells == 0) {
+        free(user->node_of);
         free(user);
     }
 }

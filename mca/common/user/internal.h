@@ -21,6 +21,8 @@ struct mscclpp_user {
     mscclpp_config_t config;
     mscclpp_mapping_limit_t mapping_limit;
     uint64_t timeout_ns;
+    int *node_of;                /* of each rank; NULL: all ranks are on one node */
+    bool one_host;               /* nodes, if there are several, are imitated */
     uint32_t epoch_limit;        /* small all-reduces after which the device clears packets; equal on all ranks */
     mscclpp_user_words_t *words; /* the host's address */
     mscclpp_user_words_t *device_words; /* the device's */
@@ -31,14 +33,20 @@ struct mscclpp_user {
     int shells; /* objects that the application has not freed; the last one frees this structure once it has ended */
 };
 
-/* Memory of each rank, mapped by all. */
+/* Tells whether kernels of this rank reach the memory of another one. */
+static inline bool mscclpp_user_is_near(const mscclpp_user_t *user, int rank)
+{
+    return user->node_of == NULL || user->node_of[rank] == user->node_of[user->oob.rank];
+}
+
+/* Memory of each rank, mapped by the ranks of its node. */
 typedef struct {
     char *own;
     uint64_t bytes;
     bool allocated; /* here */
-    char **bases;   /* by rank */
+    char **bases;   /* by rank; NULL for ranks of other nodes */
     uint64_t *sizes;
-    mscclpp_mapping_t **mappings; /* NULL for this rank, and for memory of 0 bytes */
+    mscclpp_mapping_t **mappings; /* NULL for this rank, for memory of 0 bytes, and for ranks of other nodes */
     void *table;                  /* device memory: bases, then sizes */
 } mscclpp_user_share_t;
 
@@ -49,7 +57,7 @@ struct mscclpp_user_memory {
     int users; /* channels */
 };
 
-typedef struct mscclpp_user_ports mscclpp_user_ports_t; /* private to ports.c */
+typedef struct mscclpp_user_ports mscclpp_user_ports_t; /* ports.h */
 
 struct mscclpp_user_channels {
     mscclpp_user_t *user;
@@ -72,8 +80,9 @@ static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channel
 }
 
 /*
- * ports.c: transport, connections and proxy of port channels. `create` and `free` are collective. After an error of
- * `create` nothing is left. `end` is local, and keeps what peers may still use.
+ * ports.c: transport, connections and proxy of port channels. `mine` is a failure of this rank so far. `create` and
+ * `free` are collective. After an error of `create` nothing is left. `end` is local, and keeps what peers may still
+ * use.
  */
 mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t mine);
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels);

@@ -1,14 +1,15 @@
 /*
- * Port channels within a node: a transport of their own over shared memory or copy engines, and a proxy whose thread
- * runs while the channels are open.
+ * Port channels: a transport of their own, and a proxy whose thread runs while the channels are open. Ranks of one node
+ * use shared memory on the host twin, and copy engines on GPUs. For ranks of several nodes one transport serves all
+ * channels, those within a node, too.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
-#include "mca/common/port/proxy.h"
-#include "mca/common/user/internal.h"
+#include "mca/common/oob/vote.h"
+#include "mca/common/user/ports.h"
 
 /* Seconds that the last close gives the proxy, if calls have no deadline. */
 #define CLOSE_TIME 60.0
@@ -24,83 +25,99 @@ typedef struct {
     unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
 } address_t;
 
-typedef struct {
-    mscclpp_conn_t *conn;
-    mscclpp_remote_t *remote;
-} link_t;
-
-/* What one trigger of a channel makes the proxy do. */
-typedef struct {
-    mscclpp_user_channels_t *channels;
-    int count;
-    int next;        /* item of the trigger in hand */
-    uint32_t done;   /* what has been done of it */
-    int link;        /* once all items are begun: the peer's number whose connection is flushed */
-    bool has_ticket; /* of that flush */
-    uint64_t ticket;
-    mscclpp_dev_request_t items[];
-} list_t;
-
-typedef struct {
-    mscclpp_user_handler_fn_t call;
-    void *context;
-} handler_t;
-
-struct mscclpp_user_ports {
-    const mscclpp_transport_ops_t *ops;
-    mscclpp_transport_t *transport;
-    mscclpp_region_t *region;
-    mscclpp_proxy_t *proxy;
-    uint64_t *tokens; /* device memory */
-    link_t *links;    /* by peer number */
-    mscclpp_dev_port_channel_t *views;
-    list_t **lists;      /* by index; NULL: none */
-    handler_t *handlers; /* by index */
-};
-
 static mscclpp_status_t no_memory(const mscclpp_user_t *user)
 {
     mscclpp_error("%s: no memory for port channels", user->oob.label);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Allocates the tokens, and opens the transport that the channels use. */
-static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports, size_t tokens)
+static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
+{
+    if (ports->transport != NULL) {
+        ports->ops->destroy(ports->transport);
+        ports->transport = NULL;
+    }
+    if (ports->tokens != NULL && ports->tokens_on_host) {
+        user->gpu->host_free(ports->tokens);
+    } else if (ports->tokens != NULL) {
+        user->gpu->device_free(user->device, ports->tokens);
+    }
+    ports->tokens = NULL;
+}
+
+/* Opens a transport whose tokens lie in host memory or in device memory. */
+static mscclpp_status_t open_with(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
+                                  const mscclpp_transport_ops_t *ops, size_t tokens, bool on_host, uint32_t *flags_p)
 {
     mscclpp_transport_params_t params;
     mscclpp_status_t status;
-    uint32_t flags = 0;
-    void *address;
+    void *host, *device;
 
-    status = user->gpu->device_alloc(user->device, tokens * sizeof(uint64_t), &address);
+    if (on_host) {
+        status = user->gpu->host_alloc(tokens * sizeof(uint64_t), &host, &device);
+    } else {
+        status = user->gpu->device_alloc(user->device, tokens * sizeof(uint64_t), &device);
+        host = device;
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    ports->tokens = address;
-    ports->ops = mscclpp_transport_find(user->gpu->twin ? "shm" : "cuda_ipc");
+    ports->ops = ops;
+    ports->tokens = host;
+    ports->device_tokens = device;
+    ports->tokens_on_host = on_host;
     memset(&params, 0, sizeof(params));
     params.config = &user->config;
     params.gpu = user->gpu;
     params.device = user->device;
     params.rank = user->oob.rank;
     params.size = user->oob.size;
-    params.one_host = true;
+    params.one_host = user->node_of == NULL || user->one_host;
     params.label = user->oob.label;
     params.tokens = ports->tokens;
     params.token_count = tokens;
-    return ports->ops->create(&params, &flags, &ports->transport);
+    status = ops->create(&params, flags_p, &ports->transport);
+    if (status != MSCCLPP_OK) {
+        ports->transport = NULL;
+        close_transport(user, ports);
+    }
+    return status;
 }
 
-/* Does what needs no other rank: everything up to the addresses that peers need. */
-static mscclpp_status_t prepare_local(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, card_t *card)
+/* Opens a transport that moves device memory. Its tokens lie there, too, if it can have them there. */
+static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
+                                       const mscclpp_transport_ops_t *ops, size_t tokens)
+{
+    bool on_host = ops->place == MSCCLPP_PLACE_HOST;
+    uint32_t flags = 0;
+    mscclpp_status_t status = open_with(user, ports, ops, tokens, on_host, &flags);
+
+    if (status == MSCCLPP_OK && on_host && (flags & MSCCLPP_DEVICE_TOKENS) != 0) {
+        close_transport(user, ports);
+        on_host = false;
+        status = open_with(user, ports, ops, tokens, on_host, &flags);
+    }
+    if (status == MSCCLPP_OK &&
+        ((flags & MSCCLPP_DEVICE_REGIONS) == 0 || (!on_host && (flags & MSCCLPP_DEVICE_TOKENS) == 0))) {
+        close_transport(user, ports);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+/* What this rank needs before it can be connected: everything up to the addresses that peers need. */
+static mscclpp_status_t prepare_local(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
+                                      card_t *card)
 {
     const mscclpp_user_t *user = channels->user;
     const mscclpp_user_share_t *memory = &channels->memory->share;
+    mscclpp_user_ports_t *ports = channels->ports;
     address_t *addresses = (address_t *)(void *)(card + 1);
     size_t length = sizeof(card->key);
-    mscclpp_status_t status = open_transport(user, ports, (size_t)user->oob.size * (size_t)channels->per_peer);
+    mscclpp_status_t status;
     int p;
 
+    status = open_transport(user, ports, ops, (size_t)user->oob.size * (size_t)channels->per_peer);
     if (status == MSCCLPP_OK && memory->bytes > 0) {
         status = ports->ops->region_create(ports->transport, memory->own, memory->bytes, &ports->region);
         if (status == MSCCLPP_OK) {
@@ -137,7 +154,7 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
     params.remote_size = memory->sizes[peer];
     params.token = mscclpp_user_token(channels, channels->user->oob.rank, k);
     params.peer = peer;
-    params.inbound = &ports->tokens[mscclpp_user_token(channels, peer, k)];
+    params.inbound = &ports->device_tokens[mscclpp_user_token(channels, peer, k)];
     params.expected = &channels->expected[index];
     return mscclpp_proxy_channel_create(ports->proxy, &params, &ports->views[index]);
 }
@@ -187,12 +204,15 @@ static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_por
         if (ports->links[p].conn != NULL) {
             ports->ops->conn_destroy(ports->links[p].conn);
         }
+        ports->links[p] = (mscclpp_user_link_t){NULL, NULL};
     }
     if (ports->region != NULL) {
         ports->ops->region_destroy(ports->region);
+        ports->region = NULL;
     }
     if (ports->transport != NULL) {
         ports->ops->destroy(ports->transport);
+        ports->transport = NULL;
     }
 }
 
@@ -210,11 +230,12 @@ static void discard(mscclpp_user_channels_t *channels, bool keep_tokens)
     mscclpp_user_ports_t *ports = channels->ports;
     int index;
 
-    if (ports->tokens != NULL && !keep_tokens) {
-        channels->user->gpu->device_free(channels->user->device, ports->tokens);
+    if (keep_tokens) {
+        ports->tokens = NULL;
     }
+    close_transport(channels->user, ports);
     for (index = 0; index < channels->n * channels->per_peer && ports->lists != NULL; ++index) {
-        free(ports->lists[index]);
+        mscclpp_user_list_free(ports->lists[index]);
     }
     free_arrays(ports);
     channels->ports = NULL;
@@ -240,48 +261,127 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
     return ports;
 }
 
-mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t mine)
+/* MSCCLPP_OK if no rank failed. Otherwise another transport may be left to try. */
+static mscclpp_status_t agree_on(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops, mscclpp_status_t mine)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_vote(&user->oob, mine, &vote);
+
+    if (status != MSCCLPP_OK || vote.culprit < 0) {
+        return status;
+    }
+    mscclpp_log(vote.status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
+                "%s: port channels over %s: rank %d: %s", user->oob.label, ops->name, vote.culprit,
+                mscclpp_status_string(vote.status));
+    return vote.status;
+}
+
+/* Connects over one transport. MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use it. */
+static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
+                                     card_t *card, char *cards, size_t size, mscclpp_status_t mine)
 {
     const mscclpp_user_t *user = channels->user;
-    const size_t ranks = (size_t)user->oob.size, size = sizeof(card_t) + ranks * sizeof(address_t);
-    char *cards = malloc(ranks * size);
-    card_t *card = calloc(1, size);
     mscclpp_status_t status;
 
-    channels->ports = new_ports(channels);
-    if (mine == MSCCLPP_OK && (card == NULL || channels->ports == NULL)) {
-        mine = no_memory(user);
-    }
     if (mine == MSCCLPP_OK) {
-        mine = prepare_local(channels, channels->ports, card);
+        memset(card, 0, size);
+        mine = prepare_local(channels, ops, card);
     }
-    status = mscclpp_user_agree(user, mine, "port channels");
+    status = agree_on(user, ops, mine);
     if (status == MSCCLPP_OK) {
         status = user->oob.allgather(user->oob.context, card, cards, size);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_user_agree(user, connect(channels, channels->ports, cards, size), "port channels");
+        status = agree_on(user, ops, connect(channels, channels->ports, cards, size));
+    }
+    if (status != MSCCLPP_OK && channels->ports != NULL) {
+        mscclpp_proxy_destroy(channels->ports->proxy);
+        channels->ports->proxy = NULL;
+        disconnect(channels, channels->ports);
+        close_transport(user, channels->ports);
+    }
+    return status;
+}
+
+/* The transports that may serve the channels, from number *next_p on. NULL: there is none left. */
+static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
+{
+    if (user->node_of == NULL) {
+        return (*next_p)++ == 0 ? mscclpp_transport_find(user->gpu->twin ? "shm" : "cuda_ipc") : NULL;
+    }
+    while (*next_p < mscclpp_transport_count) {
+        const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
+
+        if (mscclpp_transport_may_take(ops, &user->config, user->one_host)) {
+            return ops;
+        }
+    }
+    return NULL;
+}
+
+mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t mine)
+{
+    const mscclpp_user_t *user = channels->user;
+    const size_t ranks = (size_t)user->oob.size, size = sizeof(card_t) + ranks * sizeof(address_t);
+    const mscclpp_transport_ops_t *ops;
+    char *cards = malloc(ranks * size);
+    card_t *card = calloc(1, size);
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+    int next = 0;
+
+    channels->ports = new_ports(channels);
+    if (mine == MSCCLPP_OK && (card == NULL || cards == NULL || channels->ports == NULL)) {
+        mine = no_memory(user);
+    }
+    while (status == MSCCLPP_ERR_NOT_SUPPORTED && (ops = next_transport(user, &next)) != NULL) {
+        status = connect_over(channels, ops, card, cards, size, mine);
     }
     free(cards);
     free(card);
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_error("%s: no transport that all ranks have moves device memory between them for port channels "
+                      "(coll_mscclpp_transport is %s); coll_mscclpp_verbose 2 says why",
+                      user->oob.label, user->config.transport);
+    }
+    if (status == MSCCLPP_OK && user->node_of != NULL && user->oob.rank == 0) {
+        mscclpp_info("%s: port channels over %s, signals in %s memory", user->oob.label, channels->ports->ops->name,
+                     channels->ports->tokens_on_host ? "pinned host" : "device");
+    }
     if (status != MSCCLPP_OK && channels->ports != NULL) {
-        mscclpp_proxy_destroy(channels->ports->proxy);
-        disconnect(channels, channels->ports);
         discard(channels, false);
     }
     return status;
 }
 
+/* Lets the proxy work, or no longer. */
+static void set_serving(mscclpp_user_channels_t *channels, bool serves)
+{
+    if (serves && !channels->ports->serving) {
+        mscclpp_proxy_begin(channels->ports->proxy);
+    } else if (!serves && channels->ports->serving) {
+        mscclpp_proxy_end(channels->ports->proxy);
+    }
+    channels->ports->serving = serves;
+}
+
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
 {
-    mscclpp_status_t status;
+    const mscclpp_user_t *user = channels->user;
+    mscclpp_status_t status = MSCCLPP_OK;
 
+    if (user->node_of != NULL) {
+        /* Peers that close their channels may need this rank's proxy until now. */
+        status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
+    }
+    set_serving(channels, false);
     /* Nobody puts any more; then nobody has connections any more; then tokens may go. */
     mscclpp_proxy_destroy(channels->ports->proxy);
-    status = mscclpp_user_agree(channels->user, MSCCLPP_OK, "port channels are freed");
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
+    }
     disconnect(channels, channels->ports);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_user_agree(channels->user, MSCCLPP_OK, "port channels are freed");
+        status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
     }
     discard(channels, status != MSCCLPP_OK);
     return status;
@@ -304,8 +404,8 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
     if (channels->user->ended) {
         return MSCCLPP_ERR_REVOKED;
     }
-    if (channels->is_port && channels->opened == 0) {
-        mscclpp_proxy_begin(channels->ports->proxy);
+    if (channels->is_port) {
+        set_serving(channels, true);
     }
     ++channels->opened;
     return MSCCLPP_OK;
@@ -331,212 +431,14 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
     while ((status = mscclpp_proxy_drain(channels->ports->proxy)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
         user->oob.progress(user->oob.context);
     }
-    mscclpp_proxy_end(channels->ports->proxy);
+    /* Over a network, peers may still wait for this rank to take in what they have put. */
+    if (user->node_of == NULL) {
+        set_serving(channels, false);
+    }
     if (status == MSCCLPP_IN_PROGRESS) {
         mscclpp_error("%s: rank %d: what kernels have pushed to port channels was not carried out in time",
                       user->oob.label, user->oob.rank);
         status = MSCCLPP_ERR_TIMEOUT;
     }
     return status;
-}
-
-/* Checks that a handler or a list may be set now for this channel. */
-static mscclpp_status_t check_set(const mscclpp_user_channels_t *channels, int index)
-{
-    const mscclpp_user_t *user = channels->user;
-    const int count = channels->n * channels->per_peer;
-
-    if (user->ended) {
-        return MSCCLPP_ERR_REVOKED;
-    }
-    if (!channels->is_port || channels->opened > 0) {
-        mscclpp_error("%s: rank %d: a handler for %s; only port channels that are closed take one", user->oob.label,
-                      user->oob.rank, channels->is_port ? "channels that are open" : "a memory channel");
-        return MSCCLPP_ERR_INVALID;
-    }
-    if (index < 0 || index >= count) {
-        mscclpp_error("%s: rank %d: a handler for channel %d; 0 to %d are allowed", user->oob.label, user->oob.rank,
-                      index, count - 1);
-        return MSCCLPP_ERR_INVALID;
-    }
-    return MSCCLPP_OK;
-}
-
-/* Has the application's handler execute a request. */
-static mscclpp_status_t do_handler(void *context, const mscclpp_dev_request_t *request)
-{
-    const handler_t *handler = context;
-    const int answer = handler->call(handler->context, request);
-
-    return answer == 0 ? MSCCLPP_OK : answer == 1 ? MSCCLPP_IN_PROGRESS : MSCCLPP_ERR_INVALID;
-}
-
-mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
-                                                   mscclpp_user_handler_fn_t handler, void *context)
-{
-    mscclpp_status_t status = check_set(channels, index);
-
-    if (status == MSCCLPP_OK) {
-        channels->ports->handlers[index] = (handler_t){handler, context};
-        status = mscclpp_proxy_set_handler(channels->ports->proxy, channels->ports->views[index].number,
-                                           handler != NULL ? do_handler : NULL, &channels->ports->handlers[index]);
-    }
-    if (status == MSCCLPP_OK) {
-        free(channels->ports->lists[index]);
-        channels->ports->lists[index] = NULL;
-    }
-    return status;
-}
-
-/* Carries out an item of a list, in the proxy's thread. */
-static mscclpp_status_t do_item(list_t *list, const mscclpp_dev_request_t *item)
-{
-    const mscclpp_user_channels_t *channels = list->channels;
-    const mscclpp_user_ports_t *ports = channels->ports;
-    const int index = (int)item->channel;
-    const link_t *link = &ports->links[index / channels->per_peer];
-    mscclpp_status_t status = MSCCLPP_OK;
-
-    if (item->type == MSCCLPP_TRIGGER_ADD) {
-        return ports->ops->add(link->conn, link->remote, item->to, item->value);
-    }
-    if ((item->type & MSCCLPP_TRIGGER_DATA & ~list->done) != 0) {
-        status = ports->ops->put(link->conn, link->remote, item->to, ports->region, item->from, item->size);
-        list->done |= status == MSCCLPP_OK ? MSCCLPP_TRIGGER_DATA : 0;
-    }
-    if (status == MSCCLPP_OK && (item->type & MSCCLPP_TRIGGER_SIGNAL) != 0) {
-        status = ports->ops->signal(link->conn,
-                                    mscclpp_user_token(channels, channels->user->oob.rank, index % channels->per_peer));
-    }
-    return status;
-}
-
-/* Finds whether an item of the list goes to the peer number `p`. */
-static bool uses_link(const list_t *list, int p)
-{
-    int i = 0;
-
-    while (i < list->count && (int)list->items[i].channel / list->channels->per_peer != p) {
-        ++i;
-    }
-    return i < list->count;
-}
-
-/* Flushes the connections of all items, one after the other: all of them move on meanwhile. */
-static mscclpp_status_t flush_links(list_t *list)
-{
-    const mscclpp_user_ports_t *ports = list->channels->ports;
-    mscclpp_status_t status = MSCCLPP_OK;
-
-    while (list->link < list->channels->n && status == MSCCLPP_OK) {
-        mscclpp_conn_t *conn = ports->links[list->link].conn;
-
-        if (uses_link(list, list->link)) {
-            status = list->has_ticket ? MSCCLPP_OK : ports->ops->flush(conn, &list->ticket);
-            if (status == MSCCLPP_OK) {
-                list->has_ticket = true;
-                status = ports->ops->test(conn, list->ticket);
-            }
-        }
-        if (status == MSCCLPP_OK) {
-            list->has_ticket = false;
-            ++list->link;
-        }
-    }
-    return status;
-}
-
-/*
- * Executes the items of a list, from the one on that is next. Called again until all are done and their puts have left
- * their sources.
- */
-static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *request)
-{
-    list_t *list = context;
-    mscclpp_status_t status = MSCCLPP_OK;
-
-    (void)request;
-    while (list->next < list->count && status == MSCCLPP_OK) {
-        status = do_item(list, &list->items[list->next]);
-        if (status == MSCCLPP_OK) {
-            ++list->next;
-            list->done = 0;
-        }
-    }
-    if (status == MSCCLPP_OK) {
-        status = flush_links(list);
-    }
-    if (status == MSCCLPP_OK) {
-        list->next = 0;
-        list->link = 0;
-    }
-    return status;
-}
-
-/* Checks an item of a list, as far as this rank knows what is allowed. */
-static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
-                                   const mscclpp_dev_request_t *item)
-{
-    const mscclpp_user_t *user = channels->user;
-    const mscclpp_user_share_t *memory = &channels->memory->share;
-    const uint32_t count = (uint32_t)(channels->n * channels->per_peer);
-    const bool add = item->type == MSCCLPP_TRIGGER_ADD, data = (item->type & MSCCLPP_TRIGGER_DATA) != 0;
-    const uint64_t bytes = add ? sizeof(uint64_t) : item->size;
-    uint64_t there;
-
-    if (item->channel >= count || item->type > (MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL)) {
-        mscclpp_error("%s: rank %d: item %d of a list has channel %u and type %u; channels 0 to %u are allowed, and "
-                      "types 0 to %d",
-                      user->oob.label, user->oob.rank, number, item->channel, item->type, count - 1,
-                      MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL);
-        return MSCCLPP_ERR_INVALID;
-    }
-    there = memory->sizes[channels->peers[item->channel / (uint32_t)channels->per_peer]];
-    if (((add || data) && !mscclpp_fits(item->to, bytes, there)) ||
-        (data && !mscclpp_fits(item->from, bytes, memory->bytes)) || (add && item->to % sizeof(uint64_t) != 0)) {
-        mscclpp_error("%s: rank %d: item %d of a list: %llu bytes from offset %llu of %llu to offset %llu of %llu",
-                      user->oob.label, user->oob.rank, number, (unsigned long long)bytes,
-                      (unsigned long long)item->from, (unsigned long long)memory->bytes, (unsigned long long)item->to,
-                      (unsigned long long)there);
-        return MSCCLPP_ERR_INVALID;
-    }
-    return MSCCLPP_OK;
-}
-
-mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
-                                                const mscclpp_dev_request_t *items)
-{
-    mscclpp_status_t status = check_set(channels, index);
-    list_t *list = NULL;
-    int i;
-
-    if (status == MSCCLPP_OK && count < 0) {
-        mscclpp_error("%s: a list of %d items", channels->user->oob.label, count);
-        status = MSCCLPP_ERR_INVALID;
-    }
-    for (i = 0; i < count && status == MSCCLPP_OK; ++i) {
-        status = check_item(channels, i, &items[i]);
-    }
-    if (status != MSCCLPP_OK) {
-        return status;
-    }
-    if (count > 0) {
-        list = malloc(sizeof(*list) + (size_t)count * sizeof(*items));
-        if (list == NULL) {
-            return no_memory(channels->user);
-        }
-        memset(list, 0, sizeof(*list));
-        list->channels = channels;
-        list->count = count;
-        memcpy(list->items, items, (size_t)count * sizeof(*items));
-    }
-    status = mscclpp_proxy_set_handler(channels->ports->proxy, channels->ports->views[index].number,
-                                       count > 0 ? do_list : NULL, list);
-    if (status != MSCCLPP_OK) {
-        free(list);
-        return status;
-    }
-    free(channels->ports->lists[index]);
-    channels->ports->lists[index] = list;
-    return MSCCLPP_OK;
 }

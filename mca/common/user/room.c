@@ -30,6 +30,12 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     uint64_t rank;
     void *state;
 
+    if (user->node_of != NULL) {
+        mscclpp_error("%s: a room is for ranks of one node, and these are on several", user->oob.label);
+        free(all);
+        free(room);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
     status = user->oob.allgather(user->oob.context, asked, all, sizeof(asked));
     if (status != MSCCLPP_OK) {
         free(all);

@@ -1,4 +1,4 @@
-/* Memory of each rank that all ranks map. */
+/* Memory of each rank that the ranks of its node map. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
     return status == MSCCLPP_OK ? user->gpu->settle(share->own) : status;
 }
 
-/* Maps the memory of all ranks, and writes the table for kernels. */
+/* Maps the memory of the ranks of this node, and writes the table for kernels. */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
     const size_t ranks = (size_t)user->oob.size;
@@ -56,7 +56,7 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
         share->sizes[rank] = cards[rank].bytes;
         if (rank == user->oob.rank) {
             share->bases[rank] = share->own;
-        } else if (cards[rank].bytes > 0) {
+        } else if (cards[rank].bytes > 0 && mscclpp_user_is_near(user, rank)) {
             status = mscclpp_mapping_get(user->gpu, user->device, &cards[rank].handle, user->mapping_limit,
                                          &share->mappings[rank]);
             if (status == MSCCLPP_OK) {

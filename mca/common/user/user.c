@@ -47,47 +47,81 @@ void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *wa
     watch->timeout_ns = user->timeout_ns;
 }
 
-mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p)
+/* Copies which rank is on which node. */
+static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *user)
+{
+    const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
+    const size_t size = (size_t)user->oob.size * sizeof(*user->node_of);
+
+    user->node_of = malloc(size);
+    if (user->node_of == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    memcpy(user->node_of, nodes->node_of, size);
+    user->one_host = nodes->one_host;
+    return MSCCLPP_OK;
+}
+
+/* Fills in what this rank knows by itself. */
+static mscclpp_status_t fill(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
     const mscclpp_group_t *group = &team->group;
-    mscclpp_user_t *user = calloc(1, sizeof(*user));
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_status_t status;
     void *host, *device;
 
-    if (team->fabric != NULL || team->runner.turns) {
-        mscclpp_info("%s: channels for kernels of the application are not for ranks %s", group->oob.label,
-                     team->fabric != NULL ? "of several nodes" : "that take turns on a GPU");
-        free(user);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    if (user == NULL) {
-        mscclpp_error("%s: no memory for channels", group->oob.label);
-        status = MSCCLPP_ERR_NO_MEMORY;
-    } else {
-        user->gpu = team->runner.gpu;
-        user->device = team->runner.device;
-        user->oob = group->oob;
-        user->config = *config;
-        user->config.proxy = "thread"; /* kernels of the application run when no call of ours makes progress */
-        user->mapping_limit = team->runner.mapping_limit;
-        user->epoch_limit = (uint32_t)team->protocol.epoch_limit;
-        user->timeout_ns = group->timeout > 0 ? (uint64_t)(group->timeout * 1e9) : 0;
+    user->gpu = team->runner.gpu;
+    user->device = team->runner.device;
+    user->oob = group->oob;
+    user->config = *config;
+    user->config.proxy = "thread"; /* kernels of the application run when no call of ours makes progress */
+    user->mapping_limit = team->runner.mapping_limit;
+    user->epoch_limit = (uint32_t)team->protocol.epoch_limit;
+    user->timeout_ns = group->timeout > 0 ? (uint64_t)(group->timeout * 1e9) : 0;
+    status = team->fabric != NULL ? copy_nodes(team, user) : MSCCLPP_OK;
+    if (status == MSCCLPP_OK) {
         status = user->gpu->host_alloc(sizeof(*user->words), &host, &device);
-        if (status == MSCCLPP_OK) {
-            user->words = host;
-            user->device_words = device;
-        }
     }
-    status = mscclpp_agree(&group->oob, NULL, status, "channels for kernels of the application");
-    if (status != MSCCLPP_OK && user != NULL) {
-        if (user->words != NULL) {
-            user->gpu->host_free(user->words);
-        }
-        free(user);
-    } else if (status == MSCCLPP_OK) {
-        *user_p = user;
+    if (status == MSCCLPP_OK) {
+        user->words = host;
+        user->device_words = device;
     }
     return status;
+}
+
+static void discard(mscclpp_user_t *user)
+{
+    if (user != NULL && user->words != NULL) {
+        user->gpu->host_free(user->words);
+    }
+    if (user != NULL) {
+        free(user->node_of);
+    }
+    free(user);
+}
+
+mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p)
+{
+    const mscclpp_oob_t *oob = &team->group.oob;
+    mscclpp_user_t *user = calloc(1, sizeof(*user));
+    mscclpp_status_t status;
+
+    if (team->runner.turns) {
+        mscclpp_info("%s: rank %d takes turns on its GPU with other ranks, so its kernels cannot wait for theirs",
+                     oob->label, oob->rank);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    } else if (user == NULL) {
+        mscclpp_error("%s: no memory for channels", oob->label);
+        status = MSCCLPP_ERR_NO_MEMORY;
+    } else {
+        status = fill(team, config, user);
+    }
+    status = mscclpp_agree(oob, NULL, status, "channels for kernels of the application");
+    if (status != MSCCLPP_OK) {
+        discard(user);
+        return status;
+    }
+    *user_p = user;
+    return MSCCLPP_OK;
 }
 
 static uint64_t word_of(const mscclpp_user_t *user, int which)
@@ -152,6 +186,6 @@ mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, siz
 void mscclpp_user_leave(mscclpp_user_t *user)
 {
     if (--user->shells == 0 && user->ended) {
-        free(user);
+        discard(user);
     }
 }

@@ -24,8 +24,8 @@ typedef struct mscclpp_user_room mscclpp_user_room_t;
 #define MSCCLPP_USER_BLOCKS_MAX 1024
 
 /*
- * What the objects of a team share. The team outlives it. MSCCLPP_ERR_NOT_SUPPORTED for a team of several nodes, and
- * for ranks that take turns on a GPU, whose kernels cannot wait for one another. `config` is copied.
+ * What the objects of a team share. The team outlives it. MSCCLPP_ERR_NOT_SUPPORTED if ranks take turns on a GPU, as
+ * their kernels cannot wait for one another. `config` is copied.
  */
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p);
 
@@ -44,6 +44,7 @@ mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, siz
 
 /*
  * Shares [base, base + bytes) of each rank, which has to lie in one allocation of device memory that can be exported.
+ * Kernels reach that of the ranks of their node; the memory of other nodes is for port channels.
  * base NULL: allocates zeroed memory. Sizes may differ between ranks; 0 is allowed. The memory stays until
  * mscclpp_user_memory_free.
  */
@@ -60,17 +61,25 @@ mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory);
 void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory);
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view);
 
+/* ANY: memory channels if all ranks are on one node, else port channels. */
+typedef enum {
+    MSCCLPP_USER_ANY_CHANNELS,
+    MSCCLPP_USER_MEMORY_CHANNELS,
+    MSCCLPP_USER_PORT_CHANNELS
+} mscclpp_user_kind_t;
+
 /*
  * Makes `per_peer` channels to each of `n` other ranks. Rank i names j exactly if j names i. Channel k to the peer
- * number p has the index p * per_peer + k, and is connected to the peer's channel k to this rank. `is_port` and
- * `per_peer` are equal on all ranks. Ranks may name none.
+ * number p has the index p * per_peer + k, and is connected to the peer's channel k to this rank. `kind` and
+ * `per_peer` are equal on all ranks. Ranks may name none. Memory channels join ranks of one node.
  */
-mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, bool is_port, int n, const int *peers,
-                                              int per_peer, mscclpp_user_channels_t **channels_p);
+mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int n,
+                                              const int *peers, int per_peer, mscclpp_user_channels_t **channels_p);
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels);
 
 /* Local. */
 int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels);
+bool mscclpp_user_channels_are_ports(const mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
                                             mscclpp_dev_user_channel_t *view);
 
@@ -100,7 +109,8 @@ mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channel
 
 /*
  * Memory for barriers and small all-reduces of up to `blocks` blocks with the same number on all ranks, of up to
- * `bytes` bytes each. Both are equal on all ranks.
+ * `bytes` bytes each. Both are equal on all ranks. MSCCLPP_ERR_NOT_SUPPORTED, after a message, for ranks of several
+ * nodes.
  */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p);

@@ -11,10 +11,15 @@
 
 #include "wait.h"
 
-/* Where a rank's registered memory is for this kernel, at `offset`. The caller stays within its size. */
+/*
+ * Where a rank's registered memory is for this kernel, at `offset`. The caller stays within its size. NULL for a rank
+ * of another node.
+ */
 MPIX_DEVICE char *mpix_peer_pointer(const mpix_memory_t *memory, mpix_u32 rank, mpix_u64 offset)
 {
-    return memory->peers[rank] + offset;
+    char *base = memory->peers[rank];
+
+    return base != 0 ? base + offset : base;
 }
 
 MPIX_DEVICE void mpix_copy(const mpix_group_t *group, char *to, const char *from, mpix_u64 bytes)

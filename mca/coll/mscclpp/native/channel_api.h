@@ -26,10 +26,12 @@ typedef struct {
     void *(*memory_base)(const struct mscclpp_user_memory *memory);
     int (*memory_view)(const struct mscclpp_user_memory *memory, mscclpp_dev_user_memory_t *view);
 
-    int (*channels_create)(struct mscclpp_user_memory *memory, bool is_port, int n, const int *peers, int per_peer,
+    /* kind: 0 for any, 1 for memory channels, 2 for port channels. */
+    int (*channels_create)(struct mscclpp_user_memory *memory, int kind, int n, const int *peers, int per_peer,
                            struct mscclpp_user_channels **channels_p);
     int (*channels_free)(struct mscclpp_user_channels *channels);
     int (*channels_count)(const struct mscclpp_user_channels *channels);
+    bool (*channels_are_ports)(const struct mscclpp_user_channels *channels);
     int (*channels_view)(const struct mscclpp_user_channels *channels, int index, mscclpp_dev_user_channel_t *view);
     int (*channels_open)(struct mscclpp_user_channels *channels);
     int (*channels_close)(struct mscclpp_user_channels *channels);

@@ -36,8 +36,8 @@ static int have_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
     if (module->user == NULL) {
         rc = mca_coll_mscclpp_lane_make(module, buffers, true, &most, open_user, &module->user, &lane);
         if (OMPI_SUCCESS == rc && lane == NULL) {
-            mscclpp_error("%s: kernels of the application get no channels: the ranks are on several nodes, or take "
-                          "turns on a GPU, or there are too many persistent requests",
+            mscclpp_error("%s: kernels of the application get no channels: ranks take turns on a GPU, or no "
+                          "transport joins their nodes, or there are too many persistent requests",
                           mca_coll_mscclpp_comm_name(module->comm));
             module->user = NULL;
             rc = MPI_ERR_UNSUPPORTED_OPERATION;
@@ -87,10 +87,10 @@ static int memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_mem
     return code_of(mscclpp_user_memory_view(memory, view));
 }
 
-static int channels_create(mscclpp_user_memory_t *memory, bool is_port, int n, const int *peers, int per_peer,
+static int channels_create(mscclpp_user_memory_t *memory, int kind, int n, const int *peers, int per_peer,
                            mscclpp_user_channels_t **channels_p)
 {
-    return code_of(mscclpp_user_channels_create(memory, is_port, n, peers, per_peer, channels_p));
+    return code_of(mscclpp_user_channels_create(memory, (mscclpp_user_kind_t)kind, n, peers, per_peer, channels_p));
 }
 
 static int channels_free(mscclpp_user_channels_t *channels)
@@ -152,6 +152,7 @@ const mca_coll_mscclpp_channel_api_t mca_coll_mscclpp_channel_api = {
     .channels_create = channels_create,
     .channels_free = channels_free,
     .channels_count = mscclpp_user_channels_count,
+    .channels_are_ports = mscclpp_user_channels_are_ports,
     .channels_view = channels_view,
     .channels_open = channels_open,
     .channels_close = channels_close,
