@@ -41,6 +41,9 @@ void cg_turn(double *p, const double *r, const double *rr_new, const double *rr,
 
 void cg_wait(void);
 
+/* The cudaStream_t that the operations use; NULL on the CPU, where they have happened when they return. */
+void *cg_stream(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -172,3 +172,8 @@ void cg_wait(void)
 {
     CHECK(cudaStreamSynchronize(stream));
 }
+
+void *cg_stream(void)
+{
+    return stream;
+}

@@ -82,3 +82,8 @@ void cg_turn(double *p, const double *r, const double *rr_new, const double *rr,
 void cg_wait(void)
 {
 }
+
+void *cg_stream(void)
+{
+    return NULL;
+}

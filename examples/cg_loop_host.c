@@ -1,0 +1,151 @@
+/* The loop on the host twin. See cg_loop.h. */
+#include <mpi.h>
+#include <mpix_mscclpp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cg.h"
+#include "cg_loop.h"
+
+/* An operation in the stream, with its arguments. It stays for ever, as the loop repeats it. */
+typedef struct operation {
+    void (*carry_out)(const struct operation *operation);
+    double *to[2];
+    const double *from[4];
+    size_t count[2];
+} operation_t;
+
+static void *stream, *body;
+static loop_control_t *control;
+static uint64_t goes_on;
+
+static void check(int code, const char *what)
+{
+    if (code != MPI_SUCCESS) {
+        fprintf(stderr, "cg_loop: %s failed\n", what);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void carry_out(void *argument)
+{
+    const operation_t *operation = argument;
+
+    operation->carry_out(operation);
+}
+
+static void put(operation_t operation)
+{
+    operation_t *kept = malloc(sizeof(*kept));
+
+    check(kept != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM, "malloc");
+    *kept = operation;
+    check(MPIX_Mscclpp_host_launch(stream, carry_out, kept), "MPIX_Mscclpp_host_launch");
+}
+
+void loop_open(loop_control_t *control_)
+{
+    control = control_;
+    if (MPIX_Mscclpp_host_stream_create(&stream) != MPI_SUCCESS) {
+        printf("skipped: no host twin\n");
+        exit(77);
+    }
+}
+
+void loop_close(void)
+{
+    check(MPIX_Mscclpp_host_graph_destroy(body), "MPIX_Mscclpp_host_graph_destroy");
+    check(MPIX_Mscclpp_host_stream_destroy(stream), "MPIX_Mscclpp_host_stream_destroy");
+}
+
+void *loop_stream(void)
+{
+    return stream;
+}
+
+static void copy(const operation_t *o)
+{
+    memcpy(o->to[0], o->from[0], o->count[0] * sizeof(double));
+}
+
+void loop_copy(double *to, const double *from, size_t count)
+{
+    put((operation_t){copy, {to}, {from}, {count}});
+}
+
+static void stencil(const operation_t *o)
+{
+    cg_stencil(o->to[0], o->from[0], o->count[0], o->count[1]);
+}
+
+void loop_stencil(double *y, const double *x, size_t rows, size_t columns)
+{
+    put((operation_t){stencil, {y}, {x}, {rows, columns}});
+}
+
+static void dot(const operation_t *o)
+{
+    cg_dot(o->to[0], o->from[0], o->from[1], o->count[0]);
+}
+
+void loop_dot(double *result, const double *a, const double *b, size_t count)
+{
+    put((operation_t){dot, {result}, {a, b}, {count}});
+}
+
+static void advance(const operation_t *o)
+{
+    cg_advance(o->to[0], o->to[1], o->from[0], o->from[1], o->from[2], o->from[3], o->count[0]);
+}
+
+void loop_advance(double *x, double *r, const double *p, const double *ap, const double *rr, const double *pap,
+                  size_t count)
+{
+    put((operation_t){advance, {x, r}, {p, ap, rr, pap}, {count}});
+}
+
+static void turn(const operation_t *o)
+{
+    cg_turn(o->to[0], o->from[0], o->from[1], o->from[2], o->count[0]);
+}
+
+void loop_turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count)
+{
+    put((operation_t){turn, {p}, {r, rr_new, rr}, {count}});
+}
+
+static void next(const operation_t *o)
+{
+    *o->to[0] = *o->from[0];
+    control->steps += 1;
+    __atomic_store_n(&goes_on, *o->to[0] > control->limit && control->steps < control->most, __ATOMIC_RELEASE);
+}
+
+void loop_next(double *rr, const double *rr_new)
+{
+    put((operation_t){next, {rr}, {rr_new}, {0}});
+}
+
+void loop_begin(void)
+{
+    check(MPIX_Mscclpp_host_capture_begin(stream), "MPIX_Mscclpp_host_capture_begin");
+}
+
+void loop_end(void)
+{
+    check(MPIX_Mscclpp_host_capture_end(stream, &body), "MPIX_Mscclpp_host_capture_end");
+}
+
+void loop_run(void)
+{
+    goes_on = 1;
+    check(MPIX_Mscclpp_host_while(stream, body, &goes_on), "MPIX_Mscclpp_host_while");
+    loop_wait();
+}
+
+void loop_wait(void)
+{
+    check(MPIX_Mscclpp_host_stream_sync(stream), "MPIX_Mscclpp_host_stream_sync");
+}
