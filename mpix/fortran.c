@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "mpix/include/mpix_mscclpp.h"
+#include "mpix/include/mpix_mscclpp_requests.h"
 
 /* A function and, since no header declares it, its prototype. */
 #define FORTRAN(name_, ...)                                                                                            \
@@ -29,14 +29,16 @@ static int is_one_of(const void *buffer, const char *const names[4])
     return 0;
 }
 
-static void *buffer_of(void *buffer)
+static void *buffer_of(const void *buffer)
 {
     static const char *const in_place[4] = {"mpi_fortran_in_place_", "mpi_fortran_in_place", "mpi_fortran_in_place__",
                                             "MPI_FORTRAN_IN_PLACE"};
     static const char *const bottom[4] = {"mpi_fortran_bottom_", "mpi_fortran_bottom", "mpi_fortran_bottom__",
                                           "MPI_FORTRAN_BOTTOM"};
 
-    return is_one_of(buffer, in_place) ? MPI_IN_PLACE : is_one_of(buffer, bottom) ? MPI_BOTTOM : buffer;
+    return is_one_of(buffer, in_place) ? MPI_IN_PLACE
+           : is_one_of(buffer, bottom) ? MPI_BOTTOM
+                                       : (void *)(uintptr_t)buffer;
 }
 
 static void set_ierror(int code, int *ierror)
@@ -58,167 +60,139 @@ static int size_of(MPI_Comm comm, int *size)
     return inter ? MPI_Comm_remote_size(comm, size) : MPI_Comm_size(comm, size);
 }
 
-FORTRAN(allreduce, void *sendbuf, void *recvbuf, const int *count, const int *datatype, const int *op, const int *comm,
-        intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_allreduce_enqueue(buffer_of(sendbuf), buffer_of(recvbuf), *count, MPI_Type_f2c(*datatype),
-                                              MPI_Op_f2c(*op), MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
-}
+/*
+ * A collective in both forms: queued, and as a persistent request. `params_` are the parameters of its Fortran
+ * interface, in parentheses, and `args_` the arguments of C, up to the communicator.
+ */
+#define COLLECTIVE(name_, params_, args_)                                                                              \
+    FORTRAN(name_, LIST params_, const int *comm, intptr_t stream, int *ierror)                                        \
+    {                                                                                                                  \
+        set_ierror(MPIX_Mscclpp_##name_##_enqueue(LIST args_, MPI_Comm_f2c(*comm), (void *)stream), ierror);           \
+    }                                                                                                                  \
+    FORTRAN(name_##_init, LIST params_, const int *comm, MPIX_Mscclpp_request *request, int *ierror)                   \
+    {                                                                                                                  \
+        set_ierror(MPIX_Mscclpp_##name_##_init(LIST args_, MPI_Comm_f2c(*comm), request), ierror);                     \
+    }
+#define LIST(...) __VA_ARGS__
+
+/* Parameters and arguments that several collectives have. */
+#define SEND_BLOCKS const void *sendbuf, const int *sendcount, const int *sendtype
+#define RECV_BLOCKS void *recvbuf, const int *recvcount, const int *recvtype
+#define SEND_PLACES(displs_) const void *sendbuf, const int *sendcounts, const int *displs_, const int *sendtype
+#define RECV_PLACES(displs_) void *recvbuf, const int *recvcounts, const int *displs_, const int *recvtype
+#define SENT_BLOCKS buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype)
+#define RECEIVED_BLOCKS buffer_of(recvbuf), *recvcount, MPI_Type_f2c(*recvtype)
+#define SENT_PLACES(displs_) buffer_of(sendbuf), sendcounts, displs_, MPI_Type_f2c(*sendtype)
+#define RECEIVED_PLACES(displs_) buffer_of(recvbuf), recvcounts, displs_, MPI_Type_f2c(*recvtype)
+#define REDUCTION const void *sendbuf, void *recvbuf, const int *count, const int *datatype, const int *op
+#define REDUCED buffer_of(sendbuf), buffer_of(recvbuf), *count, MPI_Type_f2c(*datatype), MPI_Op_f2c(*op)
+
+COLLECTIVE(bcast, (void *buffer, const int *count, const int *datatype, const int *root),
+           (buffer_of(buffer), *count, MPI_Type_f2c(*datatype), *root))
+COLLECTIVE(allreduce, (REDUCTION), (REDUCED))
+COLLECTIVE(reduce, (REDUCTION, const int *root), (REDUCED, *root))
+COLLECTIVE(reduce_scatter_block, (REDUCTION), (REDUCED))
+COLLECTIVE(reduce_scatter,
+           (const void *sendbuf, void *recvbuf, const int *recvcounts, const int *datatype, const int *op),
+           (buffer_of(sendbuf), buffer_of(recvbuf), recvcounts, MPI_Type_f2c(*datatype), MPI_Op_f2c(*op)))
+COLLECTIVE(scan, (REDUCTION), (REDUCED))
+COLLECTIVE(exscan, (REDUCTION), (REDUCED))
+COLLECTIVE(allgather, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
+COLLECTIVE(allgatherv, (SEND_BLOCKS, RECV_PLACES(displs)), (SENT_BLOCKS, RECEIVED_PLACES(displs)))
+COLLECTIVE(gather, (SEND_BLOCKS, RECV_BLOCKS, const int *root), (SENT_BLOCKS, RECEIVED_BLOCKS, *root))
+COLLECTIVE(gatherv, (SEND_BLOCKS, RECV_PLACES(displs), const int *root), (SENT_BLOCKS, RECEIVED_PLACES(displs), *root))
+COLLECTIVE(scatter, (SEND_BLOCKS, RECV_BLOCKS, const int *root), (SENT_BLOCKS, RECEIVED_BLOCKS, *root))
+COLLECTIVE(scatterv, (SEND_PLACES(displs), RECV_BLOCKS, const int *root), (SENT_PLACES(displs), RECEIVED_BLOCKS, *root))
+COLLECTIVE(alltoall, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
+COLLECTIVE(alltoallv, (SEND_PLACES(sdispls), RECV_PLACES(rdispls)), (SENT_PLACES(sdispls), RECEIVED_PLACES(rdispls)))
 
 FORTRAN(barrier, const int *comm, intptr_t stream, int *ierror)
 {
     set_ierror(MPIX_Mscclpp_barrier_enqueue(MPI_Comm_f2c(*comm), (void *)stream), ierror);
 }
 
-FORTRAN(bcast, void *buffer, const int *count, const int *datatype, const int *root, const int *comm, intptr_t stream,
-        int *ierror)
+FORTRAN(barrier_init, const int *comm, MPIX_Mscclpp_request *request, int *ierror)
 {
-    set_ierror(MPIX_Mscclpp_bcast_enqueue(buffer_of(buffer), *count, MPI_Type_f2c(*datatype), *root,
-                                          MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
+    set_ierror(MPIX_Mscclpp_barrier_init(MPI_Comm_f2c(*comm), request), ierror);
 }
 
-FORTRAN(reduce, void *sendbuf, void *recvbuf, const int *count, const int *datatype, const int *op, const int *root,
-        const int *comm, intptr_t stream, int *ierror)
+/* The types of both sides, those to send first. NULL after an error, which has been reported. */
+static MPI_Datatype *types_of(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *size,
+                              int *code_p)
 {
-    set_ierror(MPIX_Mscclpp_reduce_enqueue(buffer_of(sendbuf), buffer_of(recvbuf), *count, MPI_Type_f2c(*datatype),
-                                           MPI_Op_f2c(*op), *root, MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
+    MPI_Datatype *types = NULL;
+
+    *code_p = size_of(comm, size);
+    if (*code_p == MPI_SUCCESS) {
+        types = malloc(2 * (size_t)*size * sizeof(MPI_Datatype));
+        *code_p = types == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    }
+    if (types == NULL) {
+        (void)mpix_report(comm, *code_p);
+        return NULL;
+    }
+    for (int i = 0; i < *size; ++i) {
+        types[i] = buffer_of(sendbuf) != MPI_IN_PLACE ? MPI_Type_f2c(sendtypes[i]) : MPI_BYTE;
+        types[*size + i] = MPI_Type_f2c(recvtypes[i]);
+    }
+    return types;
 }
 
-FORTRAN(allgather, void *sendbuf, const int *sendcount, const int *sendtype, void *recvbuf, const int *recvcount,
-        const int *recvtype, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_allgather_enqueue(buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype),
-                                              buffer_of(recvbuf), *recvcount, MPI_Type_f2c(*recvtype),
-                                              MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
-}
-
-FORTRAN(allgatherv, void *sendbuf, const int *sendcount, const int *sendtype, void *recvbuf, const int *recvcounts,
-        const int *displs, const int *recvtype, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_allgatherv_enqueue(buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype),
-                                               buffer_of(recvbuf), recvcounts, displs, MPI_Type_f2c(*recvtype),
-                                               MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
-}
-
-FORTRAN(gather, void *sendbuf, const int *sendcount, const int *sendtype, void *recvbuf, const int *recvcount,
-        const int *recvtype, const int *root, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_gather_enqueue(buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype), buffer_of(recvbuf),
-                                           *recvcount, MPI_Type_f2c(*recvtype), *root, MPI_Comm_f2c(*comm),
-                                           (void *)stream),
-               ierror);
-}
-
-FORTRAN(gatherv, void *sendbuf, const int *sendcount, const int *sendtype, void *recvbuf, const int *recvcounts,
-        const int *displs, const int *recvtype, const int *root, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_gatherv_enqueue(buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype), buffer_of(recvbuf),
-                                            recvcounts, displs, MPI_Type_f2c(*recvtype), *root, MPI_Comm_f2c(*comm),
-                                            (void *)stream),
-               ierror);
-}
-
-FORTRAN(scatter, void *sendbuf, const int *sendcount, const int *sendtype, void *recvbuf, const int *recvcount,
-        const int *recvtype, const int *root, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_scatter_enqueue(buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype), buffer_of(recvbuf),
-                                            *recvcount, MPI_Type_f2c(*recvtype), *root, MPI_Comm_f2c(*comm),
-                                            (void *)stream),
-               ierror);
-}
-
-FORTRAN(scatterv, void *sendbuf, const int *sendcounts, const int *displs, const int *sendtype, void *recvbuf,
-        const int *recvcount, const int *recvtype, const int *root, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_scatterv_enqueue(buffer_of(sendbuf), sendcounts, displs, MPI_Type_f2c(*sendtype),
-                                             buffer_of(recvbuf), *recvcount, MPI_Type_f2c(*recvtype), *root,
-                                             MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
-}
-
-FORTRAN(alltoall, void *sendbuf, const int *sendcount, const int *sendtype, void *recvbuf, const int *recvcount,
-        const int *recvtype, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_alltoall_enqueue(buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype),
-                                             buffer_of(recvbuf), *recvcount, MPI_Type_f2c(*recvtype),
-                                             MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
-}
-
-FORTRAN(alltoallv, void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtype, void *recvbuf,
-        const int *recvcounts, const int *rdispls, const int *recvtype, const int *comm, intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_alltoallv_enqueue(buffer_of(sendbuf), sendcounts, sdispls, MPI_Type_f2c(*sendtype),
-                                              buffer_of(recvbuf), recvcounts, rdispls, MPI_Type_f2c(*recvtype),
-                                              MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
-}
-
-FORTRAN(alltoallw, void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes, void *recvbuf,
+FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes, void *recvbuf,
         const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm, intptr_t stream, int *ierror)
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
-    MPI_Datatype *types;
-    int size, code = size_of(comm_c, &size);
+    int size, code;
+    MPI_Datatype *types = types_of(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
 
-    if (code != MPI_SUCCESS) {
-        set_ierror(mpix_report(comm_c, code), ierror);
-        return;
+    if (types != NULL) {
+        code = MPIX_Mscclpp_alltoallw_enqueue(buffer_of(sendbuf), sendcounts, sdispls, types, buffer_of(recvbuf),
+                                              recvcounts, rdispls, types + size, comm_c, (void *)stream);
     }
-    types = malloc(2 * (size_t)size * sizeof(MPI_Datatype));
-    if (types == NULL) {
-        set_ierror(mpix_report(comm_c, MPI_ERR_NO_MEM), ierror);
-        return;
-    }
-    for (int i = 0; i < size; ++i) {
-        types[i] =
-            sendbuf == buffer_of(sendbuf) ? MPI_Type_f2c(sendtypes[i]) : MPI_BYTE; /* in place they do not count */
-        types[size + i] = MPI_Type_f2c(recvtypes[i]);
-    }
-    code = MPIX_Mscclpp_alltoallw_enqueue(buffer_of(sendbuf), sendcounts, sdispls, types, buffer_of(recvbuf),
-                                          recvcounts, rdispls, types + size, comm_c, (void *)stream);
     free(types);
     set_ierror(code, ierror);
 }
 
-FORTRAN(reduce_scatter, void *sendbuf, void *recvbuf, const int *recvcounts, const int *datatype, const int *op,
-        const int *comm, intptr_t stream, int *ierror)
+FORTRAN(alltoallw_init, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes,
+        void *recvbuf, const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm,
+        MPIX_Mscclpp_request *request, int *ierror)
 {
-    set_ierror(MPIX_Mscclpp_reduce_scatter_enqueue(buffer_of(sendbuf), buffer_of(recvbuf), recvcounts,
-                                                   MPI_Type_f2c(*datatype), MPI_Op_f2c(*op), MPI_Comm_f2c(*comm),
-                                                   (void *)stream),
+    const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
+    int size, code;
+    MPI_Datatype *types = types_of(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
+
+    if (types != NULL) {
+        code = MPIX_Mscclpp_alltoallw_init(buffer_of(sendbuf), sendcounts, sdispls, types, buffer_of(recvbuf),
+                                           recvcounts, rdispls, types + size, comm_c, request);
+    }
+    free(types);
+    set_ierror(code, ierror);
+}
+
+FORTRAN(pallreduce_init, const void *sendbuf, void *recvbuf, const int *partitions, const int *count,
+        const int *datatype, const int *op, const int *comm, MPIX_Mscclpp_request *request, int *ierror)
+{
+    set_ierror(MPIX_Mscclpp_pallreduce_init(buffer_of(sendbuf), buffer_of(recvbuf), *partitions, *count,
+                                            MPI_Type_f2c(*datatype), MPI_Op_f2c(*op), MPI_Comm_f2c(*comm), request),
                ierror);
 }
 
-FORTRAN(reduce_scatter_block, void *sendbuf, void *recvbuf, const int *recvcount, const int *datatype, const int *op,
-        const int *comm, intptr_t stream, int *ierror)
+FORTRAN(psend_init, const void *buf, const int *partitions, const int *count, const int *datatype, const int *dest,
+        const int *tag, const int *comm, MPIX_Mscclpp_request *request, int *ierror)
 {
-    set_ierror(MPIX_Mscclpp_reduce_scatter_block_enqueue(buffer_of(sendbuf), buffer_of(recvbuf), *recvcount,
-                                                         MPI_Type_f2c(*datatype), MPI_Op_f2c(*op), MPI_Comm_f2c(*comm),
-                                                         (void *)stream),
+    set_ierror(MPIX_Mscclpp_psend_init(buf, *partitions, *count, MPI_Type_f2c(*datatype), *dest, *tag,
+                                       MPI_Comm_f2c(*comm), request),
                ierror);
 }
 
-FORTRAN(scan, void *sendbuf, void *recvbuf, const int *count, const int *datatype, const int *op, const int *comm,
-        intptr_t stream, int *ierror)
+FORTRAN(precv_init, void *buf, const int *partitions, const int *count, const int *datatype, const int *source,
+        const int *tag, const int *comm, MPIX_Mscclpp_request *request, int *ierror)
 {
-    set_ierror(MPIX_Mscclpp_scan_enqueue(buffer_of(sendbuf), buffer_of(recvbuf), *count, MPI_Type_f2c(*datatype),
-                                         MPI_Op_f2c(*op), MPI_Comm_f2c(*comm), (void *)stream),
+    set_ierror(MPIX_Mscclpp_precv_init(buf, *partitions, *count, MPI_Type_f2c(*datatype), *source, *tag,
+                                       MPI_Comm_f2c(*comm), request),
                ierror);
 }
 
-FORTRAN(exscan, void *sendbuf, void *recvbuf, const int *count, const int *datatype, const int *op, const int *comm,
-        intptr_t stream, int *ierror)
-{
-    set_ierror(MPIX_Mscclpp_exscan_enqueue(buffer_of(sendbuf), buffer_of(recvbuf), *count, MPI_Type_f2c(*datatype),
-                                           MPI_Op_f2c(*op), MPI_Comm_f2c(*comm), (void *)stream),
-               ierror);
-}
 FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
 {
     MPI_Count found = 0;

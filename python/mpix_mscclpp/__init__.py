@@ -19,9 +19,18 @@ A stream is one of CuPy, of PyTorch, of Numba, an object with __cuda_stream__, t
 integer, or a HostStream. None is the current stream of the framework that the first buffer on a GPU belongs to, and
 the default stream where there is none.
 
+Persistent requests are made by methods with `_init` behind the name, and the same arguments without the stream:
+
+    request = comm.Allreduce_init(MPI.IN_PLACE, gradients, MPI.SUM)
+    request.attach_stream(stream)
+    request.prepare()
+    for step in range(steps):
+        request.start()
+
 Errors are raised as MPI.Exception, if the communicator's error handler returns, as mpi4py sees to.
 """
 from ._queued import Queued
+from ._requests import Request
 from ._stream import Graph, HostStream
 
-__all__ = ["Graph", "HostStream", "Queued"]
+__all__ = ["Graph", "HostStream", "Queued", "Request"]

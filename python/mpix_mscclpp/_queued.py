@@ -5,33 +5,49 @@ from mpi4py import MPI
 
 from ._buffer import Message, integers
 from ._library import COUNT, INT, POINTER, function, handle
+from ._requests import Request
 from ._stream import HostStream, address_of
 
-_END = (POINTER, POINTER)  # communicator and stream
+_END = (POINTER, POINTER)  # communicator, and stream or request
 _SEND = (POINTER, COUNT, POINTER)
 _BLOCKS = (*_SEND, *_SEND)
 _REDUCE = (POINTER, POINTER, COUNT, POINTER, POINTER)
 _VECTOR = (POINTER, POINTER, POINTER, POINTER)
 
-_allreduce = function("allreduce_enqueue", *_REDUCE, *_END)
-_barrier = function("barrier_enqueue", *_END)
-_bcast = function("bcast_enqueue", *_SEND, INT, *_END)
-_reduce = function("reduce_enqueue", *_REDUCE, INT, *_END)
-_allgather = function("allgather_enqueue", *_BLOCKS, *_END)
-_allgatherv = function("allgatherv_enqueue", *_SEND, *_VECTOR, *_END)
-_gather = function("gather_enqueue", *_BLOCKS, INT, *_END)
-_gatherv = function("gatherv_enqueue", *_SEND, *_VECTOR, INT, *_END)
-_scatter = function("scatter_enqueue", *_BLOCKS, INT, *_END)
-_scatterv = function("scatterv_enqueue", *_VECTOR, *_SEND, INT, *_END)
-_alltoall = function("alltoall_enqueue", *_BLOCKS, *_END)
-_alltoallv = function("alltoallv_enqueue", *_VECTOR, *_VECTOR, *_END)
-_alltoallw = function("alltoallw_enqueue", *_VECTOR, *_VECTOR, *_END)
-_reduce_scatter = function("reduce_scatter_enqueue", POINTER, POINTER, POINTER, POINTER, POINTER, *_END)
-_reduce_scatter_block = function("reduce_scatter_block_enqueue", *_REDUCE, *_END)
-_scan = function("scan_enqueue", *_REDUCE, *_END)
-_exscan = function("exscan_enqueue", *_REDUCE, *_END)
+
+
+class _Collective:
+    """A collective in both forms: queued, and as a persistent request. `types` are those of its own arguments."""
+
+    def __init__(self, name, *types):
+        self.enqueue = function(name + "_enqueue", *types, *_END)
+        self.init = function(name + "_init", *types, *_END)
+
+
+_allreduce = _Collective("allreduce", *_REDUCE)
+_barrier = _Collective("barrier")
+_bcast = _Collective("bcast", *_SEND, INT)
+_reduce = _Collective("reduce", *_REDUCE, INT)
+_allgather = _Collective("allgather", *_BLOCKS)
+_allgatherv = _Collective("allgatherv", *_SEND, *_VECTOR)
+_gather = _Collective("gather", *_BLOCKS, INT)
+_gatherv = _Collective("gatherv", *_SEND, *_VECTOR, INT)
+_scatter = _Collective("scatter", *_BLOCKS, INT)
+_scatterv = _Collective("scatterv", *_VECTOR, *_SEND, INT)
+_alltoall = _Collective("alltoall", *_BLOCKS)
+_alltoallv = _Collective("alltoallv", *_VECTOR, *_VECTOR)
+_alltoallw = _Collective("alltoallw", *_VECTOR, *_VECTOR)
+_reduce_scatter = _Collective("reduce_scatter", POINTER, POINTER, POINTER, POINTER, POINTER)
+_reduce_scatter_block = _Collective("reduce_scatter_block", *_REDUCE)
+_scan = _Collective("scan", *_REDUCE)
+_exscan = _Collective("exscan", *_REDUCE)
+_pallreduce_init = function("pallreduce_init", POINTER, POINTER, INT, COUNT, POINTER, POINTER, *_END)
+_psend_init = function("psend_init", POINTER, INT, COUNT, POINTER, INT, INT, *_END)
+_precv_init = function("precv_init", POINTER, INT, COUNT, POINTER, INT, INT, *_END)
 _query = function("query", POINTER, INT, POINTER)
 _get_async_error = function("get_async_error", POINTER, POINTER, POINTER, INT)
+
+_AS_REQUEST = object()  # in place of a stream: the call becomes a request
 
 QUEUED, WAITED = 1, 2  # MPIX_MSCCLPP_QUERY_...
 
@@ -46,12 +62,15 @@ class Queued:
 
     # What the calls have in common.
 
-    def _end(self, stream, *messages):
-        """The last arguments of a call. A stream of the host twin keeps the buffers."""
+    def _call(self, collective, arguments, messages, stream):
+        """Queues a call, or makes a request of it. A stream of the host twin and a request keep the buffers."""
         things = [message.array.thing for message in messages if message.array is not None]
+        if stream is _AS_REQUEST:
+            return Request(collective.init, (*arguments, handle(self.comm)), things)
         if isinstance(stream, HostStream):
             stream.keep(*things)
-        return handle(self.comm), address_of(stream, things)
+        collective.enqueue(*arguments, handle(self.comm), address_of(stream, things))
+        return None
 
     def _ranks(self):
         """Blocks of a buffer: those of the other group, if there are two."""
@@ -80,81 +99,86 @@ class Queued:
                 raise ValueError(f"the operand has {send.count(blocks)} elements a block, and the result {count}")
         return send, receive, count, handle(leading.type)
 
-    def _reduce_all(self, function_, sendbuf, recvbuf, op, stream):
+    def _reduce_all(self, collective, sendbuf, recvbuf, op, stream):
         send, receive, count, datatype = self._reduction(sendbuf, recvbuf)
-        function_(send.address, receive.address, count, datatype, handle(op), *self._end(stream, receive, send))
+        return self._call(collective, (send.address, receive.address, count, datatype, handle(op)), (receive, send),
+                          stream)
 
     # The collectives.
 
     def Allreduce(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
-        self._reduce_all(_allreduce, sendbuf, recvbuf, op, stream)
+        return self._reduce_all(_allreduce, sendbuf, recvbuf, op, stream)
 
     def Scan(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
-        self._reduce_all(_scan, sendbuf, recvbuf, op, stream)
+        return self._reduce_all(_scan, sendbuf, recvbuf, op, stream)
 
     def Exscan(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
-        self._reduce_all(_exscan, sendbuf, recvbuf, op, stream)
+        return self._reduce_all(_exscan, sendbuf, recvbuf, op, stream)
 
     def Reduce(self, sendbuf, recvbuf, op=MPI.SUM, root=0, *, stream=None):
         send, receive, count, datatype = self._reduction(sendbuf, recvbuf)
-        _reduce(send.address, receive.address, count, datatype, handle(op), root, *self._end(stream, send, receive))
+        return self._call(_reduce, (send.address, receive.address, count, datatype, handle(op), root),
+                          (send, receive), stream)
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
         send, receive, count, datatype = self._reduction(sendbuf, recvbuf, self._ranks())
-        _reduce_scatter_block(send.address, receive.address, count, datatype, handle(op),
-                              *self._end(stream, receive, send))
+        return self._call(_reduce_scatter_block, (send.address, receive.address, count, datatype, handle(op)),
+                          (receive, send), stream)
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts, op=MPI.SUM, *, stream=None):
         """Unlike mpi4py's, this needs `recvcounts`, as it must not ask the other ranks."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         counts = integers(recvcounts, self._ranks(), "counts")
         leading = receive if send.in_place else send
-        _reduce_scatter(send.address, receive.address, ctypes.addressof(counts), handle(leading.type), handle(op),
-                        *self._end(stream, receive, send))
+        arguments = (send.address, receive.address, ctypes.addressof(counts), handle(leading.type), handle(op))
+        return self._call(_reduce_scatter, arguments, (receive, send), stream)
 
     def Barrier(self, *, stream=None):
-        _barrier(*self._end(stream))
+        return self._call(_barrier, (), (), stream)
 
     def Bcast(self, buf, root=0, *, stream=None):
         message = Message(buf, writes=root not in (self.comm.Get_rank(), MPI.ROOT))
-        _bcast(*self._block(message), root, *self._end(stream, message))
+        return self._call(_bcast, (*self._block(message), root), (message,), stream)
 
     def Allgather(self, sendbuf, recvbuf, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        _allgather(*self._block(send), *self._block(receive, self._ranks()), *self._end(stream, receive, send))
+        return self._call(_allgather, (*self._block(send), *self._block(receive, self._ranks())),
+                          (receive, send), stream)
 
     def Allgatherv(self, sendbuf, recvbuf, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         places = self._vector(receive)
-        _allgatherv(*self._block(send), *places[:4], *self._end(stream, receive, send))
+        return self._call(_allgatherv, (*self._block(send), *places[:4]), (receive, send), stream)
 
     def Gather(self, sendbuf, recvbuf, root=0, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        _gather(*self._block(send), *self._block(receive, self._ranks()), root, *self._end(stream, send, receive))
+        return self._call(_gather, (*self._block(send), *self._block(receive, self._ranks()), root),
+                          (send, receive), stream)
 
     def Gatherv(self, sendbuf, recvbuf, root=0, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         places = self._vector(receive)
-        _gatherv(*self._block(send), *places[:4], root, *self._end(stream, send, receive))
+        return self._call(_gatherv, (*self._block(send), *places[:4], root), (send, receive), stream)
 
     def Scatter(self, sendbuf, recvbuf, root=0, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        _scatter(*self._block(send, self._ranks()), *self._block(receive), root, *self._end(stream, receive, send))
+        return self._call(_scatter, (*self._block(send, self._ranks()), *self._block(receive), root),
+                          (receive, send), stream)
 
     def Scatterv(self, sendbuf, recvbuf, root=0, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         places = self._vector(send)
-        _scatterv(*places[:4], *self._block(receive), root, *self._end(stream, receive, send))
+        return self._call(_scatterv, (*places[:4], *self._block(receive), root), (receive, send), stream)
 
     def Alltoall(self, sendbuf, recvbuf, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         ranks = self._ranks()
-        _alltoall(*self._block(send, ranks), *self._block(receive, ranks), *self._end(stream, receive, send))
+        return self._call(_alltoall, (*self._block(send, ranks), *self._block(receive, ranks)), (receive, send), stream)
 
     def Alltoallv(self, sendbuf, recvbuf, *, stream=None):
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         there, here = self._vector(send), self._vector(receive)
-        _alltoallv(*there[:4], *here[:4], *self._end(stream, receive, send))
+        return self._call(_alltoallv, (*there[:4], *here[:4]), (receive, send), stream)
 
     def Alltoallw(self, sendbuf, recvbuf, *, stream=None):
         """Buffers are [array, counts, displacements in bytes, types]."""
@@ -170,7 +194,35 @@ class Queued:
                 raise ValueError(f"Alltoallw needs a list of {self._ranks()} types")
             types = (ctypes.c_void_p * self._ranks())(*(handle(one) for one in message.type))
             sides.append((message.address, counts, displs, types))
-        _alltoallw(*sides[0], *sides[1], *self._end(stream, messages[1], messages[0]))
+        return self._call(_alltoallw, (*sides[0], *sides[1]), (messages[1], messages[0]), stream)
+
+    # Persistent requests: `comm.Allreduce_init(...)` takes the arguments of `comm.Allreduce`, without the stream.
+
+    def __getattr__(self, name):
+        collective = name[:-len("_init")] if name.endswith("_init") else ""
+        if collective not in _COLLECTIVES:
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        method = getattr(self, collective)
+        return lambda *arguments, **keywords: method(*arguments, stream=_AS_REQUEST, **keywords)
+
+    def Pallreduce_init(self, sendbuf, recvbuf, partitions, op=MPI.SUM):
+        """A request for an all-reduce of `partitions` equal parts, each released by itself."""
+        send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        arguments = (send.address, receive.address, partitions, receive.count(partitions), handle(receive.type),
+                     handle(op), handle(self.comm))
+        return Request(_pallreduce_init, arguments, [sendbuf, recvbuf])
+
+    def Psend_init(self, buf, partitions, dest, tag=0):
+        """A request for the sending side of a message of `partitions` equal parts."""
+        message = Message(buf)
+        return Request(_psend_init, (message.address, partitions, message.count(partitions), handle(message.type), dest,
+                                     tag, handle(self.comm)), [buf])
+
+    def Precv_init(self, buf, partitions, source, tag=0):
+        """A request for the receiving side."""
+        message = Message(buf, writes=True)
+        return Request(_precv_init, (message.address, partitions, message.count(partitions), handle(message.type),
+                                     source, tag, handle(self.comm)), [buf])
 
     # What became of them.
 
@@ -192,3 +244,8 @@ class Queued:
     def Get_waited(self):
         """How many could not be queued, and so waited for the stream and made the plain MPI call."""
         return self._asked(WAITED)
+
+
+_COLLECTIVES = {"Allreduce", "Scan", "Exscan", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Barrier", "Bcast",
+                "Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter", "Scatterv", "Alltoall", "Alltoallv",
+                "Alltoallw"}

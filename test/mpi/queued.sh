@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # these
 
 cases_queued() {
-    local n
+    local n said
     for n in 2 3 4; do
         run "queued:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued"
         run "queued:refused:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_queued_errors"
@@ -31,6 +31,16 @@ cases_queued() {
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     for n in 2 3; do
         run "queued:requests:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests"
+    done
+    # Messages that docs/gpu-synchronous.md shows.
+    n=0
+    for said in 'a request is NULL, or not prepared' 'an execution is under way; wait for it with MPIX_Mscclpp_wait' \
+        'partitions 0 to 1; from 0 to 0 are allowed' \
+        'partitions are marked by kernels; use MPIX_Mscclpp_attach_kernels' \
+        'rank 1 has 2 partitions of 4 bytes to receive, and rank 0 has 1 of 4 to send; they must be equal'; do
+        n=$((n + 1))
+        run_saying "queued:requests:refused:$n" "$said" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" \
+            "$bindir/test_queued_requests" --refused
     done
     run "queued:requests:stream" 60 -n 1 "$bindir/test_release_stream"
     run "queued:requests:many" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --many

@@ -42,6 +42,7 @@ program test_fortran
     call blocks()
     call sizes()
     call in_a_graph()
+    call requests()
 
     call MPIX_Mscclpp_barrier_enqueue(comm, stream)
     call sync()
@@ -72,6 +73,59 @@ contains
         if (right) return
         failures = failures + 1
         print '(a, i0, 3a, i0)', 'rank ', rank, ': ', what, ': ', number
+    end subroutine
+
+    ! Persistent requests: in the order of the stream, as nodes of a graph, and released part by part.
+    subroutine requests()
+        integer(c_intptr_t) :: sums(2), parted, graph
+        integer, asynchronous :: mine(3), total(3), sent(2 * ranks), got(2 * ranks), parts(4)
+        integer :: counts(ranks), displs(ranks), flag, turn, peer
+
+        counts = 2
+        displs = [(2 * peer, peer = 0, ranks - 1)]
+        call MPIX_Mscclpp_allreduce_init(mine, total, 3, MPI_INTEGER, MPI_SUM, comm, sums(1), ierror)
+        call check(ierror == MPI_SUCCESS, 'allreduce_init', ierror)
+        call MPIX_Mscclpp_alltoallv_init(sent, counts, displs, MPI_INTEGER, got, counts, displs, MPI_INTEGER, comm, &
+            sums(2))
+        call check(MPIX_Mscclpp_attach_stream(sums(1), stream) == MPI_SUCCESS, 'attach_stream', 0)
+        call check(MPIX_Mscclpp_attach_stream(sums(2), stream) == MPI_SUCCESS, 'attach_stream', 0)
+        call check(MPIX_Mscclpp_prepare(2, sums) == MPI_SUCCESS, 'prepare', 0)
+        do turn = 1, 3
+            mine = turn + rank
+            sent = 100 * turn + rank
+            call check(MPIX_Mscclpp_start(2, sums) == MPI_SUCCESS, 'start', turn)
+            call check(MPIX_Mscclpp_wait(2, sums) == MPI_SUCCESS, 'wait', turn)
+            call check(all(total == ranks * turn + ranks * (ranks - 1) / 2), 'a sum that was started again', total(1))
+            call check(all(got == [((100 * turn + (peer - 1) / 2), peer = 1, 2 * ranks)]), 'alltoallv', got(1))
+        end do
+        call check(MPIX_Mscclpp_request_free(sums(1)) == MPI_SUCCESS .and. sums(1) == 0, 'request_free', 0)
+        call check(MPIX_Mscclpp_request_free(sums(2)) == MPI_SUCCESS, 'request_free', 0)
+
+        call MPIX_Mscclpp_scan_init(mine, total, 3, MPI_INTEGER, MPI_SUM, comm, sums(1))
+        call check(MPIX_Mscclpp_host_capture_begin(stream) == MPI_SUCCESS, 'capture_begin', 0)
+        call check(MPIX_Mscclpp_host_capture_end(stream, graph) == MPI_SUCCESS, 'capture_end', 0)
+        call check(MPIX_Mscclpp_attach_graph(sums(1), graph) == MPI_SUCCESS, 'attach_graph', 0)
+        call check(MPIX_Mscclpp_prepare(1, sums) == MPI_SUCCESS, 'prepare', 0)
+        call check(MPIX_Mscclpp_start(1, sums) == MPI_SUCCESS, 'start', 0)
+        mine = 2
+        call check(MPIX_Mscclpp_host_graph_launch(graph, stream) == MPI_SUCCESS, 'graph_launch', 0)
+        call sync()
+        call check(all(total == 2 * (rank + 1)), 'a scan in a graph', total(1))
+        call check(MPIX_Mscclpp_host_graph_destroy(graph) == MPI_SUCCESS, 'graph_destroy', 0)
+        call check(MPIX_Mscclpp_request_free(sums(1)) == MPI_SUCCESS, 'request_free', 0)
+
+        call MPIX_Mscclpp_pallreduce_init(MPI_IN_PLACE, parts, 2, 2, MPI_INTEGER, MPI_SUM, comm, parted, ierror)
+        call check(MPIX_Mscclpp_attach_kernels(parted, stream) == MPI_SUCCESS, 'attach_kernels', 0)
+        call check(MPIX_Mscclpp_prepare(1, [parted]) == MPI_SUCCESS, 'prepare', 0)
+        parts = [1, 2, 3, 4]
+        call check(MPIX_Mscclpp_start(1, [parted]) == MPI_SUCCESS, 'start', 0)
+        call check(MPIX_Mscclpp_pready(0, 1, parted) == MPI_SUCCESS, 'pready', 0)
+        call check(MPIX_Mscclpp_complete(1, [parted]) == MPI_SUCCESS, 'complete', 0)
+        call check(MPIX_Mscclpp_wait(1, [parted]) == MPI_SUCCESS, 'wait', 0)
+        call check(MPIX_Mscclpp_test(parted, flag) == MPI_SUCCESS .and. flag /= 0, 'test', flag)
+        call check(all(parts == ranks * [1, 2, 3, 4]), 'parts', parts(1))
+        call sync()
+        call check(MPIX_Mscclpp_request_free(parted) == MPI_SUCCESS, 'request_free', 0)
     end subroutine
 
     subroutine sync()

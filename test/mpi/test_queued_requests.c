@@ -3,6 +3,7 @@
  * part by part in an order of each rank's own, completed in streams and waited for by kernels and by the host.
  *
  * --late: a rank never marks its partition. --many: six requests. --none: the same where there is no room.
+ * --refused: what must not be done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -406,12 +407,13 @@ int main(int argc, char **argv)
         many(true);
     } else if (argc > 1 && strcmp(argv[1], "--none") == 0) {
         many(false);
+    } else if (argc > 1 && strcmp(argv[1], "--refused") == 0) {
+        refused();
     } else {
         in_stream();
         in_parts();
         crosswise();
         around();
-        refused();
     }
     return mt_finish();
 }

@@ -220,9 +220,60 @@ def forms(comm, stream):
     refused(MPI.Exception, "a root that is not there", comm.Bcast, value, root=SIZE, stream=stream)
 
 
+def requests(comm, stream):
+    """Persistent requests: in a stream, in a graph, and part by part."""
+    mine, total = numpy.zeros(5, "i4"), numpy.zeros(5, "i4")
+    counts = [1 + (RANK + peer) % 2 for peer in range(SIZE)]
+    sent, got = numpy.zeros(sum(counts), "i4"), numpy.zeros(sum(counts), "i4")
+    made = [comm.Allreduce_init(mine, total, MPI.SUM), comm.Alltoallv_init([sent, counts], [got, counts])]
+    for request in made:
+        request.attach_stream(stream)
+        request.prepare()
+    for turn in range(3):
+        mine[:] = turn + RANK
+        sent[:] = 10 * turn + RANK
+        for request in made:
+            request.start()
+            request.wait()
+            check(request.test(), "a request is not complete")
+        same(total, [SIZE * turn + TRIANGLE - SIZE] * 5, f"a request in a stream, turn {turn}")
+        same(got, numpy.repeat([10 * turn + peer for peer in range(SIZE)], counts), f"Alltoallv_init, turn {turn}")
+    for request in made:
+        request.free()
+    refused(ValueError, "a freed request", made[0].start)
+    refused(AttributeError, "a collective that is none", lambda: comm.Nothing_init)
+
+    with stream.capture() as graph:
+        pass
+    request = comm.Bcast_init(mine, root=0)
+    request.attach_graph(graph)
+    request.prepare()
+    request.start()
+    check(request.get_node() is None, "a node of the host twin")
+    mine[:] = RANK + 7
+    graph.launch(stream)
+    stream.synchronize()
+    same(mine, [7] * 5, "a request in a graph")
+    request.free()
+    graph.destroy()
+
+    parts = numpy.full(6, RANK + 1)
+    request = comm.Pallreduce_init(MPI.IN_PLACE, parts, 3)
+    request.attach_kernels(stream)
+    request.prepare()
+    request.start()
+    request.pready(2)
+    request.pready(0, 1)
+    request.complete()
+    request.wait()
+    stream.synchronize()
+    same(parts, [TRIANGLE] * 6, "a request in parts")
+    request.free()
+
+
 def main():
     comm, stream = mpix_mscclpp.Queued(WORLD), mpix_mscclpp.HostStream()
-    for part in (reductions, blocks, sizes, graphs, forms):
+    for part in (reductions, blocks, sizes, graphs, requests, forms):
         part(comm, stream)
     stream.synchronize()
     check(comm.Get_queued() > 30, f"only {comm.Get_queued()} calls were queued")
