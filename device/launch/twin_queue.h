@@ -10,6 +10,7 @@
 #include "device/types/plan.h"
 #include "device/types/reduce.h"
 
+#ifndef __CUDACC__ /* threads of a GPU have no such blocks */
 /* Memory shared by the threads of a block. */
 typedef struct {
     mscclpp_dev_twin_block_t meeting;
@@ -80,5 +81,6 @@ void mscclpp_dev_twin_free_job(mscclpp_dev_twin_job_t *job);
  * Queues or records a job, and takes ownership of it. `job` NULL: there was no memory for it. 0 or an errno value.
  */
 int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_job_t *job);
+#endif
 
 #endif

@@ -32,11 +32,11 @@ cases_channels() {
     run_saying "channels:gone" 'freed before 4 of its objects for kernels' 60 -n 3 "${forced[@]}" \
         "$bindir/test_channels_errors" --gone
     # Between imitated nodes, over each transport that there is here.
-    for n in 2 3; do
-        run_saying "channels:nodes:shm:$n" 'different nodes; use MPIX_MSCCLPP_CHANNEL_PORT' 60 -n "$n" \
-            "${forced[@]}" --mca coll_mscclpp_ranks_per_node $((n - 1)) --mca coll_mscclpp_transport shm \
-            "$bindir/test_channels" --nodes
-    done
+    run_saying "channels:nodes:shm:2" 'different nodes; use MPIX_MSCCLPP_CHANNEL_PORT' 60 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm "$bindir/test_channels" --nodes
+    run_saying "channels:nodes:shm:3" 'a room is for ranks of one node, and these are on several' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_transport shm "$bindir/test_channels" \
+        --nodes
     if [ "$ucx" = yes ]; then
         run_saying "channels:nodes:ucx" 'port channels over ucx' 60 -n 3 "${forced[@]}" \
             --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_transport ucx --mca coll_mscclpp_verbose 2 \

@@ -42,6 +42,8 @@ cases_queued() {
         run_saying "queued:requests:refused:$n" "$said" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" \
             "$bindir/test_queued_requests" --refused
     done
+    run "queued:requests:parts" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_partitioned"
+    run "queued:requests:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_requests" --without
     run "queued:requests:stream" 60 -n 1 "$bindir/test_release_stream"
     run "queued:requests:many" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --many
     run "queued:requests:nodes" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \

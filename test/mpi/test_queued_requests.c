@@ -3,7 +3,7 @@
  * part by part in an order of each rank's own, completed in streams and waited for by kernels and by the host.
  *
  * --late: a rank never marks its partition. --many: six requests. --none: the same where there is no room.
- * --refused: what must not be done.
+ * --refused: what must not be done. --without: there is no component.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -395,8 +395,30 @@ static void many(bool room)
     mq_stream_free(stream);
 }
 
+/* Without the component: all ranks learn that nothing can be queued, and the request can be freed. */
+static int without(int argc, char **argv)
+{
+    MPIX_Mscclpp_request request = NULL;
+    int value = 1, class = MPI_SUCCESS, wrong = 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    wrong +=
+        MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request) != MPI_SUCCESS;
+    wrong += MPIX_Mscclpp_start(1, &request) == MPI_SUCCESS;
+    wrong += MPIX_Mscclpp_attach_stream(request, NULL) != MPI_SUCCESS;
+    MPI_Error_class(MPIX_Mscclpp_prepare(1, &request), &class);
+    wrong += class != MPI_ERR_UNSUPPORTED_OPERATION;
+    wrong += MPIX_Mscclpp_request_free(&request) != MPI_SUCCESS || request != NULL;
+    MPI_Finalize();
+    return wrong;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--without") == 0) {
+        return without(argc, argv);
+    }
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     if (mt_too_small(2)) {
         return MT_SKIPPED;

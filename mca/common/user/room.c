@@ -5,8 +5,8 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-#define LINE 128u
-#define PACKET 16u
+#define LINE 128u  /* bytes of a cache line */
+#define PACKET 16u /* bytes of a packet, which carries 8 */
 
 struct mscclpp_user_room {
     mscclpp_user_t *user;
@@ -14,72 +14,118 @@ struct mscclpp_user_room {
     mscclpp_user_share_t share;
     mscclpp_dev_user_room_state_t *state; /* device memory */
     uint32_t blocks;
-    uint64_t stride;
-    uint64_t packets;
-    uint64_t capacity;
+    uint64_t stride;   /* bytes of the shared memory that belong to one block */
+    uint64_t packets;  /* offset of the packets in it */
+    uint64_t capacity; /* packets of an all-reduce */
 };
 
-mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
-                                          mscclpp_user_room_t **room_p)
+/* Checks this rank's arguments, and that the other ranks have the same. `all`: two words of each rank. */
+static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t bytes, const uint64_t *all)
 {
-    const uint64_t ranks = (uint64_t)user->oob.size;
-    mscclpp_user_room_t *room = calloc(1, sizeof(*room));
-    mscclpp_status_t status = MSCCLPP_OK;
-    uint64_t asked[2] = {(uint64_t)blocks, bytes};
-    uint64_t *all = malloc(ranks * sizeof(asked));
-    uint64_t rank;
-    void *state;
+    int rank;
 
-    if (user->node_of != NULL) {
-        mscclpp_error("%s: a room is for ranks of one node, and these are on several", user->oob.label);
-        free(all);
-        free(room);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    status = user->oob.allgather(user->oob.context, asked, all, sizeof(asked));
-    if (status != MSCCLPP_OK) {
-        free(all);
-        free(room);
-        return status;
-    }
-    if (room == NULL) {
-        mscclpp_error("%s: no memory for a room", user->oob.label);
-        status = MSCCLPP_ERR_NO_MEMORY;
-    } else if (blocks < 1 || blocks > MSCCLPP_USER_BLOCKS_MAX || bytes > MSCCLPP_DEV_PORT_REGION_MAX) {
+    if (blocks < 1 || blocks > MSCCLPP_USER_BLOCKS_MAX || bytes > MSCCLPP_DEV_PORT_REGION_MAX) {
         mscclpp_error("%s: rank %d: a room for %d blocks and %llu bytes; 1 to %d blocks are allowed, and at most %llu "
                       "bytes",
                       user->oob.label, user->oob.rank, blocks, (unsigned long long)bytes, MSCCLPP_USER_BLOCKS_MAX,
                       (unsigned long long)MSCCLPP_DEV_PORT_REGION_MAX);
-        status = MSCCLPP_ERR_INVALID;
+        return MSCCLPP_ERR_INVALID;
     }
-    for (rank = 0; rank < ranks && status == MSCCLPP_OK; ++rank) {
-        if (all[2 * rank] != asked[0] || all[2 * rank + 1] != asked[1]) {
+    for (rank = 0; rank < user->oob.size; ++rank) {
+        if (all[2 * rank] != (uint64_t)blocks || all[2 * rank + 1] != bytes) {
             mscclpp_error("%s: a room for %d blocks and %llu bytes on rank %d, and for %d blocks and %llu bytes on "
                           "rank %d; both must be equal on all ranks",
                           user->oob.label, blocks, (unsigned long long)bytes, user->oob.rank, (int)all[2 * rank],
-                          (unsigned long long)all[2 * rank + 1], (int)rank);
-            status = MSCCLPP_ERR_INVALID;
+                          (unsigned long long)all[2 * rank + 1], rank);
+            return MSCCLPP_ERR_INVALID;
         }
+    }
+    return MSCCLPP_OK;
+}
+
+/* Exchanges the arguments of all ranks, and checks them. */
+static mscclpp_status_t compare(const mscclpp_user_t *user, int blocks, uint64_t bytes)
+{
+    const uint64_t mine[2] = {(uint64_t)blocks, bytes};
+    uint64_t *all = malloc((size_t)user->oob.size * sizeof(mine));
+    mscclpp_status_t status = user->oob.allgather(user->oob.context, mine, all, sizeof(mine));
+
+    if (status == MSCCLPP_OK) {
+        status = check(user, blocks, bytes, all);
     }
     free(all);
-    if (status == MSCCLPP_OK) {
-        room->user = user;
-        room->blocks = (uint32_t)blocks;
-        room->packets = (ranks * sizeof(uint64_t) + LINE - 1) / LINE * LINE;
-        room->capacity = (bytes + 7) / 8;
-        room->stride = (room->packets + 2 * ranks * room->capacity * PACKET + LINE - 1) / LINE * LINE;
-        status = user->gpu->device_alloc(user->device, (size_t)blocks * sizeof(*room->state), &state);
-        room->state = status == MSCCLPP_OK ? state : NULL;
+    return status;
+}
+
+/*
+ * Says where things lie in the part of the shared memory that belongs to one block: a counter of barriers for each
+ * rank, and then the packets, in two halves that are used in turn, each with a slot for each rank.
+ */
+static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
+{
+    const uint64_t ranks = (uint64_t)room->user->oob.size;
+
+    room->blocks = (uint32_t)blocks;
+    room->packets = (ranks * sizeof(uint64_t) + LINE - 1) / LINE * LINE;
+    room->capacity = (bytes + 7) / 8;
+    room->stride = (room->packets + 2 * ranks * room->capacity * PACKET + LINE - 1) / LINE * LINE;
+}
+
+/* What this rank needs by itself. *room_p is NULL after an error. */
+static mscclpp_status_t make(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
+{
+    mscclpp_user_room_t *room = calloc(1, sizeof(*room));
+    mscclpp_status_t status;
+    void *state;
+
+    *room_p = NULL;
+    if (room == NULL) {
+        mscclpp_error("%s: no memory for a room", user->oob.label);
+        return MSCCLPP_ERR_NO_MEMORY;
     }
-    status = mscclpp_user_share_create(user, NULL, room != NULL ? (uint64_t)room->blocks * room->stride : 0, status,
-                                       "a room for kernels", room != NULL ? &room->share : &(mscclpp_user_share_t){0});
+    room->user = user;
+    lay_out(room, blocks, bytes);
+    status = user->gpu->device_alloc(user->device, (size_t)blocks * sizeof(*room->state), &state);
     if (status != MSCCLPP_OK) {
-        if (room != NULL && room->state != NULL) {
-            user->gpu->device_free(user->device, room->state);
-        }
         free(room);
         return status;
     }
+    room->state = state;
+    *room_p = room;
+    return MSCCLPP_OK;
+}
+
+static void discard(mscclpp_user_room_t *room)
+{
+    if (room != NULL) {
+        room->user->gpu->device_free(room->user->device, room->state);
+    }
+    free(room);
+}
+
+mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
+                                          mscclpp_user_room_t **room_p)
+{
+    mscclpp_user_share_t share;
+    mscclpp_user_room_t *room;
+    mscclpp_status_t status;
+
+    if (user->node_of != NULL) {
+        mscclpp_error("%s: a room is for ranks of one node, and these are on several", user->oob.label);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = compare(user, blocks, bytes);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = make(user, blocks, bytes, &room);
+    status = mscclpp_user_share_create(user, NULL, room != NULL ? (uint64_t)room->blocks * room->stride : 0, status,
+                                       "a room for kernels", &share);
+    if (status != MSCCLPP_OK) {
+        discard(room);
+        return status;
+    }
+    room->share = share;
     room->next = user->rooms;
     user->rooms = room;
     ++user->shells;
