@@ -1,12 +1,14 @@
 /*
  * Runs plans on the twin with the costs of links imitated, and compares the results with what they have to be. Each
  * block has a clock; it moves with the data that cross links and the signals that come, and not with the machine's
- * time, so figures do not depend on what else runs.
+ * time, so figures hardly depend on what else runs: only links that several blocks use serve them in the order in which
+ * they really came. Packets are twice the data, and are noticed in half the time that a signal takes.
  * Usage: imitate --topology FILE|NAME --bytes N [--order RANK,...] PLAN...
  * Prints a line for each plan: its name, and microseconds. With --order, rank i of a plan is that rank of the topology.
  */
 #include <getopt.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,6 +39,7 @@ typedef struct {
     const mscclpp_plan_t *plan;
     rank_t *ranks;
     double ***stamp; /* [rank][channel][signal]: when it comes */
+    double **packet; /* [rank][chunk of the scratch]: when it is there as packets; negative: not sent yet */
     uint32_t **given;
 } run_t;
 
@@ -115,22 +118,54 @@ static double carry(machine_t *machine, int from, int to, double bytes, double r
     return ready;
 }
 
+/* Whoever reads packets goes on when the last of them has come. */
+static void await_packets(block_t *block, const mscclpp_dev_plan_item_t *item, uint64_t size)
+{
+    double *stamps = block->rank->run->packet[block->rank->rank], when;
+
+    for (uint64_t i = item->chunk; i < item->chunk + size; ++i) {
+        do {
+            __atomic_load(&stamps[i], &when, __ATOMIC_ACQUIRE);
+            sched_yield();
+        } while (when < 0);
+        block->clock = later(block->clock, when);
+    }
+}
+
+static void send_packets(block_t *block, const mscclpp_dev_plan_item_t *item, uint64_t size, double bytes)
+{
+    machine_t *machine = block->rank->run->machine;
+    uint32_t peer = item->base / 3;
+    double when = block->clock;
+    int hops = 0;
+
+    if (peer != block->rank->rank) {
+        when = carry(machine, (int)block->rank->rank, (int)peer, 2 * bytes, when, &hops) + hops * machine->alpha / 2;
+    }
+    for (uint64_t i = item->chunk; i < item->chunk + size; ++i) {
+        __atomic_store(&block->rank->run->packet[peer][i], &when, __ATOMIC_RELEASE);
+    }
+}
+
 static void move_data(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_step_t *step,
-                      const mscclpp_dev_plan_run_t *now)
+                      const mscclpp_dev_plan_run_t *now, uint64_t unit)
 {
     const rank_t *rank = block->rank;
     uint64_t from, bytes;
     int hops;
 
-    mscclpp_dev_plan_slice(&rank->args, step, now, 0, &from, &bytes);
+    mscclpp_dev_plan_slice(&rank->args, step, now, unit, &from, &bytes);
     for (uint32_t i = 0; i < step->sources + step->targets && bytes > 0; ++i) {
         const mscclpp_dev_plan_item_t *item = &rank->args.items[step->items + i];
         uint32_t peer = item->base / 3;
 
+        if (item->packets != 0 && i < step->sources) {
+            await_packets(block, item, step->size);
+            continue;
+        }
         if (item->packets != 0) {
-            fprintf(stderr, "imitate: rank %u sends packets, which are not imitated\n", rank->rank);
-            block->failed = true;
-            return;
+            send_packets(block, item, step->size, (double)bytes);
+            continue;
         }
         if (peer == rank->rank) {
             continue;
@@ -144,7 +179,7 @@ static void move_data(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             block->hops[peer] = hops;
         }
     }
-    mscclpp_dev_plan_data(ctx, &rank->args, step, now, 0, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM);
+    mscclpp_dev_plan_data(ctx, &rank->args, step, now, unit, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM);
 }
 
 /* A signal comes behind the data that were put before it; a relayed one takes a step's cost for each link. */
@@ -176,7 +211,8 @@ static void *run_block(void *context)
     rank_t *rank = block->rank;
     mscclpp_dev_twin_block_t meeting;
     mscclpp_dev_ctx_t ctx;
-    const mscclpp_dev_plan_run_t now = {0, 0, 1};
+    mscclpp_dev_plan_run_t now = {0, 0, 1};
+    uint64_t unit = 0;
 
     memset(&meeting, 0, sizeof(meeting));
     memset(&ctx, 0, sizeof(ctx));
@@ -192,9 +228,19 @@ static void *run_block(void *context)
             break;
         }
         if (step->code == MSCCLPP_DEV_PLAN_DATA) {
-            move_data(block, &ctx, step, &now);
+            move_data(block, &ctx, step, &now, unit);
         } else if (step->code == MSCCLPP_DEV_PLAN_SIGNAL || step->code == MSCCLPP_DEV_PLAN_WAIT) {
             signal_or_wait(block, &ctx, step);
+        } else if (step->code == MSCCLPP_DEV_PLAN_LOOP) {
+            unit = step->unit;
+            now.turn = 0;
+            now.turns = (step->size * rank->args.chunk + unit - 1) / unit;
+        } else if (step->code == MSCCLPP_DEV_PLAN_AGAIN) {
+            if (++now.turn < now.turns) {
+                at = step->items;
+            } else {
+                now.turns = 0;
+            }
         } else if (step->code != MSCCLPP_DEV_PLAN_NOP) {
             fprintf(stderr, "imitate: rank %u has a step of kind %u, which is not imitated\n", rank->rank, step->code);
             block->failed = true;
@@ -259,6 +305,10 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
             rank->in[i] = input(r, i);
         }
         rank->scratch = zeroed(mscclpp_plan_scratch_bytes(run->plan, chunk, &half));
+        run->packet[r] = zeroed((run->plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] + 1) * sizeof(double));
+        for (uint32_t k = 0; k <= run->plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH]; ++k) {
+            run->packet[r][k] = -1;
+        }
         rank->mailbox = zeroed(sizeof(*rank->mailbox));
         rank->team_state = zeroed(sizeof(*rank->team_state));
         arrived[r] = zeroed(rank->program.channels * sizeof(uint64_t));
@@ -306,7 +356,11 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
 static double imitate(machine_t *machine, const mscclpp_plan_t *plan, uint64_t bytes)
 {
     uint64_t blocks = plan->collective == MSCCLPP_PLAN_ALLGATHER ? plan->rank_count : 1, block_bytes = bytes / blocks;
-    run_t run = {machine, plan, zeroed(plan->rank_count * sizeof(rank_t)), zeroed(plan->rank_count * sizeof(double **)),
+    run_t run = {machine,
+                 plan,
+                 zeroed(plan->rank_count * sizeof(rank_t)),
+                 zeroed(plan->rank_count * sizeof(double **)),
+                 zeroed(plan->rank_count * sizeof(double *)),
                  zeroed(plan->rank_count * sizeof(uint32_t *))};
     uint32_t count = 0, chunks = mscclpp_plan_block_chunks(plan);
     pthread_t thread[1024];

@@ -41,6 +41,7 @@ static const char help[] =
     "      --svg FILE            draw the topology and, step by step, the algorithms; with --bounds the topology "
     "alone\n"
     "      --instances N         blocks of each rank that share the work of a plan (default 4)\n"
+    "      --in-place            plans for calls whose input and output are one buffer\n"
     "  -v, --verbose             say what is tried\n"
     "  -h, --help                this text\n"
     "      --version\n"
@@ -59,6 +60,7 @@ enum {
     JSON,
     INSTANCES,
     SVG,
+    IN_PLACE,
     CACHE,
     NO_CACHE,
     DISCOVER,
@@ -82,6 +84,7 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {"json", no_argument, NULL, JSON},
                                       {"output", required_argument, NULL, 'o'},
                                       {"instances", required_argument, NULL, INSTANCES},
+                                      {"in-place", no_argument, NULL, IN_PLACE},
                                       {"svg", required_argument, NULL, SVG},
                                       {"verbose", no_argument, NULL, 'v'},
                                       {"help", no_argument, NULL, 'h'},
@@ -96,7 +99,7 @@ typedef struct {
     synth_options_t options;
     bool bounds, json, verbose, no_cache, own_cache, discover;
     const char *folder, *picture;
-    int instances;
+    synth_making_t making;
 } arguments_t;
 
 static volatile int interrupted;
@@ -206,7 +209,10 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             arguments->folder = optarg;
             break;
         case INSTANCES:
-            fine = number_of("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->instances);
+            fine = number_of("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->making.instances);
+            break;
+        case IN_PLACE:
+            arguments->making.in_place = true;
             break;
         case SVG:
             arguments->picture = optarg;
@@ -363,7 +369,7 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     found = front.count;
     saved = arguments->folder == NULL ||
             synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
-                            mscclpp_now() - start, arguments->instances, arguments->json ? stderr : stdout);
+                            mscclpp_now() - start, &arguments->making, arguments->json ? stderr : stdout);
     saved = (arguments->picture == NULL || synth_tool_svg(arguments->picture, topology, &front)) && saved;
     synth_front_free(&front);
     return saved && found > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
@@ -371,7 +377,8 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
 
 int main(int argc, char **argv)
 {
-    arguments_t arguments = {.collective = SYNTH_ALLGATHER, .instances = 4, .options = {.seconds = 60, .search = true}};
+    arguments_t arguments = {
+        .collective = SYNTH_ALLGATHER, .making = {.instances = 4}, .options = {.seconds = 60, .search = true}};
     synth_topology_t *topology;
     char cache[4096];
     int status;
@@ -389,6 +396,15 @@ int main(int argc, char **argv)
     if (arguments.options.root >= topology->ranks) {
         fprintf(stderr, "mscclpp_synth: --root is %d; the topology has ranks 0 to %d\n", arguments.options.root,
                 topology->ranks - 1);
+        synth_topology_free(topology);
+        return SYNTH_TOOL_USAGE;
+    }
+    if (arguments.making.in_place && arguments.collective != SYNTH_ALLGATHER &&
+        arguments.collective != SYNTH_ALLREDUCE && arguments.collective != SYNTH_REDUCESCATTER) {
+        fprintf(stderr,
+                "mscclpp_synth: --in-place with --collective %s; there are plans in place of allgather, allreduce "
+                "and reducescatter\n",
+                synth_collective_names[arguments.collective]);
         synth_topology_free(topology);
         return SYNTH_TOOL_USAGE;
     }

@@ -8,41 +8,60 @@
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/synth_tool.h"
 
+enum { MOST_UNUSED = 1024 }; /* sends of a schedule that is the fastest for no size, and yet becomes a plan */
+
 static bool wrong(const char *path)
 {
     fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
     return false;
 }
 
-/* Plans that others beat for every size go to where nobody takes them by themselves. */
-static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_point_t *point, int instances,
-                      const synth_range_t *range, FILE *say)
+void synth_tool_plan_name(const synth_candidate_t *candidate, bool in_place, char *name, size_t size)
 {
-    const synth_schedule_t *schedule = point->schedule;
-    char name[80], path[4096], why[512] = "no memory";
-    const synth_range_t all = {true, 0, UINT64_MAX};
+    static const char *const kinds[SYNTH_MANNERS] = {"", "_packets", "_pipeline"};
+    const synth_schedule_t *schedule = candidate->schedule;
+
+    snprintf(name, size, "synth_%s_%d_%d_%d_%d%s%s", synth_collective_names[schedule->collective], schedule->ranks,
+             schedule->chunks, schedule->steps, synth_schedule_rounds(schedule), kinds[candidate->manner],
+             in_place ? "_in_place" : "");
+}
+
+static bool write_plan(const char *path, const char *text, size_t size)
+{
+    FILE *file = fopen(path, "w");
+    bool fine = file != NULL && fwrite(text, 1, size, file) == size;
+
+    if (file != NULL && fclose(file) != 0) {
+        fine = false;
+    }
+    return fine || wrong(path);
+}
+
+/* Plans that others beat for every size go to where nobody takes them by themselves. */
+static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
+                      const synth_making_t *making, FILE *say)
+{
+    const synth_range_t all = {true, 0, UINT64_MAX}, *range = &candidate->range;
+    synth_lowering_t lowering = {NULL, candidate->manner, making->in_place, making->instances,
+                                 range->any ? *range : all};
+    char name[96], path[4096], why[512] = "no memory";
     bool checked = false, fine;
     size_t size = 0;
     char *text;
-    FILE *file;
 
-    snprintf(name, sizeof(name), "synth_%s_%d_%d_%d_%d", synth_collective_names[schedule->collective], schedule->ranks,
-             schedule->chunks, schedule->steps, synth_schedule_rounds(schedule));
+    synth_tool_plan_name(candidate, making->in_place, name, sizeof(name));
+    lowering.name = name;
     snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->any ? "" : "found/", name);
-    text = synth_lower(topology, schedule, name, instances, range->any ? range : &all, &size);
+    text = synth_lower(topology, candidate->schedule, &lowering, &size);
     if (text == NULL || !synth_prove(text, size, &checked, why, sizeof(why))) {
         fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, why);
         free(text);
         return false;
     }
-    file = fopen(path, "w");
-    fine = file != NULL && fwrite(text, 1, size, file) == size;
-    if (file != NULL && fclose(file) != 0) {
-        fine = false;
-    }
+    fine = write_plan(path, text, size);
     free(text);
     if (!fine) {
-        return wrong(path);
+        return false;
     }
     fprintf(say, "%s: proven, three launches", path);
     if (!checked) {
@@ -75,13 +94,14 @@ static bool save_topology(const char *folder, const synth_topology_t *topology)
 }
 
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
-                     const synth_options_t *options, const synth_front_t *front, double seconds, int instances,
-                     FILE *say)
+                     const synth_options_t *options, const synth_front_t *front, double seconds,
+                     const synth_making_t *making, FILE *say)
 {
-    synth_range_t range[SYNTH_MAX_POINTS];
+    synth_candidate_t candidate[SYNTH_MAX_CANDIDATES];
     char path[4096];
     bool fine = true;
     FILE *file;
+    int count;
 
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return wrong(folder);
@@ -102,9 +122,12 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     if (fclose(file) != 0) {
         return wrong(path);
     }
-    synth_ranges(topology, front, range);
-    for (int i = 0; i < front->count; ++i) {
-        fine = save_plan(folder, topology, &front->point[i], instances, &range[i], say) && fine;
+    count = synth_candidates(topology, front, making->in_place, making->instances, candidate);
+    for (int i = 0; i < count; ++i) {
+        if (!candidate[i].range.any && candidate[i].schedule->send_count > MOST_UNUSED) {
+            continue; /* nobody will miss it, and its proof takes long */
+        }
+        fine = save_plan(folder, topology, &candidate[i], making, say) && fine;
     }
-    return fine;
+    return fine && synth_tool_rules(folder, candidate, count, making);
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "tools/synth/lib/front.h"
+#include "tools/synth/lib/ranges.h"
 
 enum { SYNTH_TOOL_OK = 0, SYNTH_TOOL_FAILED = 1, SYNTH_TOOL_USAGE = 2 };
 
@@ -18,13 +18,28 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
 void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
                       const synth_options_t *options, const synth_front_t *front, double seconds, bool json);
 
+/* How plans are made. */
+typedef struct {
+    int instances; /* blocks of each rank that share the work */
+    bool in_place;
+} synth_making_t;
+
 /*
  * Writes the front as JSON and the plan of each point to a folder, which is made if it is not there, and says so. A
  * plan that is not proven is not written. False if anything failed, after a message.
  */
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
-                     const synth_options_t *options, const synth_front_t *front, double seconds, int instances,
-                     FILE *say);
+                     const synth_options_t *options, const synth_front_t *front, double seconds,
+                     const synth_making_t *making, FILE *say);
+
+/* The plan's name, in letters that every rules file takes: collective, ranks, chunks, steps, rounds, kind. */
+void synth_tool_plan_name(const synth_candidate_t *candidate, bool in_place, char *name, size_t size);
+
+/*
+ * Writes the file `rules` of a folder of plans, or what this run has to say in it: which plan serves which sizes, with
+ * what the cost model says of it. False after a message.
+ */
+bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count, const synth_making_t *making);
 
 /* The topology and, if there is a front, its schedules step by step as a picture. False after a message. */
 bool synth_tool_svg(const char *path, const synth_topology_t *topology, const synth_front_t *front);

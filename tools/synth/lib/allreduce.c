@@ -102,11 +102,20 @@ static int middle(const synth_topology_t *topology)
 static void offer_trees(composer_t *composer)
 {
     synth_shares_t *shares = synth_shares_new(composer->topology, composer->options->seconds / 4);
+    synth_fault_t fault;
 
     for (int units = 1; shares != NULL && synth_shares_chunks(shares) * units <= composer->options->tree_chunks;
          units *= 2) {
         offer(composer, synth_tree_allreduce(composer->topology, shares, units), "trees of free roots",
               SYNTH_HEURISTIC);
+    }
+    if (shares != NULL && composer->options->steps == 0 && composer->options->chunks == 0) {
+        composer->front->trees = synth_tree_allreduce(composer->topology, shares, 1);
+        if (composer->front->trees != NULL &&
+            !synth_schedule_verify(composer->topology, composer->front->trees, &fault)) {
+            synth_schedule_free(composer->front->trees);
+            composer->front->trees = NULL;
+        }
     }
     synth_shares_free(shares);
 }

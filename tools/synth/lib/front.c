@@ -100,6 +100,8 @@ void synth_front_free(synth_front_t *front)
         synth_schedule_free(front->point[i].schedule);
     }
     front->count = 0;
+    synth_schedule_free(front->trees);
+    front->trees = NULL;
 }
 
 /* The least rounds for each chunk of the points with at most so many steps; false if there is none. */
@@ -121,34 +123,35 @@ static bool meets(const search_t *search, int steps, synth_rational_t bound)
     return best_of(search, steps, &best) && synth_compare(best, bound) <= 0;
 }
 
-/* Takes a schedule of the dual over: turns it round if need be, replays it, and adds it if it is right. */
-static void offer_after(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
-                        double seconds)
+/* Takes a schedule of the dual over, turns it round if need be, and replays it. NULL if it is wrong. */
+static synth_schedule_t *replayed(search_t *search, synth_schedule_t *schedule, const char *by)
 {
     synth_fault_t fault;
 
-    if (schedule == NULL) {
-        return;
-    }
-    if (search->dual != search->collective) {
+    if (schedule != NULL && search->dual != search->collective) {
         synth_schedule_t *turned = synth_schedule_invert(schedule, search->collective);
 
         synth_schedule_free(schedule);
         schedule = turned;
     }
-    if (schedule == NULL) {
-        return;
-    }
-    if (search->options->steps != 0 && schedule->steps != search->options->steps) {
-        synth_schedule_free(schedule);
-        return;
-    }
-    if (!synth_schedule_verify(search->real, schedule, &fault)) {
+    if (schedule != NULL && !synth_schedule_verify(search->real, schedule, &fault)) {
         say(search, "a schedule by %s is wrong (%s): %s", by, fault.name, fault.text);
         synth_schedule_free(schedule);
-        return;
+        schedule = NULL;
     }
-    synth_front_add(search->front, schedule, by, label, seconds);
+    return schedule;
+}
+
+/* Takes a schedule of the dual over, and adds it to the front if it is right and has as many steps as it should. */
+static void offer_after(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
+                        double seconds)
+{
+    schedule = replayed(search, schedule, by);
+    if (schedule != NULL && (search->options->steps == 0 || schedule->steps == search->options->steps)) {
+        synth_front_add(search->front, schedule, by, label, seconds);
+    } else {
+        synth_schedule_free(schedule);
+    }
 }
 
 static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
@@ -193,8 +196,14 @@ static void try_trees(search_t *search, synth_rational_t least)
 {
     const synth_topology_t *topology = search->topology;
 
-    if (search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) {
+    if ((search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) || least.num >= MOST_ROUNDS ||
+        meets(search, SYNTH_MAX_STEPS, least)) {
         return;
+    }
+    if (search->options->steps == 0 && search->options->chunks == 0) {
+        search->front->trees = replayed(
+            search, synth_trees(topology, search->dual, search->options->root, (int)least.num, (int)least.den, 1),
+            "packed trees");
     }
     for (int64_t units = 1; least.den * units <= search->options->tree_chunks && least.num < MOST_ROUNDS &&
                             !meets(search, SYNTH_MAX_STEPS, least) && !over(search);

@@ -30,9 +30,10 @@ typedef struct {
     int least_steps;
     synth_rational_t least_ratio; /* 0/1 if not known */
     const char *least_by;
-    bool complete;        /* the last point meets the bound that holds for every number of steps */
-    bool stopped;         /* out of time, or told to stop */
-    char note[SYNTH_WHY]; /* what is wrong with the cache, or empty */
+    synth_schedule_t *trees; /* what a pipeline takes each turn along, or NULL: more turns come closer to the bound */
+    bool complete;           /* the last point meets the bound that holds for every number of steps */
+    bool stopped;            /* out of time, or told to stop */
+    char note[SYNTH_WHY];    /* what is wrong with the cache, or empty */
 } synth_front_t;
 
 typedef struct {

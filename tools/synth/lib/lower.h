@@ -6,13 +6,26 @@
 
 enum { SYNTH_MAX_INSTANCES = 64 };
 
+typedef struct {
+    const char *name;
+    synth_manner_t manner;
+    bool in_place; /* input and output are one buffer */
+    int instances; /* blocks of each rank that share the work, each with a part of every chunk; of pipelines, of each
+                      tree */
+    synth_range_t range; /* messages that the plan is for */
+} synth_lowering_t;
+
 /*
- * The plan as JSON text, which the caller frees; NULL without memory. `instances` blocks of each rank share the work.
- * Collectives that the format has no name for become "custom". `range` says which messages the plan is for.
- * Ranks of one node are joined by memory channels, those of several nodes by port channels.
+ * Whether a schedule can become a plan of this kind; if not, a word on why. Packets are for collectives that MPI calls
+ * use, on one node. Pipelines are for schedules whose chunks go along trees. In place, all-to-all has no plans.
  */
-char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, const char *name, int instances,
-                  const synth_range_t *range, size_t *size_p);
+bool synth_lowers(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
+                  bool in_place, const char **why_p);
+
+/* The plan as JSON text, which the caller frees; NULL without memory. Collectives that the format has no name for
+ * become "custom". */
+char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_lowering_t *lowering,
+                  size_t *size_p);
 
 /*
  * Reads the plan as anyone would, checks it and simulates it, three launches back to back. False, and why, if anything

@@ -3,53 +3,131 @@
 
 #include <math.h>
 
+#include "tools/synth/lib/lower.h"
+#include "tools/synth/lib/lower_parts.h"
+
 static double alpha(const synth_topology_t *topology)
 {
     return topology->alpha_us > 0 ? topology->alpha_us : SYNTH_ALPHA_US;
 }
 
-/* Microseconds for each byte of a message. */
-static double slope(const synth_topology_t *topology, const synth_schedule_t *schedule)
+/* Microseconds in which a link of capacity 1 carries one byte. */
+static double beta(const synth_topology_t *topology)
 {
-    double gbps = topology->unit_gbps > 0 ? topology->unit_gbps : SYNTH_UNIT_GBPS;
+    return 1 / (1000 * (topology->unit_gbps > 0 ? topology->unit_gbps : SYNTH_UNIT_GBPS));
+}
+
+/* Bytes of one chunk, of a message of one byte. */
+static double chunk(const synth_schedule_t *schedule)
+{
     bool blocks = schedule->collective == SYNTH_ALLGATHER || schedule->collective == SYNTH_REDUCESCATTER ||
                   schedule->collective == SYNTH_GATHER || schedule->collective == SYNTH_SCATTER;
 
     /* Chunks of these are of one rank's block, of the others of the whole. */
-    return synth_value(synth_schedule_ratio(schedule)) / (gbps * 1000) / (blocks ? schedule->ranks : 1);
+    return 1.0 / schedule->chunks / (blocks ? schedule->ranks : 1);
 }
 
-double synth_cost(const synth_topology_t *topology, const synth_schedule_t *schedule, double bytes)
+/*
+ * Ranks first tell each other that they are there, which takes as long as a step. Packets need no such thing, and take
+ * half as long to be noticed, but are twice as many bytes. A pipeline fills and drains once; then each turn takes as
+ * long as the link that has the most to carry, and a step's time besides.
+ */
+static void line(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
+                 int instances, double *fixed, double *slope)
 {
-    return schedule->steps * alpha(topology) + slope(topology, schedule) * bytes;
+    double rounds = synth_schedule_rounds(schedule) * chunk(schedule) * beta(topology);
+
+    *fixed = (schedule->steps + 1) * alpha(topology);
+    *slope = rounds;
+    if (manner == SYNTH_PACKETS) {
+        *fixed = schedule->steps * alpha(topology) / 2;
+        *slope = 2 * rounds;
+    } else if (manner == SYNTH_PIPELINE) {
+        double turn =
+            synth_schedule_load(topology, schedule) * beta(topology) * (double)synth_turns_bytes(schedule, instances);
+
+        *fixed += (schedule->steps - 1) * turn;
+        *slope =
+            synth_schedule_load(topology, schedule) * chunk(schedule) * beta(topology) * (1 + alpha(topology) / turn);
+    }
 }
 
-void synth_ranges(const synth_topology_t *topology, const synth_front_t *front, synth_range_t *range)
+double synth_cost(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
+                  int instances, double bytes)
 {
-    int at = 0; /* points have ever more steps and ever smaller slopes, so the first is the fastest for no bytes */
+    double fixed, slope;
+
+    line(topology, schedule, manner, instances, &fixed, &slope);
+    return fixed + slope * bytes;
+}
+
+/* Where the next candidate becomes faster than the one at hand, and which one it is; the count if there is none. */
+static int next_after(const synth_candidate_t *candidates, int count, int at, double *crossing_p)
+{
+    int next = count;
+
+    *crossing_p = INFINITY;
+    for (int i = 0; i < count; ++i) {
+        double less = candidates[at].slope - candidates[i].slope;
+        double crossing = less > 0 ? (candidates[i].fixed - candidates[at].fixed) / less : INFINITY;
+
+        if (crossing < 1e18 &&
+            (crossing < *crossing_p || (crossing == *crossing_p && candidates[i].slope < candidates[next].slope))) {
+            *crossing_p = crossing;
+            next = i;
+        }
+    }
+    return next;
+}
+
+static void share_sizes(synth_candidate_t *candidates, int count)
+{
+    int at = 0;
     uint64_t least = 0;
 
-    for (int i = 0; i < front->count; ++i) {
-        range[i] = (synth_range_t){false, 0, 0};
-    }
-    while (at < front->count) {
-        double nearest = INFINITY;
-        int next = front->count;
-
-        for (int i = at + 1; i < front->count; ++i) {
-            double more = (front->point[i].schedule->steps - front->point[at].schedule->steps) * alpha(topology);
-            double less = slope(topology, front->point[at].schedule) - slope(topology, front->point[i].schedule);
-            double crossing = less > 0 ? more / less : INFINITY;
-
-            if (crossing <= nearest && crossing < 1e18) {
-                nearest = crossing;
-                next = i;
-            }
+    for (int i = 1; i < count; ++i) { /* the fastest for no bytes */
+        if (candidates[i].fixed < candidates[at].fixed ||
+            (candidates[i].fixed == candidates[at].fixed && candidates[i].slope < candidates[at].slope)) {
+            at = i;
         }
-        range[at].any = next == front->count || nearest >= (double)least;
-        range[at].least = least;
-        range[at].most = next == front->count ? UINT64_MAX : (uint64_t)nearest;
-        least = next == front->count || !range[at].any ? least : range[at].most + 1;
+    }
+    while (at < count) {
+        double crossing;
+        int next = next_after(candidates, count, at, &crossing);
+        bool last = next == count;
+
+        if (last || crossing >= (double)least) {
+            candidates[at].range = (synth_range_t){true, least, last ? UINT64_MAX : (uint64_t)crossing};
+            least = candidates[at].range.most + 1;
+        }
         at = next;
     }
+}
+
+static int add(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_point_t *point,
+               synth_manner_t manner, bool in_place, int instances, synth_candidate_t *candidate)
+{
+    const char *why;
+
+    *candidate = (synth_candidate_t){point, schedule, manner, 0, 0, {false, 0, 0}};
+    line(topology, schedule, manner, instances, &candidate->fixed, &candidate->slope);
+    return synth_lowers(topology, schedule, manner, in_place, &why);
+}
+
+int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,
+                     synth_candidate_t *candidates)
+{
+    int count = 0;
+
+    for (int i = 0; i < front->count; ++i) {
+        const synth_point_t *point = &front->point[i];
+
+        count += add(topology, point->schedule, point, SYNTH_SIGNALS, in_place, instances, &candidates[count]);
+        count += add(topology, point->schedule, point, SYNTH_PACKETS, in_place, instances, &candidates[count]);
+    }
+    if (front->trees != NULL) {
+        count += add(topology, front->trees, NULL, SYNTH_PIPELINE, in_place, instances, &candidates[count]);
+    }
+    share_sizes(candidates, count);
+    return count;
 }

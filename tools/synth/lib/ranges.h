@@ -1,8 +1,9 @@
-/* Which schedule is the fastest for which sizes, by the cost model. */
+/* Which plan is the fastest for which sizes, by the cost model. */
 #ifndef TOOLS_SYNTH_LIB_RANGES_H
 #define TOOLS_SYNTH_LIB_RANGES_H
 
 #include "tools/synth/lib/front.h"
+#include "tools/synth/lib/layout.h"
 
 #define SYNTH_ALPHA_US 2.0   /* of a step, where the topology does not say */
 #define SYNTH_UNIT_GBPS 25.0 /* of a unit of capacity, likewise */
@@ -12,10 +13,26 @@ typedef struct {
     uint64_t least, most; /* bytes of a message as execution plans count them: all blocks of the collective together */
 } synth_range_t;
 
-/* Microseconds that a schedule takes for a message of so many bytes. */
-double synth_cost(const synth_topology_t *topology, const synth_schedule_t *schedule, double bytes);
+/* What may become a plan. */
+typedef struct {
+    const synth_point_t *point; /* NULL: the front's pipeline */
+    const synth_schedule_t *schedule;
+    synth_manner_t manner;
+    double fixed, slope; /* microseconds, and microseconds for each byte */
+    synth_range_t range;
+} synth_candidate_t;
 
-/* The range of each point of a front. Together they cover all sizes, once. */
-void synth_ranges(const synth_topology_t *topology, const synth_front_t *front, synth_range_t *range);
+enum { SYNTH_MAX_CANDIDATES = SYNTH_MANNERS * SYNTH_MAX_POINTS };
+
+/* Microseconds that a schedule takes for a message of so many bytes. */
+double synth_cost(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
+                  int instances, double bytes);
+
+/*
+ * What a front may become, with the range of each. Together they cover all sizes, once. Whether plans work in place,
+ * and with how many instances, decides what there is. Returns how many, at most SYNTH_MAX_CANDIDATES.
+ */
+int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,
+                     synth_candidate_t *candidates);
 
 #endif

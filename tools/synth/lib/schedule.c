@@ -96,35 +96,44 @@ synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule)
     return synth_fraction(synth_schedule_rounds(schedule), schedule->chunks);
 }
 
+/* Rounds that the sends of a step take, or of all steps if it is negative: no link or group carries more than it can.
+ */
+static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *schedule, int step)
+{
+    int load[SYNTH_MAX_LINKS] = {0}, rounds = 1;
+
+    for (int i = 0; i < schedule->send_count; ++i) {
+        if (schedule->sends[i].step == step || step < 0) {
+            ++load[topology->at[schedule->sends[i].from][schedule->sends[i].to]];
+        }
+    }
+    for (int i = 0; i < topology->link_count; ++i) {
+        int capacity = topology->links[i].capacity, need = (load[i] + capacity - 1) / capacity;
+
+        rounds = need > rounds ? need : rounds;
+    }
+    for (int i = 0; i < topology->group_count; ++i) {
+        const synth_group_t *group = &topology->groups[i];
+        int sum = 0;
+
+        for (int j = 0; j < group->count; ++j) {
+            sum += load[group->links[j]];
+        }
+        sum = (sum + group->capacity - 1) / group->capacity;
+        rounds = sum > rounds ? sum : rounds;
+    }
+    return rounds;
+}
+
+int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t *schedule)
+{
+    return rounds_of(topology, schedule, -1);
+}
+
 void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule)
 {
-    int load[SYNTH_MAX_LINKS];
-
     for (int s = 0; s < schedule->steps; ++s) {
-        int rounds = 1;
-
-        memset(load, 0, sizeof(load));
-        for (int i = 0; i < schedule->send_count; ++i) {
-            if (schedule->sends[i].step == s) {
-                ++load[topology->at[schedule->sends[i].from][schedule->sends[i].to]];
-            }
-        }
-        for (int i = 0; i < topology->link_count; ++i) {
-            int capacity = topology->links[i].capacity, need = (load[i] + capacity - 1) / capacity;
-
-            rounds = need > rounds ? need : rounds;
-        }
-        for (int i = 0; i < topology->group_count; ++i) {
-            const synth_group_t *group = &topology->groups[i];
-            int sum = 0;
-
-            for (int j = 0; j < group->count; ++j) {
-                sum += load[group->links[j]];
-            }
-            sum = (sum + group->capacity - 1) / group->capacity;
-            rounds = sum > rounds ? sum : rounds;
-        }
-        schedule->rounds[s] = rounds;
+        schedule->rounds[s] = rounds_of(topology, schedule, s);
     }
 }
 

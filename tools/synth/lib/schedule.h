@@ -35,6 +35,9 @@ int synth_schedule_rounds(const synth_schedule_t *schedule);
 /* Rounds for each chunk. */
 synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule);
 
+/* Rounds that the sends of all steps together take, as if they were one step. */
+int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t *schedule);
+
 /* Gives each step as many rounds as its links need. */
 void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule);
 

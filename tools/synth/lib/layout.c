@@ -1,0 +1,442 @@
+/* Gives each chunk its place on each rank once, before any rank's operations are written. */
+#include "tools/synth/lib/layout.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const synth_place_t nowhere = {0, 0};
+
+static synth_place_t *place_at(synth_place_t *places, const synth_layout_t *layout, int rank, int chunk)
+{
+    return &places[rank * layout->count + chunk];
+}
+
+/* Which rank's input a chunk is, and where in it. Not for partial sums, which every rank has an input for. */
+static int source_of(const synth_layout_t *layout, int chunk, int *index_p)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+
+    if (schedule->collective == SYNTH_BROADCAST || schedule->collective == SYNTH_SCATTER) {
+        *index_p = chunk;
+        return schedule->root;
+    }
+    *index_p = chunk % schedule->chunks;
+    return chunk / schedule->chunks;
+}
+
+synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int chunk)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+    int source = chunk / schedule->chunks, within = chunk % schedule->chunks;
+
+    if (schedule->whole) {
+        return nowhere;
+    }
+    switch (schedule->collective) {
+    case SYNTH_ALLGATHER:
+    case SYNTH_BROADCAST:
+    case SYNTH_ALLREDUCE:
+        return (synth_place_t){'o', chunk};
+    case SYNTH_GATHER:
+    case SYNTH_REDUCE:
+        return rank == schedule->root ? (synth_place_t){'o', chunk} : nowhere;
+    case SYNTH_SCATTER:
+        return rank == source ? (synth_place_t){'o', within} : nowhere;
+    case SYNTH_REDUCESCATTER: /* in place, the output is the rank's block of the input */
+        return rank == source ? layout->in_place ? (synth_place_t){'i', chunk} : (synth_place_t){'o', within} : nowhere;
+    case SYNTH_ALLTOALL: /* the chunk is the rank's own if it lies in the block for it */
+        return rank == within / layout->block ? (synth_place_t){'o', source * layout->block + within % layout->block}
+                                              : nowhere;
+    default:
+        return nowhere;
+    }
+}
+
+/* Where a rank has a chunk before the first step. */
+static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
+{
+    int index, source;
+
+    if (layout->adds) {
+        return (synth_place_t){layout->in_place && layout->schedule->collective == SYNTH_ALLREDUCE ? 'o' : 'i', chunk};
+    }
+    source = source_of(layout, chunk, &index);
+    if (source != rank) {
+        return nowhere;
+    }
+    if (layout->in_place) {
+        return (synth_place_t){'o', layout->schedule->whole ? index : chunk};
+    }
+    return (synth_place_t){'i', index};
+}
+
+/* Sends of one pair of ranks in one step lie side by side, so that slots given in this order do, too. */
+static int by_receiver(const void *left, const void *right)
+{
+    const synth_send_t *a = left, *b = right;
+
+    return a->step != b->step   ? a->step - b->step
+           : a->to != b->to     ? a->to - b->to
+           : a->from != b->from ? a->from - b->from
+                                : a->chunk - b->chunk;
+}
+
+typedef struct {
+    int chunk, class; /* of one class are chunks that may change places */
+    int first, count; /* what sends it, in the list of sends sorted by chunk */
+} path_t;
+
+static int by_chunk(const void *left, const void *right)
+{
+    const synth_send_t *a = left, *b = right;
+
+    return a->chunk != b->chunk ? a->chunk - b->chunk : by_receiver(left, right);
+}
+
+static const synth_send_t *sorting; /* what paths point into while they are sorted */
+
+static int by_way(const void *left, const void *right)
+{
+    const path_t *a = left, *b = right;
+
+    if (a->class != b->class) {
+        return a->class - b->class;
+    }
+    for (int i = 0; i < a->count && i < b->count; ++i) {
+        const synth_send_t *x = &sorting[a->first + i], *y = &sorting[b->first + i];
+        int difference = x->step != y->step ? x->step - y->step : x->to != y->to ? x->to - y->to : x->from - y->from;
+
+        if (difference != 0) {
+            return difference;
+        }
+    }
+    return a->count != b->count ? a->count - b->count : a->chunk - b->chunk;
+}
+
+/* Chunks of one class have the same source and the same ranks that want them. */
+static int class_of(const synth_schedule_t *schedule, int chunk)
+{
+    int pairs = schedule->collective == SYNTH_ALLTOALL ? schedule->chunks / schedule->ranks : schedule->chunks;
+
+    return schedule->whole ? chunk : chunk / pairs; /* whole inputs are added up by their numbers */
+}
+
+/* Numbers the chunks of each class such that those that go the same way are neighbours. False without memory. */
+static bool renumber(synth_schedule_t *schedule)
+{
+    int count = schedule->whole ? schedule->chunks * schedule->ranks : schedule->count;
+    path_t *path = calloc((size_t)count + 1, sizeof(*path));
+    int *number = calloc((size_t)count + 1, sizeof(*number));
+    bool fine = path != NULL && number != NULL;
+
+    qsort(schedule->sends, (size_t)schedule->send_count, sizeof(*schedule->sends), by_chunk);
+    for (int c = 0, at = 0; fine && c < count; ++c) {
+        path[c] = (path_t){c, class_of(schedule, c), at, 0};
+        while (at < schedule->send_count && schedule->sends[at].chunk == c) {
+            ++path[c].count;
+            ++at;
+        }
+    }
+    if (fine) {
+        sorting = schedule->sends;
+        qsort(path, (size_t)count, sizeof(*path), by_way);
+        for (int c = 0; c < count; ++c) { /* classes are ranges of numbers, which sorting keeps */
+            number[path[c].chunk] = c;
+        }
+        for (int i = 0; i < schedule->send_count; ++i) {
+            schedule->sends[i].chunk = number[schedule->sends[i].chunk];
+        }
+        qsort(schedule->sends, (size_t)schedule->send_count, sizeof(*schedule->sends), by_receiver);
+    }
+    free(path);
+    free(number);
+    return fine;
+}
+
+/* What is added arrives in a slot. What stays arrives where it belongs, unless it is a packet. */
+static void place_sends(synth_layout_t *layout)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+        int at = send->to * layout->count + send->chunk;
+
+        layout->slot[i] = -1;
+        if (send->adds || layout->manner != SYNTH_SIGNALS) {
+            layout->slot[i] = layout->scratch[send->to]++;
+        }
+        if (!send->adds && layout->arrival[at] < 0) {
+            layout->arrival[at] = i;
+        }
+        if (layout->since[at] == INT_MAX) {
+            layout->since[at] = send->step;
+            layout->later[at] = synth_layout_target(layout, send->to, send->chunk);
+        }
+    }
+    for (int i = 0; i < schedule->send_count; ++i) { /* behind the slots, which then lie side by side */
+        const synth_send_t *send = &schedule->sends[i];
+        synth_place_t *later = place_at(layout->later, layout, send->to, send->chunk);
+
+        if (later->buffer == 0 && (send->adds || layout->manner == SYNTH_SIGNALS)) {
+            *later = layout->manner == SYNTH_PACKETS ? (synth_place_t){'t', layout->sums[send->to]++}
+                                                     : (synth_place_t){'s', layout->scratch[send->to]++};
+        }
+    }
+}
+
+bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule, synth_manner_t manner, bool in_place)
+{
+    size_t all;
+
+    memset(layout, 0, sizeof(*layout));
+    layout->schedule = synth_schedule_copy(schedule);
+    if (layout->schedule == NULL || !renumber(layout->schedule)) {
+        return false;
+    }
+    layout->ranks = schedule->ranks;
+    layout->count = schedule->whole ? schedule->chunks * schedule->ranks : schedule->count;
+    layout->adds = synth_combines(schedule->collective) && !schedule->whole;
+    layout->manner = manner;
+    layout->in_place = in_place;
+    layout->block = schedule->chunks / (schedule->collective == SYNTH_ALLTOALL ? schedule->ranks : 1);
+    all = (size_t)layout->ranks * (size_t)layout->count;
+    layout->home = calloc(all, sizeof(*layout->home));
+    layout->later = calloc(all, sizeof(*layout->later));
+    layout->since = calloc(all, sizeof(*layout->since));
+    layout->arrival = calloc(all, sizeof(*layout->arrival));
+    layout->slot = calloc((size_t)schedule->send_count + 1, sizeof(*layout->slot));
+    if (layout->home == NULL || layout->later == NULL || layout->since == NULL || layout->arrival == NULL ||
+        layout->slot == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < all; ++i) {
+        layout->home[i] = home_of(layout, (int)(i / (size_t)layout->count), (int)(i % (size_t)layout->count));
+        layout->since[i] = INT_MAX;
+        layout->arrival[i] = -1;
+    }
+    place_sends(layout);
+    return true;
+}
+
+void synth_layout_destroy(synth_layout_t *layout)
+{
+    synth_schedule_free(layout->schedule);
+    free(layout->home);
+    free(layout->later);
+    free(layout->since);
+    free(layout->arrival);
+    free(layout->slot);
+}
+
+synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step)
+{
+    int at = rank * layout->count + chunk;
+
+    return layout->since[at] < step && layout->later[at].buffer != 0 ? layout->later[at] : layout->home[at];
+}
+
+void synth_moves_destroy(synth_moves_t *moves)
+{
+    free(moves->move);
+    *moves = (synth_moves_t){NULL, 0, 0, false};
+}
+
+synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth_place_t place)
+{
+    synth_move_t *move;
+
+    if (moves->count == moves->room) {
+        int room = moves->room > 0 ? 2 * moves->room : 32;
+
+        move = realloc(moves->move, sizeof(*move) * (size_t)room);
+        if (move == NULL) {
+            moves->failed = true;
+            return NULL;
+        }
+        moves->move = move;
+        moves->room = room;
+    }
+    move = &moves->move[moves->count++];
+    move->order = order;
+    move->count = 0;
+    move->size = 1;
+    synth_move_end(move, rank, place);
+    return move;
+}
+
+void synth_move_end(synth_move_t *move, int rank, synth_place_t place)
+{
+    if (move != NULL) {
+        move->end[move->count].rank = rank;
+        move->end[move->count++].place = place;
+    }
+}
+
+/* Moves between the same buffers come together, in the order of their places. */
+static int by_ends(const void *left, const void *right)
+{
+    const synth_move_t *a = left, *b = right;
+
+    if (a->order != b->order || a->count != b->count) {
+        return a->order != b->order ? a->order - b->order : a->count - b->count;
+    }
+    for (int i = 0; i < a->count; ++i) {
+        if (a->end[i].rank != b->end[i].rank) {
+            return a->end[i].rank - b->end[i].rank;
+        }
+        if (a->end[i].place.buffer != b->end[i].place.buffer) {
+            return a->end[i].place.buffer - b->end[i].place.buffer;
+        }
+    }
+    for (int i = 0; i < a->count; ++i) {
+        if (a->end[i].place.index != b->end[i].place.index) {
+            return a->end[i].place.index - b->end[i].place.index;
+        }
+    }
+    return 0;
+}
+
+/* Whether `next` begins where `move` ends, at all ends. */
+static bool follows(const synth_layout_t *layout, const synth_move_t *move, const synth_move_t *next)
+{
+    bool fine = move->order == next->order && move->count == next->count;
+
+    for (int i = 0; fine && i < move->count; ++i) {
+        synth_place_t place = move->end[i].place, then = next->end[i].place;
+
+        fine = move->end[i].rank == next->end[i].rank && place.buffer == then.buffer &&
+               place.index + move->size == then.index && (place.buffer >= 's' || then.index % layout->block != 0);
+    }
+    return fine;
+}
+
+void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
+{
+    int kept = 0;
+
+    if (moves->count == 0) {
+        return;
+    }
+    qsort(moves->move, (size_t)moves->count, sizeof(*moves->move), by_ends);
+    for (int i = 1; i < moves->count; ++i) {
+        if (follows(layout, &moves->move[kept], &moves->move[i])) {
+            moves->move[kept].size += moves->move[i].size;
+        } else {
+            moves->move[++kept] = moves->move[i];
+        }
+    }
+    moves->count = kept + 1;
+}
+
+static synth_place_t slot_of(const synth_layout_t *layout, int send)
+{
+    return (synth_place_t){'s', layout->slot[send]};
+}
+
+/* Where a send's data come to. */
+static synth_place_t target_of(const synth_layout_t *layout, int send)
+{
+    const synth_send_t *at = &layout->schedule->sends[send];
+
+    return layout->slot[send] >= 0 ? slot_of(layout, send) : layout->later[at->to * layout->count + at->chunk];
+}
+
+/* The send by which the rank got, before a step, what it sends in it as it came as a packet; -1: it comes from memory.
+ */
+static int relayed(const synth_layout_t *layout, const synth_send_t *send)
+{
+    int arrival = layout->arrival[send->from * layout->count + send->chunk];
+
+    return layout->manner == SYNTH_PACKETS && !send->adds && arrival >= 0 &&
+                   layout->schedule->sends[arrival].step < send->step
+               ? arrival
+               : -1;
+}
+
+void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+
+        if (send->step == step && send->from == rank && relayed(layout, send) < 0) {
+            int order = (send->to - rank + layout->ranks) % layout->ranks; /* not all ranks send to one first */
+
+            synth_move_end(synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)),
+                           send->to, target_of(layout, i));
+        }
+    }
+    synth_moves_merge(layout, moves);
+}
+
+void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+
+    for (int chunk = 0; chunk < layout->count; ++chunk) {
+        synth_move_t *move = NULL;
+
+        for (int i = 0; i < schedule->send_count; ++i) {
+            const synth_send_t *send = &schedule->sends[i];
+            int arrival = send->step == step && send->from == rank && send->chunk == chunk ? relayed(layout, send) : -1;
+
+            if (arrival >= 0) {
+                move = move != NULL ? move : synth_moves_begin(moves, 0, rank, slot_of(layout, arrival));
+                synth_move_end(move, send->to, slot_of(layout, i));
+            }
+        }
+    }
+    synth_moves_merge(layout, moves);
+}
+
+void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+
+    for (int chunk = 0; layout->adds && chunk < layout->count; ++chunk) {
+        synth_move_t *move = NULL;
+
+        for (int i = 0; i < schedule->send_count; ++i) { /* by sender */
+            const synth_send_t *send = &schedule->sends[i];
+
+            if (send->step == step && send->to == rank && send->chunk == chunk && send->adds) {
+                move =
+                    move != NULL ? move : synth_moves_begin(moves, 0, rank, synth_layout_at(layout, rank, chunk, step));
+                synth_move_end(move, rank, slot_of(layout, i));
+            }
+        }
+        synth_move_end(move, rank, layout->later[rank * layout->count + chunk]);
+    }
+    synth_moves_merge(layout, moves);
+}
+
+void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves)
+{
+    for (int chunk = 0; chunk < layout->count; ++chunk) {
+        int arrival = layout->arrival[rank * layout->count + chunk];
+        synth_place_t target = synth_layout_target(layout, rank, chunk);
+
+        if (arrival >= 0 && target.buffer != 0) {
+            synth_move_end(
+                synth_moves_begin(moves, layout->schedule->sends[arrival].step, rank, slot_of(layout, arrival)), rank,
+                target);
+        }
+    }
+    synth_moves_merge(layout, moves);
+}
+
+void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *moves)
+{
+    for (int chunk = 0; !layout->adds && !layout->in_place && chunk < layout->count; ++chunk) {
+        synth_place_t home = layout->home[rank * layout->count + chunk];
+        synth_place_t target = synth_layout_target(layout, rank, chunk);
+
+        if (home.buffer != 0 && target.buffer != 0) {
+            synth_move_end(synth_moves_begin(moves, 0, rank, home), rank, target);
+        }
+    }
+    synth_moves_merge(layout, moves);
+}

@@ -1,0 +1,301 @@
+/*
+ * Pipelines: each tree has blocks of its own, which handle a message in turns. What a rank sends arrives in a slot of
+ * the receiver's scratch. The receiver gives the sender so many credits at the start of a launch, and one back for each
+ * turn that it has read. Each turn of a sender takes one, so no slot is written before it was read, and a scratch of
+ * fixed size does for every message. At the end the sender takes back all credits: then everything has been read.
+ *
+ * A block waits for blocks nearer to the leaves on the way to the root, for blocks nearer to the root on the way back,
+ * and for credits of an earlier turn. So no circle of waits can come about.
+ */
+#include "tools/synth/lib/lower_parts.h"
+
+#include <stdlib.h>
+
+enum {
+    CREDITS = 4,
+    MOST_BLOCKS = 64,
+    MOST_UNIT = 256 << 10,
+    SCRATCH = 64 << 20, /* bytes that MSCCL++ has for a ring; others have at least that */
+    UP = 0,             /* tags of channels: on the way to the root, */
+    DOWN = 1            /* and away from it */
+};
+
+/* What a rank has to do with one chunk. */
+typedef struct {
+    uint64_t children[2]; /* that send to it on the way up, that it sends to on the way down */
+    int parent[2];        /* to which it sends on the way up, from which it gets on the way down; -1: none */
+} part_t;
+
+static part_t part_of(const synth_schedule_t *schedule, int rank, int chunk)
+{
+    part_t part = {{0, 0}, {-1, -1}};
+
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+
+        if (send->chunk != chunk) {
+            continue;
+        }
+        if (send->from == rank) {
+            part.parent[UP] = send->adds ? send->to : part.parent[UP];
+            part.children[DOWN] |= send->adds ? 0 : UINT64_C(1) << send->to;
+        } else if (send->to == rank) {
+            part.children[UP] |= send->adds ? UINT64_C(1) << send->from : 0;
+            part.parent[DOWN] = send->adds ? part.parent[DOWN] : send->from;
+        }
+    }
+    return part;
+}
+
+bool synth_has_trees(const synth_schedule_t *schedule)
+{
+    if (schedule->whole) {
+        return false;
+    }
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+
+        for (int j = 0; j < i; ++j) {
+            const synth_send_t *other = &schedule->sends[j];
+
+            /* A partial sum leaves a rank once, and a result comes to a rank once, not to where it was summed up. */
+            if (send->chunk == other->chunk && ((send->adds && other->adds && send->from == other->from) ||
+                                                (!send->adds && !other->adds && send->to == other->to))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A rank has a block on the way up, or for what it has itself, and one for what comes from a parent. */
+static bool begins(const synth_layout_t *layout, const part_t *part, int rank, int chunk)
+{
+    bool has = layout->home[rank * layout->count + chunk].buffer != 0;
+
+    return part->children[UP] != 0 || part->parent[UP] >= 0 || (has && part->parent[DOWN] < 0);
+}
+
+int synth_turns_instances(const synth_layout_t *layout, int asked)
+{
+    int instances = 1;
+
+    while (2 * instances <= asked && 2 * instances * 2 * layout->count <= MOST_BLOCKS) { /* see SCRATCH */
+        instances *= 2;
+    }
+    return instances;
+}
+
+static int power_of_two(int number)
+{
+    int power = 1;
+
+    while (power < number) {
+        power *= 2;
+    }
+    return power;
+}
+
+/* As many as leave room for all credits in a slot of the ring, which turns have to divide. */
+static uint64_t unit_of(const synth_layout_t *layout, int instances)
+{
+    uint64_t unit = MOST_UNIT;
+
+    for (int rank = 0; rank < layout->ranks; ++rank) {
+        uint64_t slot = SCRATCH / (uint64_t)(power_of_two(layout->scratch[rank]) * instances);
+
+        unit = unit * CREDITS > slot ? slot / CREDITS : unit;
+    }
+    return unit;
+}
+
+uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked)
+{
+    synth_layout_t layout;
+    uint64_t bytes = 0;
+
+    if (synth_layout_init(&layout, schedule, SYNTH_PIPELINE, false)) {
+        int instances = synth_turns_instances(&layout, asked);
+
+        bytes = unit_of(&layout, instances) * (uint64_t)instances;
+    }
+    synth_layout_destroy(&layout);
+    return bytes;
+}
+
+static uint64_t set_of(int rank)
+{
+    return rank >= 0 ? UINT64_C(1) << rank : 0;
+}
+
+static void repeat(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
+{
+    for (int i = 0; i < CREDITS; ++i) {
+        synth_writer_sync(writer, name, tag, peers);
+    }
+}
+
+/* Sends a chunk from a place to the slots of some ranks, each of which has given a credit. */
+static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
+                    int tag, uint64_t peers)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+    synth_moves_t moves = {NULL, 0, 0, false};
+
+    if (peers == 0) {
+        return;
+    }
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+
+        if (send->chunk == chunk && send->from == rank && send->adds == (tag == UP)) {
+            synth_move_end(synth_moves_begin(&moves, 0, rank, from), send->to, (synth_place_t){'s', layout->slot[i]});
+        }
+    }
+    synth_writer_sync(writer, "wait", tag, peers);
+    synth_writer_simple(writer, "nop");
+    synth_writer_put(writer, "put", tag, &moves);
+    synth_writer_simple(writer, "nop");
+    synth_writer_sync(writer, "signal", tag, peers);
+    synth_writer_sync(writer, "flush", tag, peers);
+    synth_moves_destroy(&moves);
+}
+
+static void copy(synth_writer_t *writer, int rank, synth_place_t from, synth_place_t to)
+{
+    synth_moves_t moves = {NULL, 0, 0, false};
+
+    if (to.buffer != 0 && (from.buffer != to.buffer || from.index != to.index)) {
+        synth_move_end(synth_moves_begin(&moves, 0, rank, from), rank, to);
+        synth_writer_data(writer, "copy", &moves, 1);
+    }
+    synth_moves_destroy(&moves);
+}
+
+/* Adds what its children send to its own, and sends the sum to its parent; the root sends it down. */
+static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const part_t *part, int rank, int chunk,
+                     uint64_t unit)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+    synth_place_t at = layout->home[rank * layout->count + chunk];
+    uint64_t down = part->parent[DOWN] < 0 ? part->children[DOWN] : 0;
+    synth_moves_t sum = {NULL, 0, 0, false};
+    synth_move_t *move;
+
+    repeat(writer, "rlxsignal", UP, part->children[UP]);
+    synth_writer_begin_turns(writer, unit);
+    if (part->children[UP] != 0) {
+        move = synth_moves_begin(&sum, 0, rank, at);
+        for (int i = 0; i < schedule->send_count; ++i) {
+            if (schedule->sends[i].chunk == chunk && schedule->sends[i].to == rank && schedule->sends[i].adds) {
+                synth_move_end(move, rank, (synth_place_t){'s', layout->slot[i]});
+            }
+        }
+        at = layout->later[rank * layout->count + chunk];
+        synth_move_end(move, rank, at);
+        synth_writer_sync(writer, "wait", UP, part->children[UP]);
+        synth_writer_simple(writer, "nop");
+        synth_writer_data(writer, "re", &sum, 0);
+        synth_writer_simple(writer, "nop");
+        synth_writer_sync(writer, "signal", UP, part->children[UP]);
+    }
+    send_on(writer, layout, rank, chunk, at, UP, set_of(part->parent[UP]));
+    send_on(writer, layout, rank, chunk, at, DOWN, down);
+    if (part->parent[UP] < 0) {
+        copy(writer, rank, at, synth_layout_target(layout, rank, chunk));
+    }
+    synth_writer_end_turns(writer);
+    repeat(writer, "wait", UP, set_of(part->parent[UP]));
+    repeat(writer, "wait", DOWN, down);
+}
+
+/* Takes what comes from its parent to the output and to its children. */
+static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const part_t *part, int rank, int chunk,
+                       uint64_t unit)
+{
+    int at = rank * layout->count + chunk;
+    synth_place_t slot = {'s', layout->slot[layout->arrival[at]]};
+    uint64_t parent = set_of(part->parent[DOWN]);
+
+    repeat(writer, "rlxsignal", DOWN, parent);
+    synth_writer_begin_turns(writer, unit);
+    synth_writer_sync(writer, "wait", DOWN, parent);
+    synth_writer_simple(writer, "nop");
+    send_on(writer, layout, rank, chunk, slot, DOWN, part->children[DOWN]);
+    copy(writer, rank, slot, synth_layout_target(layout, rank, chunk));
+    synth_writer_simple(writer, "nop");
+    synth_writer_sync(writer, "signal", DOWN, parent);
+    synth_writer_end_turns(writer);
+    repeat(writer, "wait", DOWN, part->children[DOWN]);
+}
+
+/* Blocks of each rank for each chunk: [rank][chunk][way] is the first of its instances, -1: there is none. */
+typedef int blocks_t[2];
+
+static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, blocks_t *blocks)
+{
+    for (int rank = 0; rank < layout->ranks; ++rank) {
+        for (int chunk = 0; chunk < layout->count; ++chunk) {
+            part_t part = part_of(layout->schedule, rank, chunk);
+
+            for (int way = UP; way <= DOWN; ++way) {
+                bool is_there = way == UP ? begins(layout, &part, rank, chunk) : part.parent[DOWN] >= 0;
+
+                blocks[rank * layout->count + chunk][way] = -1;
+                for (int i = 0; i < instances && is_there; ++i) {
+                    int block = synth_writer_block(writer, rank, i);
+
+                    blocks[rank * layout->count + chunk][way] = block - i;
+                }
+            }
+        }
+    }
+}
+
+static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, const blocks_t *blocks)
+{
+    const synth_schedule_t *schedule = layout->schedule;
+
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+        const int *from = blocks[send->from * layout->count + send->chunk];
+        const int *to = blocks[send->to * layout->count + send->chunk];
+        int way = send->adds ? UP : DOWN, sender = from[send->adds || from[DOWN] < 0 ? UP : DOWN];
+
+        for (int k = 0; k < instances; ++k) {
+            synth_writer_join(writer, send->from, sender + k, send->to, to[way] + k, way);
+        }
+    }
+}
+
+void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int instances)
+{
+    blocks_t *blocks = calloc((size_t)(layout->ranks * layout->count), sizeof(*blocks));
+    uint64_t unit = unit_of(layout, instances);
+
+    if (blocks == NULL) {
+        synth_writer_fail(writer);
+        return;
+    }
+    for (int rank = 0; rank < layout->ranks; ++rank) {
+        layout->scratch[rank] = power_of_two(layout->scratch[rank]);
+    }
+    add_blocks(writer, layout, instances, blocks);
+    join_blocks(writer, layout, instances, (const blocks_t *)blocks);
+    for (int at = 0; at < layout->ranks * layout->count; ++at) {
+        int rank = at / layout->count, chunk = at % layout->count;
+        part_t part = part_of(layout->schedule, rank, chunk);
+
+        for (int i = 0; i < instances; ++i) {
+            if (blocks[at][UP] >= 0) {
+                synth_writer_at(writer, rank, blocks[at][UP] + i);
+                write_up(writer, layout, &part, rank, chunk, unit);
+            }
+            if (blocks[at][DOWN] >= 0) {
+                synth_writer_at(writer, rank, blocks[at][DOWN] + i);
+                write_down(writer, layout, &part, rank, chunk, unit);
+            }
+        }
+    }
+    free(blocks);
+}

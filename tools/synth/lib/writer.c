@@ -1,0 +1,458 @@
+#include "tools/synth/lib/writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST = 8 }; /* entries of one operation that every executor has room for */
+
+typedef struct {
+    int *at, count;
+} list_t;
+
+typedef struct {
+    int peer, tag, channel; /* channel: its number within the block */
+} link_t;
+
+typedef struct {
+    int instance;
+    char *text; /* its operations */
+    size_t size;
+    FILE *out;
+    bool any;                     /* an operation was written already */
+    list_t channel[2], remote[2]; /* what it uses of its rank's: over memory channels, over port channels */
+    link_t *links;
+    int link_count;
+} block_t;
+
+typedef struct {
+    block_t *blocks;
+    int block_count;
+    list_t peer[2]; /* of each memory channel, of each port channel */
+    list_t remote;  /* buffers of peers: 3 * rank + kind of buffer */
+} rank_t;
+
+struct synth_writer {
+    const synth_topology_t *topology;
+    const synth_layout_t *layout;
+    int instances, rank;
+    block_t *block; /* the one at hand */
+    bool failed;
+    rank_t ranks[SYNTH_MAX_RANKS];
+};
+
+static const char *const kinds[2] = {"memory", "port"};
+
+static const char buffers[3] = {'i', 'o', 's'};
+
+static int add(synth_writer_t *writer, list_t *list, int value)
+{
+    int *at = realloc(list->at, sizeof(int) * (size_t)(list->count + 1));
+
+    if (at == NULL) {
+        writer->failed = true;
+        return 0;
+    }
+    list->at = at;
+    at[list->count] = value;
+    return list->count++;
+}
+
+/* The position of a value in a list, to which it is added if it is not there. */
+static int find(synth_writer_t *writer, list_t *list, int value)
+{
+    for (int i = 0; i < list->count; ++i) {
+        if (list->at[i] == value) {
+            return i;
+        }
+    }
+    return add(writer, list, value);
+}
+
+/* 1 if two ranks are on different nodes. */
+static int is_far(const synth_writer_t *writer, int rank, int other)
+{
+    return writer->topology->node_of[rank] != writer->topology->node_of[other];
+}
+
+synth_writer_t *synth_writer_new(const synth_topology_t *topology, const synth_layout_t *layout, int instances)
+{
+    synth_writer_t *writer = calloc(1, sizeof(*writer));
+
+    if (writer != NULL) {
+        writer->topology = topology;
+        writer->layout = layout;
+        writer->instances = instances;
+    }
+    return writer;
+}
+
+void synth_writer_free(synth_writer_t *writer)
+{
+    for (int r = 0; writer != NULL && r < SYNTH_MAX_RANKS; ++r) {
+        rank_t *rank = &writer->ranks[r];
+
+        for (int b = 0; b < rank->block_count; ++b) {
+            block_t *block = &rank->blocks[b];
+
+            if (block->out != NULL) {
+                fclose(block->out);
+            }
+            free(block->text);
+            free(block->links);
+            for (int far = 0; far < 2; ++far) {
+                free(block->channel[far].at);
+                free(block->remote[far].at);
+            }
+        }
+        free(rank->blocks);
+        free(rank->peer[0].at);
+        free(rank->peer[1].at);
+        free(rank->remote.at);
+    }
+    free(writer);
+}
+
+int synth_writer_block(synth_writer_t *writer, int number, int instance)
+{
+    rank_t *rank = &writer->ranks[number];
+    block_t *blocks = realloc(rank->blocks, sizeof(*blocks) * (size_t)(rank->block_count + 1)), *block;
+
+    if (blocks == NULL) {
+        writer->failed = true;
+        return 0;
+    }
+    rank->blocks = blocks;
+    block = &blocks[rank->block_count];
+    memset(block, 0, sizeof(*block));
+    block->instance = instance;
+    return rank->block_count++;
+}
+
+static void add_link(synth_writer_t *writer, int rank, int block_number, int peer, int tag, int channel, int far)
+{
+    block_t *block = &writer->ranks[rank].blocks[block_number];
+    link_t *links = realloc(block->links, sizeof(*links) * (size_t)(block->link_count + 1));
+
+    if (links == NULL) {
+        writer->failed = true;
+        return;
+    }
+    block->links = links;
+    links[block->link_count++] = (link_t){peer, tag, add(writer, &block->channel[far], channel)};
+}
+
+void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag)
+{
+    int far = is_far(writer, rank, other), mine = add(writer, &writer->ranks[rank].peer[far], other),
+        theirs = add(writer, &writer->ranks[other].peer[far], rank);
+
+    if (!writer->failed) {
+        add_link(writer, rank, block, other, tag, mine, far);
+        add_link(writer, other, others_block, rank, tag, theirs, far);
+    }
+}
+
+void synth_writer_at(synth_writer_t *writer, int rank, int block)
+{
+    writer->rank = rank;
+    writer->block = NULL;
+    if (writer->failed) {
+        return;
+    }
+    writer->block = &writer->ranks[rank].blocks[block];
+    if (writer->block->out == NULL) {
+        writer->block->out = open_memstream(&writer->block->text, &writer->block->size);
+        writer->failed = writer->block->out == NULL;
+    }
+}
+
+static void begin_op(synth_writer_t *writer, const char *name)
+{
+    fprintf(writer->block->out, "%s\n          {\"name\": \"%s\"", writer->block->any ? "," : "", name);
+    writer->block->any = true;
+}
+
+void synth_writer_simple(synth_writer_t *writer, const char *name)
+{
+    if (!writer->failed) {
+        begin_op(writer, name);
+        fputc('}', writer->block->out);
+    }
+}
+
+/* The block's channel to a rank. */
+static int channel_to(const synth_writer_t *writer, int peer, int tag)
+{
+    for (int i = 0; i < writer->block->link_count; ++i) {
+        if (writer->block->links[i].peer == peer && writer->block->links[i].tag == tag) {
+            return writer->block->links[i].channel;
+        }
+    }
+    return -1;
+}
+
+void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
+{
+    for (int far = strcmp(name, "flush") == 0; far < 2 && !writer->failed; ++far) {
+        int count = 0;
+
+        for (int peer = 0; peer < writer->layout->ranks; ++peer) {
+            if ((peers >> peer & 1) == 0 || is_far(writer, writer->rank, peer) != far) {
+                continue;
+            }
+            if (count % LIST == 0) {
+                fprintf(writer->block->out, count > 0 ? "]}" : "");
+                begin_op(writer, name);
+                fprintf(writer->block->out, ", \"channel_type\": \"%s\", \"channel_ids\": [", kinds[far]);
+            }
+            fprintf(writer->block->out, "%s%d", count % LIST > 0 ? ", " : "", channel_to(writer, peer, tag));
+            ++count;
+        }
+        fprintf(writer->block->out, count > 0 ? "]}" : "");
+    }
+}
+
+/* The first chunk in the plan, where each instance has a part of its own of each block, and of the scratch. */
+static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
+{
+    const synth_layout_t *layout = writer->layout;
+    int part = place.buffer == 't' ? layout->sums[rank] : place.buffer == 's' ? layout->scratch[rank] : layout->block;
+    int before = place.buffer >= 's' ? 0 : place.index / part;
+    int packets = place.buffer == 't' ? 2 * writer->instances * layout->scratch[rank] : 0; /* of twice the size */
+
+    return packets + (before * writer->instances + writer->block->instance) * part + place.index - before * part;
+}
+
+/* The block's number for a buffer of a peer. */
+static int remote(synth_writer_t *writer, int peer, char buffer)
+{
+    rank_t *rank = &writer->ranks[writer->rank];
+    int kind = buffer == 'i' ? 0 : buffer == 'o' ? 1 : 2, far = is_far(writer, writer->rank, peer);
+
+    return find(writer, &writer->block->remote[far], find(writer, &rank->remote, 3 * peer + kind));
+}
+
+static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, bool first)
+{
+    FILE *out = writer->block->out;
+    synth_place_t place = move->end[i].place;
+    int rank = move->end[i].rank;
+
+    fputs(first ? "" : ", ", out);
+    if (rank == writer->rank) {
+        fprintf(out, "{\"type\": \"%c\"", place.buffer == 't' ? 's' : place.buffer);
+    } else {
+        fprintf(out, "{\"buffer_id\": %d", remote(writer, rank, place.buffer));
+    }
+    fprintf(out, ", \"index\": %d, \"size\": %d}", index_of(writer, rank, place), move->size);
+}
+
+void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources)
+{
+    writer->failed = writer->failed || moves->failed;
+    for (int k = 0; k < moves->count && !writer->failed; ++k) {
+        const synth_move_t *move = &moves->move[k];
+        int reads = sources > 0 ? sources : move->count - 1;
+
+        for (int at = reads; at < move->count; at += LIST) {
+            begin_op(writer, name);
+            if (reads > 1) {
+                fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
+            }
+            if (move->end[move->count - 1].rank != writer->rank) {
+                fprintf(writer->block->out, ", \"channel_type\": \"memory\"");
+            }
+            fprintf(writer->block->out, ", \"src_buff\": [");
+            for (int i = 0; i < reads; ++i) {
+                write_end(writer, move, i, i == 0);
+            }
+            fprintf(writer->block->out, "], \"dst_buff\": [");
+            for (int i = at; i < move->count && i < at + LIST; ++i) {
+                write_end(writer, move, i, i == at);
+            }
+            fprintf(writer->block->out, "]}");
+        }
+    }
+}
+
+void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves)
+{
+    writer->failed = writer->failed || moves->failed;
+    for (int far = 0; far < 2; ++far) {
+        int at = 0;
+
+        while (at < moves->count && !writer->failed) {
+            const synth_move_t *now[LIST];
+            int count = 0;
+
+            for (; at < moves->count && count < LIST; ++at) {
+                if (is_far(writer, writer->rank, moves->move[at].end[1].rank) == far) {
+                    now[count++] = &moves->move[at];
+                }
+            }
+            if (count == 0) {
+                break;
+            }
+            begin_op(writer, name);
+            fprintf(writer->block->out, ", \"channel_type\": \"%s\"", kinds[far]);
+            for (int i = 0; far && i < count; ++i) { /* who is asked to carry it */
+                fprintf(writer->block->out, "%s%d%s", i == 0 ? ", \"channel_ids\": [" : ", ",
+                        channel_to(writer, now[i]->end[1].rank, tag), i == count - 1 ? "]" : "");
+            }
+            for (int end = 0; end < 2; ++end) {
+                fprintf(writer->block->out, end == 0 ? ", \"src_buff\": [" : "], \"dst_buff\": [");
+                for (int i = 0; i < count; ++i) {
+                    write_end(writer, now[i], end, i == 0);
+                }
+            }
+            fprintf(writer->block->out, "]}");
+        }
+    }
+}
+
+void synth_writer_begin_turns(synth_writer_t *writer, uint64_t unit)
+{
+    if (!writer->failed) {
+        begin_op(writer, "pipeline");
+        fprintf(writer->block->out, ", \"iter_context\": {\"unit_size\": %" PRIu64 ", \"num_chunks\": 1}, \"ops\": [",
+                unit);
+        writer->block->any = false;
+    }
+}
+
+void synth_writer_end_turns(synth_writer_t *writer)
+{
+    if (!writer->failed) {
+        fprintf(writer->block->out, "]}");
+        writer->block->any = true;
+    }
+}
+
+/* How many chunks the rank's input and output have; 0 says that it has none. */
+static void counts(const synth_writer_t *writer, int rank, int *inputs, int *outputs)
+{
+    const synth_schedule_t *schedule = writer->layout->schedule;
+    int one = schedule->chunks, all = schedule->chunks * schedule->ranks;
+    bool root = rank == schedule->root;
+
+    *inputs = *outputs = one;
+    switch (schedule->collective) {
+    case SYNTH_ALLGATHER:
+        *outputs = all;
+        break;
+    case SYNTH_GATHER:
+        *outputs = root ? all : 0;
+        break;
+    case SYNTH_REDUCE:
+        *outputs = root ? one : 0;
+        break;
+    case SYNTH_BROADCAST:
+        *inputs = root ? one : 0;
+        break;
+    case SYNTH_SCATTER:
+        *inputs = root ? all : 0;
+        break;
+    case SYNTH_REDUCESCATTER:
+        *inputs = all;
+        break;
+    default:
+        break;
+    }
+    *inputs *= writer->instances;
+    *outputs *= writer->instances;
+}
+
+/* Lists of numbers, one for each kind of channel that has some. */
+static void write_lists(FILE *out, const char *kind, const char *ids, const list_t *list)
+{
+    bool any = false;
+
+    for (int far = 0; far < 2; ++far) {
+        for (int i = 0; i < list[far].count; ++i) {
+            if (i == 0) {
+                fprintf(out, "%s{\"%s\": \"%s\", \"%s\": [", any ? ", " : "", kind, kinds[far], ids);
+                any = true;
+            }
+            fprintf(out, "%s%d", i > 0 ? ", " : "", list[far].at[i]);
+        }
+        fprintf(out, list[far].count > 0 ? "]}" : "");
+    }
+}
+
+static void write_rank(synth_writer_t *writer, int number, FILE *out)
+{
+    rank_t *rank = &writer->ranks[number];
+    int scratch = writer->layout->scratch[number], sums = writer->layout->sums[number], inputs, outputs;
+
+    fprintf(out, "%s\n    {\"id\": %d, \"threadblocks\": [", number > 0 ? "," : "", number);
+    for (int b = 0; b < rank->block_count; ++b) {
+        block_t *block = &rank->blocks[b];
+
+        writer->failed = writer->failed || (block->out != NULL && (fflush(block->out) != 0 || ferror(block->out)));
+        fprintf(out, "%s\n        {\"id\": %d, \"ops\": [%s],\n         \"channels\": [", b > 0 ? "," : "", b,
+                block->text != NULL ? block->text : "");
+        write_lists(out, "channel_type", "channel_ids", block->channel);
+        fprintf(out, "],\n         \"remote_buffer_refs\": [");
+        write_lists(out, "access_channel_type", "remote_buffer_ids", block->remote);
+        fprintf(out, "]}");
+    }
+    fprintf(out, "],\n     \"channels\": [");
+    write_lists(out, "channel_type", "connected_to", rank->peer);
+    fprintf(out, "],\n     \"remote_buffers\": [");
+    for (int i = 0; i < rank->remote.count; ++i) {
+        int peer = rank->remote.at[i] / 3;
+
+        fprintf(out, "%s{\"rank\": %d, \"type\": \"%c\", \"access_channel_types\": [\"%s\"]}", i > 0 ? ", " : "", peer,
+                buffers[rank->remote.at[i] % 3], kinds[is_far(writer, number, peer)]);
+    }
+    counts(writer, number, &inputs, &outputs);
+    fprintf(out, "],\n     \"input_chunks\": %d, \"output_chunks\": %d, \"scratch_chunks\": %d, \"semaphores\": []}",
+            inputs, outputs, (scratch * (sums > 0 ? 2 : 1) + sums) * writer->instances);
+}
+
+static const char *plan_collective(synth_collective_t collective)
+{
+    return collective == SYNTH_ALLGATHER || collective == SYNTH_ALLTOALL || collective == SYNTH_REDUCESCATTER ||
+                   collective == SYNTH_ALLREDUCE
+               ? synth_collective_names[collective]
+               : "custom";
+}
+
+void synth_writer_fail(synth_writer_t *writer)
+{
+    writer->failed = true;
+}
+
+char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_range_t *range, size_t *size_p)
+{
+    const synth_layout_t *layout = writer->layout;
+    bool packets = layout->manner == SYNTH_PACKETS;
+    /* Pipelines go around a scratch of fixed size; a proxy that reads other buffers needs those of each call. */
+    bool ring = layout->manner == SYNTH_PIPELINE && writer->topology->node_count < 2;
+    char *text = NULL;
+    FILE *out = writer->failed ? NULL : open_memstream(&text, size_p);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    fprintf(out, "{\"name\": \"%s\", \"collective\": \"%s\", \"protocol\": \"%s\", \"inplace\": %s,\n", name,
+            plan_collective(layout->schedule->collective), packets ? "LL" : "Simple",
+            layout->in_place ? "true" : "false");
+    fprintf(out, "  \"use_double_scratch_buffer\": %s, \"reuse_resources\": %s,\n", packets ? "true" : "false",
+            ring ? "true" : "false");
+    fprintf(out, "  \"min_message_size\": %" PRIu64 ", \"max_message_size\": %" PRIu64 ",\n", range->least,
+            range->most);
+    fprintf(out, "  \"num_threads_per_block\": 512, \"gpus\": [");
+    for (int rank = 0; rank < layout->ranks; ++rank) {
+        write_rank(writer, rank, out);
+    }
+    fprintf(out, "]}\n");
+    writer->failed = writer->failed || ferror(out);
+    if (fclose(out) != 0 || writer->failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

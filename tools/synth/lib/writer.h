@@ -1,0 +1,53 @@
+/*
+ * Writes an execution plan: blocks of each rank, the channels that join them, and their operations, in the format that
+ * docs/plans.md tells of. Ranks of one node are joined by memory channels, those of several nodes by port channels.
+ */
+#ifndef TOOLS_SYNTH_LIB_WRITER_H
+#define TOOLS_SYNTH_LIB_WRITER_H
+
+#include "tools/synth/lib/layout.h"
+#include "tools/synth/lib/ranges.h"
+
+typedef struct synth_writer synth_writer_t;
+
+/*
+ * `instances` cut each block of each buffer into so many parts, of which every block of a plan works on one. The
+ * topology and the layout have to stay. NULL without memory; what fails later makes synth_writer_finish fail.
+ */
+synth_writer_t *synth_writer_new(const synth_topology_t *topology, const synth_layout_t *layout, int instances);
+void synth_writer_free(synth_writer_t *writer); /* NULL is allowed */
+
+/* Adds a block to a rank, which works on one part. Returns its number: 0, 1, ... All blocks come before all operations.
+ */
+int synth_writer_block(synth_writer_t *writer, int rank, int instance);
+
+/* Joins two blocks of two ranks by a channel. Two blocks may have several, of different tags: 0 or 1. */
+void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag);
+
+/* What is written from now on belongs to this block. */
+void synth_writer_at(synth_writer_t *writer, int rank, int block);
+
+/* An operation without operands, such as "nop". */
+void synth_writer_simple(synth_writer_t *writer, const char *name);
+
+/* Signals, waits or flushes on the block's channels of a tag to a set of ranks. A flush is for port channels alone. */
+void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64_t peers);
+
+/* One operation for each move, which reads its first `sources` ends, or all but the last if that is 0, and writes the
+ * others. */
+void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources);
+
+/* Puts: of each move the first end is the source and the last the target; several moves share an operation. */
+void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves);
+
+/* What stands between these two is done in turns of `unit` bytes of each chunk. */
+void synth_writer_begin_turns(synth_writer_t *writer, uint64_t unit);
+void synth_writer_end_turns(synth_writer_t *writer);
+
+/* For a caller without memory: makes synth_writer_finish fail. */
+void synth_writer_fail(synth_writer_t *writer);
+
+/* The plan as text, which the caller frees; NULL without memory. */
+char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_range_t *range, size_t *size_p);
+
+#endif
