@@ -58,10 +58,20 @@ cases_plans_synthesised() {
     local folder=$scratch/synthesised kind n synth
     synth=("$bindir/../../mscclpp_synth" --no-search --no-cache)
     if [ "${patterns[0]:-}" != --list ]; then
+        for kind in here elsewhere; do
+            printf '{"version": 1, "name": "%s", "ranks": 2, "links": [[0, 1, %d]], "bidirectional": true, ' \
+                "$kind" "$([ "$kind" = here ] && echo 1 || echo 2)" >"$scratch/$kind.json"
+            printf '"gpus": [%s]}' \
+                "$([ "$kind" = here ] && echo '"host", "host"' || echo '"0000:07:00.0", "0000:0a:00.0"')" \
+                >>"$scratch/$kind.json"
+        done
         for kind in allgather allreduce; do
             {
                 "${synth[@]}" --topology line:4 --collective "$kind" -o "$folder"
                 "${synth[@]}" --topology line:4 --only 2,1,3 --collective "$kind" -o "$folder"
+                # Two parts of two GPUs each: one of this machine, one of another.
+                "${synth[@]}" --topology "$scratch/here.json" --collective "$kind" -o "$folder/parts"
+                "${synth[@]}" --topology "$scratch/elsewhere.json" --collective "$kind" -o "$folder/parts"
                 "${synth[@]}" --topology nodes:2x2 --collective "$kind" -o "$folder/nodes"
             } >"$log" 2>&1 || {
                 report_failure "plans:synth" "mscclpp_synth writes no plans"
@@ -74,6 +84,14 @@ cases_plans_synthesised() {
             run "plans:synth:$kind:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder" \
                 "$bindir/test_plans" "$kind" planned any 5000
         done
+        if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+            run "plans:synth:parts:$kind" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_plans "$folder/parts" \
+                "$bindir/test_plans" "$kind" planned any 5000
+            rm -rf "$folder/other" && mkdir "$folder/other" && grep -l 0000:07 "$folder"/parts/*.json |
+                xargs -I{} cp {} "$folder/other"
+            run "plans:synth:other GPUs:$kind" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_plans "$folder/other" \
+                "$bindir/test_plans" "$kind" unplanned sum 1000
+        fi
         run "plans:synth:nodes:$kind" 120 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
             --mca coll_mscclpp_plans "$folder/nodes" "$bindir/test_plans" "$kind" planned any 5000
     done

@@ -86,17 +86,19 @@ static void plant_in_plan(const synth_topology_t *topology, const synth_schedule
     char why[512] = "";
     bool checked;
     size_t size;
-    const synth_range_t all = {true, 0, UINT64_MAX};
-    char *text = synth_lower(topology, right, "right", 2, &all, &size);
+    synth_lowering_t lowering = {"right", SYNTH_SIGNALS, false, 2, {true, 0, UINT64_MAX}};
+    char *text = synth_lower(topology, right, &lowering, &size);
     synth_fault_t fault = {NULL, ""};
 
     check(text != NULL && synth_prove(text, size, &checked, why, sizeof(why)), "a right plan", topology->name,
           synth_collective_names[right->collective], &fault);
     free(text);
+    lowering.name = "wrong";
+    lowering.instances = 1;
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); ++i) {
         char *at;
 
-        text = synth_lower(topology, right, "wrong", 1, &all, &size);
+        text = synth_lower(topology, right, &lowering, &size);
         at = text != NULL ? strstr(text, changes[i][0]) : NULL;
         if (at != NULL) {
             memcpy(at, changes[i][1], strlen(changes[i][1]));

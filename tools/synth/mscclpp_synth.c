@@ -14,14 +14,15 @@
 #include "tools/synth/synth_tool.h"
 
 static const char help[] =
-    "Usage: mscclpp_synth --topology FILE|NAME | --discover [--collective NAME] [OPTION]...\n"
+    "Usage: mscclpp_synth [show] --topology FILE|NAME | --discover [--collective NAME] [OPTION]...\n"
     "Finds the algorithms of a collective that no other beats in both steps and rounds for each chunk, and says of "
     "each\n"
-    "whether that is proven.\n"
+    "whether that is proven. `show` tells each one step by step, and draws it, too: to FILE of --svg, or to\n"
+    "synth_COLLECTIVE_RANKS.svg.\n"
     "\n"
     "  -t, --topology FILE|NAME  a file (docs/synthesis.md), or one of ring:N, line:N, mesh:N, switch:N, torus:AxB,\n"
     "                            nodes:NxG, dgx1, mi250x\n"
-    "      --discover            in its place: the GPUs of this machine, as NVIDIA's driver tells of them\n"
+    "      --discover            in its place: the GPUs of this machine, as NVIDIA's driver or hwloc tells of them\n"
     "      --only RANK,...       these ranks of the topology only, in this order\n"
     "  -c, --collective NAME     allgather (default), broadcast, gather, scatter, alltoall, reducescatter, reduce or\n"
     "                            allreduce\n"
@@ -97,7 +98,7 @@ typedef struct {
     const char *topology, *only;
     synth_collective_t collective;
     synth_options_t options;
-    bool bounds, json, verbose, no_cache, own_cache, discover;
+    bool show, bounds, json, verbose, no_cache, own_cache, discover;
     const char *folder, *picture;
     synth_making_t making;
 } arguments_t;
@@ -343,6 +344,21 @@ static bool default_cache(char *path, size_t size)
     return length < (int)size;
 }
 
+/* A digest of the GPUs' addresses, for names of plans. */
+static void name_part(const synth_topology_t *topology, synth_making_t *making)
+{
+    unsigned digest = 2166136261u;
+
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        for (const char *at = topology->gpu[rank]; *at != 0; ++at) {
+            digest = (digest ^ (unsigned char)*at) * 16777619u;
+        }
+    }
+    if (synth_topology_has_gpus(topology)) {
+        snprintf(making->part, sizeof(making->part), "_gpus_%08x", digest);
+    }
+}
+
 static int find(arguments_t *arguments, const synth_topology_t *topology)
 {
     char why[SYNTH_WHY] = "no memory";
@@ -351,7 +367,9 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     mscclpp_status_t status;
     int found;
     bool saved;
+    char picture[64];
 
+    name_part(topology, &arguments->making);
     if (arguments->collective == SYNTH_ALLREDUCE) {
         status = synth_allreduce_find(topology, &arguments->options, &front, why, sizeof(why));
     } else {
@@ -366,10 +384,19 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     }
     synth_tool_front(stdout, topology, arguments->collective, &arguments->options, &front, mscclpp_now() - start,
                      arguments->json);
+    if (arguments->show) {
+        synth_tool_steps(stdout, &front);
+    }
     found = front.count;
     saved = arguments->folder == NULL ||
             synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
                             mscclpp_now() - start, &arguments->making, arguments->json ? stderr : stdout);
+    if (arguments->show && arguments->picture == NULL) {
+        snprintf(picture, sizeof(picture), "synth_%s_%d.svg", synth_collective_names[arguments->collective],
+                 topology->ranks);
+        arguments->picture = picture;
+        printf("%s: the picture\n", picture);
+    }
     saved = (arguments->picture == NULL || synth_tool_svg(arguments->picture, topology, &front)) && saved;
     synth_front_free(&front);
     return saved && found > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
@@ -383,6 +410,11 @@ int main(int argc, char **argv)
     char cache[4096];
     int status;
 
+    if (argc > 1 && strcmp(argv[1], "show") == 0) {
+        arguments.show = true;
+        --argc;
+        ++argv;
+    }
     if (!read_arguments(argc, argv, &arguments, &status)) {
         return status;
     }

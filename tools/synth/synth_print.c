@@ -239,3 +239,37 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
                 ? "; built without CaDiCaL, so that only polynomial methods were tried (Debian: libcadical-dev)"
                 : "");
 }
+
+/* Chunks from a rank to a rank in a step, in one line. Sends are in the order of steps and ranks. */
+static int print_sends(FILE *out, const synth_schedule_t *schedule, int first)
+{
+    const synth_send_t *send = &schedule->sends[first];
+    int end = first;
+
+    fprintf(out, "    rank %d sends rank %d chunk", send->from, send->to);
+    while (end < schedule->send_count && schedule->sends[end].step == send->step &&
+           schedule->sends[end].from == send->from && schedule->sends[end].to == send->to &&
+           schedule->sends[end].adds == send->adds) {
+        fprintf(out, "%s %d", end > first ? "," : "", schedule->sends[end].chunk);
+        ++end;
+    }
+    fprintf(out, send->adds ? ", to be added\n" : "\n");
+    return end;
+}
+
+void synth_tool_steps(FILE *out, const synth_front_t *front)
+{
+    for (int i = 0; i < front->count; ++i) {
+        const synth_schedule_t *schedule = front->point[i].schedule;
+        int at = 0;
+
+        fprintf(out, "\n%d chunks in %d steps:\n", schedule->chunks, schedule->steps);
+        for (int step = 0; step < schedule->steps; ++step) {
+            fprintf(out, "  step %d, %d round%s\n", step, schedule->rounds[step],
+                    schedule->rounds[step] > 1 ? "s" : "");
+            while (at < schedule->send_count && schedule->sends[at].step == step) {
+                at = print_sends(out, schedule, at);
+            }
+        }
+    }
+}

@@ -92,7 +92,7 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
             }
             before = most;
             begin(used[i]->schedule->collective, used[i]->schedule->ranks, device, first, sizeof(first));
-            synth_tool_plan_name(used[i], making->in_place, name, sizeof(name));
+            synth_tool_plan_name(used[i], making, name, sizeof(name));
             fprintf(out, "%sbytes<=%" PRIu64 " in_place=%s algorithm=plan:%s # model: %.3f us and %.9f us a byte\n",
                     first, most, making->in_place ? "yes" : "no", name, used[i]->fixed, used[i]->slope);
         }

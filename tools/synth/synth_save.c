@@ -16,14 +16,14 @@ static bool wrong(const char *path)
     return false;
 }
 
-void synth_tool_plan_name(const synth_candidate_t *candidate, bool in_place, char *name, size_t size)
+void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_making_t *making, char *name, size_t size)
 {
     static const char *const kinds[SYNTH_MANNERS] = {"", "_packets", "_pipeline"};
     const synth_schedule_t *schedule = candidate->schedule;
 
-    snprintf(name, size, "synth_%s_%d_%d_%d_%d%s%s", synth_collective_names[schedule->collective], schedule->ranks,
+    snprintf(name, size, "synth_%s_%d_%d_%d_%d%s%s%s", synth_collective_names[schedule->collective], schedule->ranks,
              schedule->chunks, schedule->steps, synth_schedule_rounds(schedule), kinds[candidate->manner],
-             in_place ? "_in_place" : "");
+             making->in_place ? "_in_place" : "", making->part);
 }
 
 static bool write_plan(const char *path, const char *text, size_t size)
@@ -49,7 +49,7 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
     size_t size = 0;
     char *text;
 
-    synth_tool_plan_name(candidate, making->in_place, name, sizeof(name));
+    synth_tool_plan_name(candidate, making, name, sizeof(name));
     lowering.name = name;
     snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->any ? "" : "found/", name);
     text = synth_lower(topology, candidate->schedule, &lowering, &size);

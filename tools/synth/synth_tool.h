@@ -18,10 +18,14 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
 void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
                       const synth_options_t *options, const synth_front_t *front, double seconds, bool json);
 
+/* What each rank sends in each step, in words. */
+void synth_tool_steps(FILE *out, const synth_front_t *front);
+
 /* How plans are made. */
 typedef struct {
     int instances; /* blocks of each rank that share the work */
     bool in_place;
+    char part[16]; /* what tells plans for some GPUs from those for others in their names; empty: for any GPUs */
 } synth_making_t;
 
 /*
@@ -33,7 +37,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
                      const synth_making_t *making, FILE *say);
 
 /* The plan's name, in letters that every rules file takes: collective, ranks, chunks, steps, rounds, kind. */
-void synth_tool_plan_name(const synth_candidate_t *candidate, bool in_place, char *name, size_t size);
+void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_making_t *making, char *name, size_t size);
 
 /*
  * Writes the file `rules` of a folder of plans, or what this run has to say in it: which plan serves which sizes, with

@@ -26,7 +26,8 @@ enum {
     MSCCLPP_PLAN_MAX_CHUNKS = 1 << 20,    /* of one buffer */
     MSCCLPP_PLAN_MAX_ALIGNMENT = 1 << 20, /* bytes */
     MSCCLPP_PLAN_MAX_UNIT = 1 << 30,      /* bytes of one turn of a pipeline */
-    MSCCLPP_PLAN_MAX_NAME = 200
+    MSCCLPP_PLAN_MAX_NAME = 200,
+    MSCCLPP_PLAN_GPU = 24 /* letters of a GPU's address, with a zero byte */
 };
 
 typedef enum {
@@ -182,7 +183,8 @@ typedef struct {
     uint64_t min_bytes, max_bytes;
     mscclpp_plan_rank_t *ranks;
     uint32_t rank_count;
-    uint64_t digest; /* of the file's bytes */
+    char (*gpus)[MSCCLPP_PLAN_GPU]; /* on the PCI bus, of each rank; NULL: the plan is for any GPUs */
+    uint64_t digest;                /* of the file's bytes */
     uint64_t file_bytes;
     struct mscclpp_plan_arena *arena; /* holds all of the above */
 } mscclpp_plan_t;

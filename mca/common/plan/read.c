@@ -350,6 +350,33 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
+/* Reads which GPUs a plan is for. MSCCL++ does not know this key. */
+static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
+{
+    bool ok = true;
+    const mscclpp_json_t *list = mscclpp_plan_may(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &ok);
+    uint32_t rank = 0;
+
+    if (list == NULL) {
+        return ok;
+    }
+    if (list->count != plan->rank_count) {
+        return mscclpp_plan_bad(reader, "limit", "%u \"gpu_addresses\" of %u ranks; each has one", list->count,
+                                plan->rank_count);
+    }
+    if (!mscclpp_plan_allocate(reader, list->count, sizeof(*plan->gpus), &plan->gpus)) {
+        return false;
+    }
+    for (const mscclpp_json_t *item = list->first; item != NULL; item = item->next, ++rank) {
+        if (item->type != MSCCLPP_JSON_STRING || strlen(item->text) >= MSCCLPP_PLAN_GPU) {
+            return mscclpp_plan_bad(reader, "type", "\"gpu_addresses\"[%u] has to be a text of at most %d letters",
+                                    rank, MSCCLPP_PLAN_GPU - 1);
+        }
+        memcpy(plan->gpus[rank], item->text, strlen(item->text) + 1);
+    }
+    return true;
+}
+
 /* Reads the whole plan. */
 static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
@@ -389,7 +416,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
         }
     }
     reader->place = mscclpp_plan_nowhere;
-    return true;
+    return read_gpu_addresses(reader, root, plan);
 }
 
 /* FNV-1a over the bytes, with a final mixing of the high bits. */

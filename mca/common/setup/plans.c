@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "mca/common/algo/rules.h"
 #include "mca/common/base/log.h"
@@ -16,8 +17,10 @@
 
 typedef struct {
     uint64_t digest;
-    uint64_t refused; /* 1: the rank has the file, but must not use it */
+    uint64_t state; /* of this rank */
 } entry_t;
+
+enum { READY, REFUSED, OF_OTHER_GPUS };
 
 typedef struct {
     uint64_t count;
@@ -75,6 +78,22 @@ static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file
                 team->group.oob.label, file->path, file->refusal != NULL ? file->refusal : "no memory");
 }
 
+/* Whether a plan is for the GPU that this rank uses; the twin's is called "host". */
+static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
+{
+    const uint32_t rank = (uint32_t)team->group.oob.rank;
+    mscclpp_gpu_info_t info;
+
+    if (file->plan->gpus == NULL) {
+        return true;
+    }
+    if (team->group.on_twin) {
+        return strcmp(file->plan->gpus[rank], "host") == 0;
+    }
+    return team->runner.gpu->device_info(team->runner.device, &info) == MSCCLPP_OK &&
+           strcasecmp(file->plan->gpus[rank], info.pci_bus_id) == 0;
+}
+
 /* This rank's files that are for a team. Rank 0 simulates for all. */
 static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files, int count,
                       list_t *list)
@@ -99,15 +118,17 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
             mscclpp_warn("%s: execution plan %s: more than %d plans for one communicator: not used",
                          team->group.oob.label, file->path, PLANS_MAX);
         } else {
-            list->entries[list->count++] = (entry_t){file->digest, file->refusal != NULL};
+            list->entries[list->count++] = (entry_t){file->digest, file->refusal != NULL    ? REFUSED
+                                                                   : is_for_gpu(team, file) ? READY
+                                                                                            : OF_OTHER_GPUS};
         }
     }
 }
 
-static bool has(const list_t *list, uint64_t digest, bool refused)
+static bool has(const list_t *list, uint64_t digest, uint64_t state)
 {
     for (uint64_t i = 0; i < list->count; ++i) {
-        if (list->entries[i].digest == digest && (list->entries[i].refused != 0) == refused) {
+        if (list->entries[i].digest == digest && list->entries[i].state == state) {
             return true;
         }
     }
@@ -129,11 +150,22 @@ static mscclpp_plan_file_t *find_by_digest(mscclpp_plan_file_t *files, int count
 static int who_lacks(const list_t *lists, int size, uint64_t digest)
 {
     for (int rank = 0; rank < size; ++rank) {
-        if (!has(&lists[rank], digest, false)) {
+        if (!has(&lists[rank], digest, READY)) {
             return rank;
         }
     }
     return -1;
+}
+
+/* A part of the machine has plans of its own, so it is no fault that some ranks use other GPUs. */
+static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
+{
+    bool other = false;
+
+    for (int rank = 0; rank < size; ++rank) {
+        other = other || has(&lists[rank], digest, OF_OTHER_GPUS);
+    }
+    return other;
 }
 
 /* The first rank that has a file which another one lacks says so. */
@@ -147,12 +179,12 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
         const int without = who_lacks(lists, team->group.oob.size, digest);
         int first = 0;
 
-        while (first < team->group.oob.rank && !has(&lists[first], digest, false)) {
+        while (first < team->group.oob.rank && !has(&lists[first], digest, READY)) {
             ++first;
         }
         /* Rank 0 says itself what it refuses. */
-        if (without >= 0 && first == team->group.oob.rank && !has(&lists[0], digest, true) && file != NULL &&
-            may_tell(file)) {
+        if (without >= 0 && first == team->group.oob.rank && !has(&lists[0], digest, REFUSED) && file != NULL &&
+            !is_of_other_gpus(lists, team->group.oob.size, digest) && may_tell(file)) {
             mscclpp_warn("%s: execution plan %s (%s): rank %d lacks this file, has another one or refuses it: not used",
                          team->group.oob.label, file->path, file->label, without);
         }

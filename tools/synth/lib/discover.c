@@ -150,6 +150,11 @@ static mscclpp_status_t ask(const nvml_t *nvml, synth_machine_t *machine, char *
 
         code = nvml->handle(i, &device[i]);
         code = code == 0 ? nvml->pci(device[i], &pci[i]) : code;
+        if (code == 0) { /* NVML writes eight digits of the domain, CUDA four */
+            size_t length = strnlen(pci[i].bus_id, sizeof(pci[i].bus_id));
+
+            snprintf(machine->gpu[i], SYNTH_GPU, "%.23s", pci[i].bus_id + (length == 16 ? 4 : 0));
+        }
         if (code == 0 && nvml->generation(device[i], &generation) == 0 && nvml->width(device[i], &width) == 0) {
             machine->pcie_mbps[i] = pcie_rate(generation, width);
         }
@@ -179,7 +184,14 @@ mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **t
     int code;
 
     if (library == NULL) {
-        snprintf(why, why_size, "NVIDIA's driver is not here: %.180s", dlerror());
+        const char *error = dlerror();
+        char driver[110], hwloc[128] = "no memory";
+
+        snprintf(driver, sizeof(driver), "%s", error != NULL ? error : "");
+        status = machine != NULL ? synth_discover_hwloc(machine, hwloc, sizeof(hwloc)) : status;
+        if (status != MSCCLPP_OK) {
+            snprintf(why, why_size, "NVIDIA's driver is not here: %s; %s", driver, hwloc);
+        }
     } else if (!find_all(library, &nvml, &missing)) {
         snprintf(why, why_size, "NVML of this driver has no %s", missing);
     } else if ((code = nvml.init()) != 0) {

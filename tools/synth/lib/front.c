@@ -195,26 +195,28 @@ static void try_direct(search_t *search, synth_rational_t bound)
 static void try_trees(search_t *search, synth_rational_t least)
 {
     const synth_topology_t *topology = search->topology;
+    synth_trees_t *trees;
 
     if ((search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) || least.num >= MOST_ROUNDS ||
         meets(search, SYNTH_MAX_STEPS, least)) {
         return;
     }
-    if (search->options->steps == 0 && search->options->chunks == 0) {
-        search->front->trees = replayed(
-            search, synth_trees(topology, search->dual, search->options->root, (int)least.num, (int)least.den, 1),
-            "packed trees");
+    trees = synth_trees_new(topology, search->dual, search->options->root, (int)least.num, (int)least.den,
+                            search->options->seconds / 8);
+    if (trees == NULL) {
+        return;
     }
-    for (int64_t units = 1; least.den * units <= search->options->tree_chunks && least.num < MOST_ROUNDS &&
-                            !meets(search, SYNTH_MAX_STEPS, least) && !over(search);
+    if (search->options->steps == 0 && search->options->chunks == 0) {
+        search->front->trees = replayed(search, synth_trees_schedule(topology, trees, 1), "packed trees");
+    }
+    for (int units = 1; synth_trees_chunks(trees) * units <= search->options->tree_chunks &&
+                        !meets(search, SYNTH_MAX_STEPS, least) && !over(search);
          units *= 2) {
-        if (wanted(search, (int)(least.den * units))) {
-            offer(
-                search,
-                synth_trees(topology, search->dual, search->options->root, (int)least.num, (int)least.den, (int)units),
-                "packed trees", SYNTH_HEURISTIC);
+        if (wanted(search, synth_trees_chunks(trees) * units)) {
+            offer(search, synth_trees_schedule(topology, trees, units), "packed trees", SYNTH_HEURISTIC);
         }
     }
+    synth_trees_free(trees);
 }
 
 static int by_ratio(const void *left, const void *right)

@@ -154,6 +154,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
     if (topology == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
+    memcpy(topology->gpu, machine->gpu, sizeof(topology->gpu));
     fine = add_nvlinks(machine, machine->nvlink_mbps, topology);
     apart = fine && !synth_topology_connected(topology, why, why_size);
     fine = fine && (!apart || add_pcie(machine, topology));

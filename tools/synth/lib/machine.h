@@ -15,6 +15,7 @@ typedef struct {
 typedef struct {
     char name[SYNTH_NAME];
     int gpus;
+    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* addresses on the PCI bus, or empty */
     int nvlinks[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
     int to_switch[SYNTH_MAX_RANKS]; /* NVLinks into NVSwitches, which join all that have some */
     int nvlink_mbps;                /* of one, each direction */

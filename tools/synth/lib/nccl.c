@@ -349,6 +349,7 @@ static bool arrange(reader_t *reader, synth_machine_t *to)
             place[i] += reader->number[j] < reader->number[i];
         }
         to->pcie_mbps[place[i]] = from->pcie_mbps[i];
+        snprintf(to->gpu[place[i]], SYNTH_GPU, "%.23s", reader->bus[i]);
     }
     for (int i = 0; i < from->hub_count; ++i) {
         uint64_t below = 0;

@@ -335,6 +335,30 @@ static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
     return all == UINT64_MAX >> (64 - reader->topology->ranks) || refuse(reader, "a rank stands in no node");
 }
 
+static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
+{
+    int rank = 0;
+
+    if (gpus == NULL) {
+        return true;
+    }
+    if (!array(reader, gpus, "\"gpus\"")) {
+        return false;
+    }
+    if ((int)gpus->count != reader->topology->ranks) {
+        return refuse(reader, "\"gpus\" has %d entries; each of %d ranks has one", (int)gpus->count,
+                      reader->topology->ranks);
+    }
+    for (const mscclpp_json_t *item = gpus->first; item != NULL; item = item->next, ++rank) {
+        if (item->type != MSCCLPP_JSON_STRING || strlen(item->text) >= SYNTH_GPU ||
+            strpbrk(item->text, "\"\\") != NULL) {
+            return refuse(reader, "entry %d of \"gpus\" has to be an address such as \"0000:1b:00.0\"", rank);
+        }
+        memcpy(reader->topology->gpu[rank], item->text, strlen(item->text) + 1);
+    }
+    return true;
+}
+
 static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *what, double *rate_p)
 {
     char text[64];
@@ -365,8 +389,8 @@ static bool start(reader_t *reader, const mscclpp_json_t *root, int ranks)
 
 static bool read_own(reader_t *reader, const mscclpp_json_t *root)
 {
-    static const char *const keys[] = {"version", "name",          "ranks",  "unit_GBps", "alpha_us",
-                                       "links",   "bidirectional", "groups", "nodes",     NULL};
+    static const char *const keys[] = {"version",       "name",   "ranks", "unit_GBps", "alpha_us", "links",
+                                       "bidirectional", "groups", "nodes", "gpus",      NULL};
     const mscclpp_json_t *both = mscclpp_json_get(root, "bidirectional");
     int version, ranks;
 
@@ -382,7 +406,7 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
     }
     return read_links(reader, mscclpp_json_get(root, "links"), both != NULL && both->number != 0) &&
            read_groups(reader, mscclpp_json_get(root, "groups")) &&
-           read_nodes(reader, mscclpp_json_get(root, "nodes")) &&
+           read_nodes(reader, mscclpp_json_get(root, "nodes")) && read_gpus(reader, mscclpp_json_get(root, "gpus")) &&
            read_rate(reader, mscclpp_json_get(root, "unit_GBps"), "\"unit_GBps\"", &reader->topology->unit_gbps) &&
            read_rate(reader, mscclpp_json_get(root, "alpha_us"), "\"alpha_us\"", &reader->topology->alpha_us);
 }

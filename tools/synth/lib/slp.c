@@ -406,7 +406,23 @@ static void prove(const program_t *program, bool best, synth_slp_t *slp)
     free(weight);
 }
 
-static mscclpp_status_t solve(program_t *program, synth_slp_t *slp)
+/* What the program, solved, lets the chunks of each rank take of each link. */
+static void tell_loads(const program_t *program, double *load)
+{
+    int e = program->topology->link_count;
+
+    for (int v = 0; v < program->topology->ranks; ++v) {
+        for (int link = 0; link < e; ++link) {
+            int orbit = program->orbit[v * e + link];
+
+            load[v * e + link] = orbit < 0 ? 0
+                                           : synth_simplex_price(program->simplex, row_of(program, 0, orbit)) /
+                                                 program->orbit_size[orbit];
+        }
+    }
+}
+
+static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp)
 {
     int rows, added = 1;
     bool late = false;
@@ -445,12 +461,17 @@ static mscclpp_status_t solve(program_t *program, synth_slp_t *slp)
     slp->value = synth_simplex_objective(program->simplex);
     slp->cuts = program->cut_count;
     slp->pivots = synth_simplex_pivots(program->simplex);
+    if (load != NULL) {
+        tell_loads(program, load);
+        return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+    }
     prove(program, !late, slp);
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
-                                 double seconds, synth_slp_t *slp)
+/* With `load`, what synth_slp_loads is asked for, and no bound. */
+static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
+                            double seconds, double *load, synth_slp_t *slp)
 {
     program_t *program = topology->ranks <= SYNTH_SLP_RANKS ? calloc(1, sizeof(*program)) : NULL;
     bool rooted = collective != SYNTH_ALLGATHER && collective != SYNTH_ALLTOALL;
@@ -460,8 +481,7 @@ mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collect
         synth_topology_t *turned = synth_topology_transposed(topology);
 
         free(program);
-        status =
-            turned != NULL ? synth_slp_solve(turned, SYNTH_SCATTER, root, steps, seconds, slp) : MSCCLPP_ERR_NO_MEMORY;
+        status = turned != NULL ? run(turned, SYNTH_SCATTER, root, steps, seconds, load, slp) : MSCCLPP_ERR_NO_MEMORY;
         synth_topology_free(turned);
         return status;
     }
@@ -474,7 +494,7 @@ mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collect
     program->deadline = mscclpp_now() + seconds;
     ask(program, collective, root);
     synth_symmetry_find(topology, rooted ? root : -1, &program->symmetry);
-    status = solve(program, slp);
+    status = solve(program, load, slp);
     if (status == MSCCLPP_OK && collective == SYNTH_ALLTOALL) {
         slp->bound = synth_fraction(slp->bound.num, slp->bound.den * topology->ranks);
         slp->value /= topology->ranks;
@@ -493,4 +513,18 @@ mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collect
     free(program->price_column);
     free(program);
     return status;
+}
+
+mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
+                                 double seconds, synth_slp_t *slp)
+{
+    return run(topology, collective, root, steps, seconds, NULL, slp);
+}
+
+bool synth_slp_loads(const synth_topology_t *topology, synth_collective_t collective, int root, double seconds,
+                     double *load)
+{
+    synth_slp_t slp;
+
+    return run(topology, collective, root, 0, seconds, load, &slp) == MSCCLPP_OK;
 }

@@ -25,4 +25,12 @@ typedef struct {
 mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                                  double seconds, synth_slp_t *slp);
 
+/*
+ * All-gather or broadcast, with any number of steps: how much of each link the chunks of each rank take at best, for
+ * one chunk of each rank, in load[rank * links + link]. No link and no group then carries more than it can, and trees
+ * can be packed into the links of each rank by themselves. False if the program is too large or takes too long.
+ */
+bool synth_slp_loads(const synth_topology_t *topology, synth_collective_t collective, int root, double seconds,
+                     double *load);
+
 #endif

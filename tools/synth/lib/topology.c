@@ -40,6 +40,16 @@ void synth_topology_free(synth_topology_t *topology)
     free(topology);
 }
 
+bool synth_topology_has_gpus(const synth_topology_t *topology)
+{
+    bool all = true;
+
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        all = all && topology->gpu[rank][0] != '\0';
+    }
+    return all;
+}
+
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity)
 {
     int *at = &topology->at[from][to];

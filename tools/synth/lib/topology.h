@@ -19,6 +19,7 @@ enum {
     SYNTH_MAX_CAPACITY = 100000,
     SYNTH_MAX_BYTES = 4 << 20, /* of a file */
     SYNTH_NAME = 64,
+    SYNTH_GPU = 24,
     SYNTH_WHY = 256 /* of a message about a fault */
 };
 
@@ -43,8 +44,9 @@ typedef struct {
     int group_count;
     int node_of[SYNTH_MAX_RANKS]; /* all 0 unless the file says more */
     int node_count;
-    double unit_gbps; /* of one unit of capacity, 0: not known */
-    double alpha_us;  /* of one step, 0: not known */
+    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* addresses on the PCI bus; empty where they are not known */
+    double unit_gbps;                     /* of one unit of capacity, 0: not known */
+    double alpha_us;                      /* of one step, 0: not known */
 } synth_topology_t;
 
 /* An empty one. NULL without memory. */
@@ -68,6 +70,9 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
 
 /* False, and why, if not every rank can reach every other. */
 bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size);
+
+/* Whether the address of every GPU is known. */
+bool synth_topology_has_gpus(const synth_topology_t *topology);
 
 /* Steps from each rank to each. */
 void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS]);

@@ -7,6 +7,7 @@
 
 #include "tools/synth/lib/flow.h"
 #include "tools/synth/lib/free_roots.h"
+#include "tools/synth/lib/slp.h"
 
 enum { MOST_TREES = 512, MOST_PARTS = 48, MOST_PACKED = 24 };
 
@@ -176,43 +177,109 @@ static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule
     return schedule;
 }
 
-synth_schedule_t *synth_trees(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
-                              int chunks, int units)
-{
-    bool all = collective == SYNTH_ALLGATHER;
-    packing_t packing = {.topology = topology, .capacity = malloc(sizeof(int) * (size_t)(topology->link_count + 1))};
-    forest_t *forest = calloc(1, sizeof(*forest));
-    synth_schedule_t *schedule = NULL;
-    int seen[SYNTH_MAX_RANKS] = {0}, height = 0;
-    bool fine = packing.capacity != NULL && forest != NULL && topology->group_count == 0 &&
-                topology->ranks <= MOST_PACKED && (long)chunks * (all ? topology->ranks : 1) <= MOST_TREES &&
-                (all || collective == SYNTH_BROADCAST);
+struct synth_trees {
+    synth_collective_t collective;
+    int root, chunks; /* chunks: trees of each rank that has chunks */
+    forest_t forest;
+};
 
-    for (int i = 0; fine && i < topology->link_count; ++i) {
-        packing.capacity[i] = topology->links[i].capacity * rounds;
+int synth_trees_chunks(const synth_trees_t *trees)
+{
+    return trees->chunks;
+}
+
+void synth_trees_free(synth_trees_t *trees)
+{
+    free(trees);
+}
+
+static bool has_chunks(const synth_trees_t *trees, int rank)
+{
+    return trees->collective == SYNTH_ALLGATHER || rank == trees->root;
+}
+
+/* All trees at once, into so many rounds of all links. */
+static bool pack_links(const synth_topology_t *topology, int rounds, int *capacity, synth_trees_t *trees)
+{
+    packing_t packing = {.topology = topology, .capacity = capacity};
+
+    for (int i = 0; i < topology->link_count; ++i) {
+        capacity[i] = topology->links[i].capacity * rounds;
     }
     for (int r = 0; r < topology->ranks; ++r) {
-        packing.left[r] = all || r == root ? chunks : 0;
+        packing.left[r] = has_chunks(trees, r) ? trees->chunks : 0;
     }
-    if (fine && pack(&packing, forest)) {
-        schedule = synth_schedule_new(collective, topology->ranks, root, chunks * units);
-        height = highest(forest);
-        fine = schedule != NULL;
-        for (int i = 0; fine && i < forest->count; ++i) {
-            const tree_t *tree = &forest->tree[i];
-            int first = seen[tree->root]++;
+    trees->forest.count = 0;
+    return pack(&packing, &trees->forest);
+}
 
-            for (int u = 0; fine && u < units; ++u) {
-                int chunk = (all ? tree->root * chunks * units : 0) + u * chunks + first;
+/* The trees of one rank after the other, each into what it may use of the links. Rounding down may lose trees. */
+static bool pack_loads(const synth_topology_t *topology, const double *load, int *capacity, synth_trees_t *trees)
+{
+    bool fine = true;
 
-                fine = send_along(schedule, tree, chunk, u, height, false);
+    trees->forest.count = 0;
+    for (int r = 0; fine && r < topology->ranks; ++r) {
+        packing_t packing = {.topology = topology, .capacity = capacity};
+
+        for (int i = 0; i < topology->link_count; ++i) {
+            capacity[i] = (int)floor(load[r * topology->link_count + i] * trees->chunks + 1e-4);
+        }
+        packing.left[r] = trees->chunks;
+        fine = !has_chunks(trees, r) || pack(&packing, &trees->forest);
+    }
+    return fine;
+}
+
+synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
+                               int chunks, double seconds)
+{
+    int roots = collective == SYNTH_ALLGATHER ? topology->ranks : 1;
+    int *capacity = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
+    double *load = calloc((size_t)(topology->ranks * topology->link_count + 1), sizeof(*load));
+    synth_trees_t *trees = calloc(1, sizeof(*trees));
+    bool fine = capacity != NULL && load != NULL && trees != NULL && topology->ranks <= MOST_PACKED &&
+                (long)chunks * roots <= MOST_TREES && (collective == SYNTH_ALLGATHER || collective == SYNTH_BROADCAST);
+    bool found = false;
+
+    if (fine) {
+        trees->collective = collective;
+        trees->root = root;
+        trees->chunks = chunks;
+        if (topology->group_count == 0) {
+            found = pack_links(topology, rounds, capacity, trees);
+        } else if (synth_slp_loads(topology, collective, root, seconds, load)) {
+            found = pack_loads(topology, load, capacity, trees);
+            while (!found && trees->chunks + chunks <= MOST_PARTS && (trees->chunks + chunks) * roots <= MOST_TREES) {
+                trees->chunks += chunks;
+                found = pack_loads(topology, load, capacity, trees);
             }
         }
-        schedule = schedule != NULL ? finish(topology, schedule, units - 1 + height, fine) : NULL;
     }
-    free(packing.capacity);
-    free(forest);
-    return schedule;
+    free(capacity);
+    free(load);
+    if (!found) {
+        free(trees);
+        return NULL;
+    }
+    return trees;
+}
+
+synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const synth_trees_t *trees, int units)
+{
+    int chunks = trees->chunks, seen[SYNTH_MAX_RANKS] = {0}, height = highest(&trees->forest);
+    synth_schedule_t *schedule = synth_schedule_new(trees->collective, topology->ranks, trees->root, chunks * units);
+    bool fine = schedule != NULL;
+
+    for (int i = 0; fine && i < trees->forest.count; ++i) {
+        const tree_t *tree = &trees->forest.tree[i];
+        int first = seen[tree->root]++ + (trees->collective == SYNTH_ALLGATHER ? tree->root * chunks * units : 0);
+
+        for (int u = 0; fine && u < units; ++u) {
+            fine = send_along(schedule, tree, first + u * chunks, u, height, false);
+        }
+    }
+    return schedule != NULL ? finish(topology, schedule, units - 1 + height, fine) : NULL;
 }
 
 struct synth_shares {
@@ -263,8 +330,7 @@ synth_shares_t *synth_shares_new(const synth_topology_t *topology, double second
     size_t loads = (size_t)(2 * topology->ranks * topology->link_count);
     synth_free_roots_t program = {.load = calloc(loads + 1, sizeof(double))};
     synth_shares_t *shares = calloc(1, sizeof(*shares));
-    bool fine = program.load != NULL && shares != NULL && topology->group_count == 0 &&
-                synth_free_roots(topology, seconds, &program) == MSCCLPP_OK,
+    bool fine = program.load != NULL && shares != NULL && synth_free_roots(topology, seconds, &program) == MSCCLPP_OK,
          found = false;
 
     for (int parts = 1; fine && !found && parts <= MOST_PARTS; ++parts) {

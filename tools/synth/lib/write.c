@@ -64,6 +64,9 @@ void synth_topology_write(const synth_topology_t *topology, FILE *out)
         }
         fputc(']', out);
     }
+    for (int rank = 0; rank < topology->ranks && synth_topology_has_gpus(topology); ++rank) {
+        fprintf(out, "%s\"%s\"", rank == 0 ? "],\n  \"gpus\": [" : ", ", topology->gpu[rank]);
+    }
     fprintf(out, "]\n}\n");
 }
 
@@ -90,6 +93,7 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
 
     for (int a = 0; fine && a < count; ++a) {
         part->node_of[a] = topology->node_of[ranks[a]];
+        memcpy(part->gpu[a], topology->gpu[ranks[a]], SYNTH_GPU);
         for (int b = 0; b < count; ++b) {
             int at = a == b ? -1 : topology->at[ranks[a]][ranks[b]];
 

@@ -444,6 +444,10 @@ char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_
             ring ? "true" : "false");
     fprintf(out, "  \"min_message_size\": %" PRIu64 ", \"max_message_size\": %" PRIu64 ",\n", range->least,
             range->most);
+    for (int rank = 0; rank < layout->ranks && synth_topology_has_gpus(writer->topology); ++rank) {
+        fprintf(out, "%s\"%s\"%s", rank == 0 ? "  \"gpu_addresses\": [" : ", ", writer->topology->gpu[rank],
+                rank == layout->ranks - 1 ? "],\n" : "");
+    }
     fprintf(out, "  \"num_threads_per_block\": 512, \"gpus\": [");
     for (int rank = 0; rank < layout->ranks; ++rank) {
         write_rank(writer, rank, out);

@@ -1,0 +1,213 @@
+/* hwloc, opened at run time: the PCIe tree of GPUs of any vendor, and the links between them that its backends know. */
+#include "tools/synth/lib/discover.h"
+
+#include <stdio.h>
+
+#if defined(__has_include)
+#if __has_include(<hwloc.h>)
+#define HAVE_HWLOC_HEADER 1
+#endif
+#endif
+
+#ifdef HAVE_HWLOC_HEADER
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <hwloc.h>
+
+enum { NVIDIA = 0x10de, AMD = 0x1002, DISPLAY = 0x03, ACCELERATOR = 0x12, MOST_MATRICES = 4 };
+
+typedef struct {
+    int (*init)(hwloc_topology_t *topology);
+    int (*io_filter)(hwloc_topology_t topology, enum hwloc_type_filter_e filter);
+    int (*load)(hwloc_topology_t topology);
+    void (*destroy)(hwloc_topology_t topology);
+    hwloc_obj_t (*object)(hwloc_topology_t topology, int depth, unsigned index);
+    int (*matrices)(hwloc_topology_t topology, const char *name, unsigned *count, struct hwloc_distances_s **matrices,
+                    unsigned long flags);
+    void (*release)(hwloc_topology_t topology, struct hwloc_distances_s *matrix);
+} hwloc_t;
+
+static bool find_all(void *library, hwloc_t *hwloc, const char **missing)
+{
+    struct {
+        const char *name;
+        void **place;
+    } names[] = {{"hwloc_topology_init", (void **)&hwloc->init},
+                 {"hwloc_topology_set_io_types_filter", (void **)&hwloc->io_filter},
+                 {"hwloc_topology_load", (void **)&hwloc->load},
+                 {"hwloc_topology_destroy", (void **)&hwloc->destroy},
+                 {"hwloc_get_obj_by_depth", (void **)&hwloc->object},
+                 {"hwloc_distances_get_by_name", (void **)&hwloc->matrices},
+                 {"hwloc_distances_release", (void **)&hwloc->release}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        *names[i].place = dlsym(library, names[i].name);
+        if (*names[i].place == NULL) {
+            *missing = names[i].name;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_gpu(const struct hwloc_pcidev_attr_s *device)
+{
+    int kind = device->class_id >> 8;
+
+    return (device->vendor_id == NVIDIA || device->vendor_id == AMD) && (kind == DISPLAY || kind == ACCELERATOR);
+}
+
+/* The GPUs in the order of the PCI bus, as hwloc lists them. Returns how many there are, also beyond those it lists. */
+static int find_gpus(const hwloc_t *hwloc, hwloc_topology_t topology, hwloc_obj_t *gpu, synth_machine_t *machine)
+{
+    int count = 0;
+    hwloc_obj_t object;
+
+    for (unsigned i = 0; (object = hwloc->object(topology, HWLOC_TYPE_DEPTH_PCI_DEVICE, i)) != NULL; ++i) {
+        const struct hwloc_pcidev_attr_s *at = &object->attr->pcidev;
+
+        if (!is_gpu(at)) {
+            continue;
+        }
+        if (count < SYNTH_MAX_RANKS) {
+            gpu[count] = object;
+            machine->pcie_mbps[count] = (int)(at->linkspeed * 1000);
+            snprintf(machine->gpu[count], SYNTH_GPU, "%04x:%02x:%02x.%x", (unsigned)at->domain & 0xffff, at->bus,
+                     at->dev, at->func & 0xf);
+        }
+        ++count;
+    }
+    return count;
+}
+
+static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
+{
+    while (object != NULL && object != above) {
+        object = object->parent;
+    }
+    return object != NULL;
+}
+
+/* What lies above a GPU and has some of the others below it, too: bridges, and then what has cores. */
+static void look_above(const hwloc_obj_t *gpu, int of, synth_machine_t *machine)
+{
+    uint64_t all = UINT64_MAX >> (64 - machine->gpus);
+
+    for (hwloc_obj_t at = gpu[of]->parent; at != NULL; at = at->parent) {
+        bool bridge = at->type == HWLOC_OBJ_BRIDGE;
+        int mbps = bridge && at->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI
+                       ? (int)(at->attr->bridge.upstream.pci.linkspeed * 1000)
+                       : 0;
+        uint64_t below = 0;
+        int widest = 0;
+        char name[SYNTH_NAME];
+
+        for (int i = 0; i < machine->gpus; ++i) {
+            if (lies_below(gpu[i], at)) {
+                below |= UINT64_C(1) << i;
+                widest = machine->pcie_mbps[i] > widest ? machine->pcie_mbps[i] : widest;
+            }
+        }
+        mbps = mbps > 0 ? mbps : widest;
+        snprintf(name, sizeof(name), "%s of %d", bridge ? "bridge" : "socket", of);
+        if (mbps > 0 && below != all && (below & (below - 1)) != 0) {
+            synth_machine_hub(machine, name, below, mbps);
+        }
+    }
+}
+
+/* Matrices are between devices of the operating system, or of the PCI bus. */
+static int number_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
+{
+    for (int i = 0; i < gpus; ++i) {
+        if (lies_below(object, gpu[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void look_at_links(const hwloc_t *hwloc, hwloc_topology_t topology, const char *name, const hwloc_obj_t *gpu,
+                          synth_machine_t *machine)
+{
+    struct hwloc_distances_s *matrix[MOST_MATRICES];
+    unsigned count = MOST_MATRICES;
+
+    if (hwloc->matrices(topology, name, &count, matrix, 0) != 0) {
+        return;
+    }
+    for (unsigned k = 0; k < count && k < MOST_MATRICES; ++k) {
+        unsigned n = matrix[k]->nbobjs;
+
+        for (unsigned i = 0; i < n * n; ++i) {
+            int from = number_of(gpu, machine->gpus, matrix[k]->objs[i / n]);
+            int to = number_of(gpu, machine->gpus, matrix[k]->objs[i % n]);
+
+            if (from >= 0 && to >= 0 && from != to && matrix[k]->values[i] < 10000000) {
+                machine->nvlinks[from][to] = (int)matrix[k]->values[i]; /* of 1 MB/s each */
+            }
+        }
+        hwloc->release(topology, matrix[k]);
+    }
+}
+
+static mscclpp_status_t ask(const hwloc_t *hwloc, hwloc_topology_t topology, synth_machine_t *machine, char *why,
+                            size_t why_size)
+{
+    hwloc_obj_t gpu[SYNTH_MAX_RANKS];
+    int count = find_gpus(hwloc, topology, gpu, machine);
+
+    if (count < 2 || count > SYNTH_MAX_RANKS) {
+        snprintf(why, why_size, "hwloc finds %d GPU%s; a topology has 2 to %d", count, count == 1 ? "" : "s",
+                 SYNTH_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    machine->gpus = count;
+    machine->nvlink_mbps = 1;
+    snprintf(machine->name, sizeof(machine->name), "this machine");
+    for (int i = 0; i < count; ++i) {
+        look_above(gpu, i, machine);
+    }
+    look_at_links(hwloc, topology, "NVLinkBandwidth", gpu, machine);
+    look_at_links(hwloc, topology, "XGMIBandwidth", gpu, machine);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_t why_size)
+{
+    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+    hwloc_topology_t topology = NULL;
+    const char *missing = "";
+    hwloc_t hwloc;
+
+    if (library == NULL) {
+        snprintf(why, why_size, "hwloc is not here: %.180s", dlerror());
+        return status;
+    }
+    if (!find_all(library, &hwloc, &missing)) {
+        snprintf(why, why_size, "this hwloc has no %s", missing);
+    } else if (hwloc.init(&topology) != 0) {
+        snprintf(why, why_size, "hwloc does not start");
+    } else {
+        if (hwloc.io_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) == 0 && hwloc.load(topology) == 0) {
+            status = ask(&hwloc, topology, machine, why, why_size);
+        } else {
+            snprintf(why, why_size, "hwloc cannot read this machine");
+        }
+        hwloc.destroy(topology);
+    }
+    (void)dlclose(library);
+    return status;
+}
+
+#else
+
+mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_t why_size)
+{
+    (void)machine;
+    snprintf(why, why_size, "this tool was built without hwloc.h");
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+#endif
