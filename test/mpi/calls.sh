@@ -81,7 +81,17 @@ cases_requests() {
 
 # What is staged through host memory.
 cases_stages() {
-    local n staged=("${forced[@]}" --mca coll_mscclpp_algorithm stage)
+    local n staged=("${forced[@]}" --mca coll_mscclpp_algorithm stage) storm=3
+    # All collectives at random. Without --long the seed is fixed, so that the same calls pass each time.
+    [ "$long" != 1 ] || storm=120
+    [ "$long" = 1 ] || skip "storm: for two minutes, with any seed" "set MSCCLPP_TEST_LONG=1"
+    for n in 2 3; do
+        if [ "$long" = 1 ]; then
+            run "storm:$n" $((storm + 240)) -n "$n" "${forced[@]}" "$bindir/test_storm" $storm
+        else
+            run "storm:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_storm" $storm 5
+        fi
+    done
     for n in 2 3 4; do
         run "stage:$n" 240 -n "$n" "${staged[@]}" "$bindir/test_stage"
         run "native:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"

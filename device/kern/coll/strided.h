@@ -12,6 +12,12 @@
 /* Items of a segment that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_STRIDED_BATCH 4
 
+/*
+ * The fewest threads that share a short segment so that each has a batch of it: together they touch whole lines of 128
+ * bytes at a time.
+ */
+#define MSCCLPP_DEV_STRIDED_LANES 8
+
 /* Copies the items of a segment that belong to lane `lane` of `lanes`. Only items of 16 bytes are moved in batches. */
 MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_t size, uint32_t width, uint64_t lane,
                                              uint64_t lanes)
@@ -38,25 +44,43 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 }
 
 /*
- * Copies a block. The threads of the grid divide its segments among themselves: a segment is handled by as many threads
- * as it has items, rounded down to a power of 2, or by the whole grid if it is long enough.
+ * How many threads handle a segment: a power of 2 that is not larger than the number of its items. A link is full only
+ * if enough bytes are in flight, so a segment has fewer threads if each then has a whole batch of items.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, uint64_t threads)
+{
+    const uint64_t batches = width == 16 ? items / MSCCLPP_DEV_STRIDED_BATCH : 0;
+    const uint64_t most = batches >= MSCCLPP_DEV_STRIDED_LANES ? batches : items;
+    uint64_t lanes = 1;
+
+    while (2 * lanes <= most && 2 * lanes <= threads) {
+        lanes *= 2;
+    }
+    return lanes;
+}
+
+/* Where segment `segment` begins. Divisions of 64 bits are dear, and most runs are one segment. */
+MSCCLPP_DEV int64_t mscclpp_dev_strided_place(uint64_t segment, uint64_t run, int64_t stride, uint64_t size)
+{
+    return run == 1 ? (int64_t)segment * stride : (int64_t)(segment / run) * stride + (int64_t)(segment % run * size);
+}
+
+/*
+ * Copies a block. The threads of the grid divide its segments among themselves: a segment is handled by several
+ * threads, or by the whole grid if it is long enough.
  */
 MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, uint64_t thread, uint64_t threads)
 {
-    const uint64_t items = block->size / block->width;
-    uint64_t lanes = 1, segment;
+    const uint64_t lanes = mscclpp_dev_strided_lanes(block->size / block->width, block->width, threads);
+    uint64_t segment;
 
-    while (2 * lanes <= items && 2 * lanes <= threads) {
-        lanes *= 2;
-    }
     if (thread >= threads / lanes * lanes) {
         return;
     }
     for (segment = thread / lanes; segment < block->segments; segment += threads / lanes) {
-        const char *from = block->from + (int64_t)(segment / block->from_run) * block->from_stride +
-                           segment % block->from_run * block->size;
-        char *to =
-            block->to + (int64_t)(segment / block->to_run) * block->to_stride + segment % block->to_run * block->size;
+        const char *from =
+            block->from + mscclpp_dev_strided_place(segment, block->from_run, block->from_stride, block->size);
+        char *to = block->to + mscclpp_dev_strided_place(segment, block->to_run, block->to_stride, block->size);
 
         mscclpp_dev_strided_segment(to, from, block->size, block->width, thread % lanes, lanes);
     }
