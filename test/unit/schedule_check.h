@@ -206,9 +206,6 @@ static uint64_t check_expected(const mscclpp_schedule_t *s, uint32_t node, uint3
     uint64_t sum = 0;
     uint32_t k;
 
-    if (s->kind == MSCCLPP_SCHEDULE_BRUCK && (s->pattern == MSCCLPP_DEV_SCAN || s->pattern == MSCCLPP_DEV_EXSCAN)) {
-        return check_weight(block, block);
-    }
     switch (s->pattern) {
     case MSCCLPP_DEV_BCAST:
         return check_weight(s->root, 0);

@@ -219,7 +219,9 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
 static double packets_cost(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                            uint32_t radix)
 {
-    const mscclpp_dev_pattern_t pattern = patterns[coll];
+    const bool scans = patterns[coll] == MSCCLPP_DEV_SCAN || patterns[coll] == MSCCLPP_DEV_EXSCAN;
+    /* In rounds the operands of a scan go everywhere, as an all-gather's blocks do. */
+    const mscclpp_dev_pattern_t pattern = scans && radix != 0 ? MSCCLPP_DEV_ALLGATHER : patterns[coll];
     const mscclpp_schedule_kind_t kind = radix == 0                         ? MSCCLPP_SCHEDULE_DIRECT
                                          : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
                                                                             : MSCCLPP_SCHEDULE_BRUCK;

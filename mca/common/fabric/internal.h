@@ -2,6 +2,7 @@
 #ifndef MCA_COMMON_FABRIC_INTERNAL_H
 #define MCA_COMMON_FABRIC_INTERNAL_H
 
+#include "device/lib/nodes_rounds.h"
 #include "device/types/nodes.h"
 #include "mca/common/gpu/copier.h"
 #include "mca/common/ctrl/ctrl.h"
@@ -70,6 +71,11 @@ struct mscclpp_fabric {
     uint32_t step_count;
     uint32_t slots;   /* for these steps; equal on all ranks */
     uint32_t pattern; /* of the current call, if it uses packets */
+
+    /* The rounds in which the current call's packets go; a radix of 0: in none. The places are so many units long. */
+    mscclpp_dev_rounds_t rounds;
+    uint64_t pitch;
+    bool carries; /* this owner's messages have data */
 
     /* fabric/places.c: lists by rank, in device memory and in host memory. Every rank has them. */
     void *places;

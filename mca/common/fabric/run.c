@@ -295,6 +295,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     ++fabric->calls;
     fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(fabric->runner->epochs - choice->epochs) + 1;
     fabric->pattern = choice->algo->pattern;
+    fabric->rounds.radix = 0;
     if (stored) {
         status = mscclpp_runner_launch(fabric->runner, NULL, &launch, choice->algo->name);
     } else {
@@ -307,6 +308,24 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
+}
+
+/* Notes which rounds the call's packets take, for whoever waits long. */
+static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_args_t *args)
+{
+    const uint64_t units = (args->nodes.common.bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint32_t shards = (uint32_t)fabric->nodes.shards;
+    const bool one = MSCCLPP_DEV_COLL_ALONE(args->pattern) || args->pattern == MSCCLPP_DEV_REDUCE;
+
+    fabric->rounds = (mscclpp_dev_rounds_t){
+        .nnodes = (uint32_t)fabric->nodes.count,
+        .radix = args->radix,
+        .node = (uint32_t)fabric->nodes.node,
+        .root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? (uint32_t)fabric->nodes.node_of[args->root] : 0,
+        .pattern = args->pattern,
+        .rounds = args->radix != 0 ? mscclpp_dev_rounds_count((uint32_t)fabric->nodes.count, args->radix) : 0};
+    fabric->pitch = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, (uint32_t)fabric->nodes.most, shards);
+    fabric->carries = !one || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
 }
 
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
@@ -327,6 +346,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
     ++fabric->calls;
     fabric->first_flag = tiles == 0 ? (uint32_t)fabric->runner->epochs : 0;
     fabric->pattern = MSCCLPP_DEV_NODES_DIRECT;
+    note_rounds(fabric, args);
     status = run_with_proxy(fabric, launch, what, args->most);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);

@@ -127,6 +127,36 @@ static uint64_t find_partner(const mscclpp_fabric_t *fabric)
     return 0;
 }
 
+/* The unit at which message `j` of a round begins, or its only one if it is empty. */
+static uint64_t unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_t round, uint32_t j)
+{
+    const mscclpp_dev_rounds_t *r = &fabric->rounds;
+    const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(r, sender, round, j);
+
+    return fabric->carries && m.count > 0
+               ? mscclpp_dev_rounds_arrival(r, m, round, j) * fabric->pitch
+               : mscclpp_dev_rounds_places(r) * fabric->pitch + (uint64_t)round * (r->radix - 1) + j;
+}
+
+/* In rounds, the node whose message is the first one that has not come. It may itself be waiting for another. */
+static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
+{
+    const mscclpp_dev_rounds_t *r = &fabric->rounds;
+    uint32_t round, j;
+
+    for (round = 0; round < r->rounds; ++round) {
+        for (j = 1; j < r->radix; ++j) {
+            const uint32_t distance = mscclpp_dev_rounds_message(r, r->node, round, j).distance;
+            const uint32_t sender = mscclpp_dev_rounds_before(r, distance);
+
+            if (distance != 0 && !has_packet(fabric, unit_of(fabric, sender, round, j))) {
+                return mscclpp_board_add_absent(0, fabric->nodes.owners[sender]);
+            }
+        }
+    }
+    return 0;
+}
+
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const bool packets = fabric->first_flag != 0;
@@ -140,6 +170,9 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     tokens = packets ? NULL : look_at_tokens(fabric, may_ask);
     if (packets ? fabric->area.on_device : tokens == NULL) {
         return 0;
+    }
+    if (packets && fabric->rounds.radix != 0) {
+        return find_in_rounds(fabric);
     }
     if (packets && fabric->pattern == MSCCLPP_DEV_NODES_DOUBLING) {
         return find_partner(fabric);

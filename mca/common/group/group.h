@@ -32,6 +32,23 @@ typedef struct {
     uint64_t asked; /* the last call whose wait this rank has told them; used by the call's thread alone */
 } mscclpp_group_notices_t;
 
+/*
+ * The search for the rank of any node that all others wait for (inquiry.c). Ranks are those of the communicator; -1:
+ * none. Guarded by the notices' lock.
+ */
+typedef struct {
+    uint64_t waits_call; /* the last call in which this rank has waited for others, */
+    int waits_for;       /* and the first one that it waits for */
+    uint64_t call;       /* the call of the search */
+    bool over;           /* the search is for the message of the deadline */
+    int asked;           /* who has been asked last */
+    double since;        /* when */
+    bool answered;       /* the answer has come: */
+    int answer;          /* whom that rank waits for */
+    unsigned hops;
+    uint64_t named_call; /* the last call in which another rank has named the late one */
+} mscclpp_group_inquiry_t;
+
 typedef struct {
     mscclpp_oob_t oob;
     int rank; /* within the node, as is every index below */
@@ -53,6 +70,7 @@ typedef struct {
     uint64_t id;          /* of the team: equal on all its ranks, and unique among their teams */
     mscclpp_ctrl_t *ctrl; /* control messages to all ranks of the communicator; NULL: there are none */
     mscclpp_group_notices_t notices;
+    mscclpp_group_inquiry_t inquiry;
     mscclpp_shmseg_t *board_segment;
     mscclpp_board_line_t *board; /* one line per rank */
     bool broken;
@@ -153,6 +171,25 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group);
  * tells the other nodes' ranks about this rank. Thread-safe; never waits.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
+
+/* Asks a rank whom it waits for, or tells all ranks that the late one is named. With the notices' lock held. */
+void mscclpp_group_post_ask(mscclpp_group_t *group, int rank);
+void mscclpp_group_post_named(mscclpp_group_t *group);
+
+/* inquiry.c: notes whom this rank waits for in the current call, for its answers. -1: it cannot tell. */
+void mscclpp_group_say_waiting(mscclpp_group_t *group, int late);
+
+typedef enum {
+    MSCCLPP_INQUIRY_SEARCHING, /* call again */
+    MSCCLPP_INQUIRY_FOUND,     /* this rank names the late one now */
+    MSCCLPP_INQUIRY_TOLD       /* another rank has named it */
+} mscclpp_inquiry_result_t;
+
+/*
+ * A step of the search for the rank that the others wait for, after mscclpp_group_say_waiting. `over`: for the message
+ * of the deadline; else for the warning, which one rank of the communicator gives. *late_p is -1 if none is known.
+ */
+mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool over, double now, int *late_p);
 
 /* wait.c */
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes);

@@ -7,7 +7,8 @@
  * node. If that rank is also in a call on device buffers, it will find a mixture within its node on its own board. If
  * it passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
  *
- * Notices also carry the votes by which the hosts of all nodes meet (group/meeting.c).
+ * Notices also carry the votes by which the hosts of all nodes meet (group/meeting.c), and the search for the rank that
+ * all others wait for (group/inquiry.c).
  */
 #include "mca/common/group/group.h"
 
@@ -23,7 +24,10 @@ typedef enum {
     NOTICE_FAILED = 1, /* the call ended with an error on the sender */
     NOTICE_WAITS = 2,  /* the sender passed device buffers and waits */
     NOTICE_MIXED = 3,  /* the sender passed host buffers while others wait */
-    NOTICE_VOTE = 4    /* the vote of the sender's node */
+    NOTICE_VOTE = 4,   /* the vote of the sender's node */
+    NOTICE_ASK = 5,    /* the sender waits for the receiver, and asks whom that one waits for */
+    NOTICE_ANSWER = 6, /* the answer */
+    NOTICE_NAMED = 7   /* the sender has named the rank that all wait for */
 } notice_kind_t;
 
 /* A notice as it is sent. */
@@ -33,7 +37,8 @@ typedef struct {
     int32_t rank;   /* the sender's rank in the communicator */
     uint32_t kind;
     int32_t host_rank; /* a rank that passed host buffers in this call; -1: none is known */
-    uint64_t vote;     /* for NOTICE_VOTE only: 2 * the number of the vote, + 1 for yes */
+    /* For NOTICE_VOTE: 2 * the number of the vote, + 1 for yes. For NOTICE_ANSWER: the rank + 1, or 0 for none. */
+    uint64_t vote;
 } notice_t;
 
 _Static_assert(sizeof(notice_t) <= MSCCLPP_CTRL_MESSAGE_MAX, "a notice fits a control message");
@@ -44,6 +49,8 @@ void mscclpp_group_notices_init(mscclpp_group_t *group)
 
     memset(notices, 0, sizeof(*notices));
     notices->failed.rank = notices->waits.rank = notices->host.rank = -1;
+    memset(&group->inquiry, 0, sizeof(group->inquiry));
+    group->inquiry.waits_for = group->inquiry.asked = -1;
     pthread_mutex_init(&notices->lock, NULL);
 }
 
@@ -93,6 +100,35 @@ static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
     }
 }
 
+/* A notice of a search. A rank that does not wait in that call gives no answer. With the lock held. */
+static void take_inquiry(mscclpp_group_t *group, const notice_t *notice)
+{
+    mscclpp_group_inquiry_t *inquiry = &group->inquiry;
+
+    if (notice->kind == NOTICE_ASK && inquiry->waits_call == notice->call) {
+        post_with(group, notice->rank, NOTICE_ANSWER, notice->call, MSCCLPP_OK, (uint64_t)(inquiry->waits_for + 1));
+    } else if (notice->kind == NOTICE_ANSWER && notice->call == inquiry->call && notice->rank == inquiry->asked) {
+        inquiry->answered = true;
+        inquiry->answer = (int)notice->vote - 1;
+    } else if (notice->kind == NOTICE_NAMED && notice->call > inquiry->named_call) {
+        inquiry->named_call = notice->call;
+    }
+}
+
+void mscclpp_group_post_ask(mscclpp_group_t *group, int rank)
+{
+    post(group, rank, NOTICE_ASK, group->call, MSCCLPP_OK);
+}
+
+void mscclpp_group_post_named(mscclpp_group_t *group)
+{
+    int rank;
+
+    for (rank = 0; rank < group->oob.size; ++rank) {
+        post(group, rank, NOTICE_NAMED, group->call, MSCCLPP_OK);
+    }
+}
+
 static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
 {
     if (call >= notices->host.call) {
@@ -130,6 +166,7 @@ static void read_all(mscclpp_group_t *group)
             if (notice.kind == NOTICE_VOTE) {
                 keep_vote(group, &notice);
             }
+            take_inquiry(group, &notice);
             if (notice.host_rank >= 0) {
                 keep_host(notices, notice.call, notice.host_rank);
             }

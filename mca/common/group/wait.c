@@ -79,6 +79,32 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
     return used;
 }
 
+static bool is_late(const mscclpp_group_wait_t *wait, int rank)
+{
+    const mscclpp_group_t *group = wait->group;
+
+    if (rank == group->rank) {
+        return false;
+    }
+    return wait->words != NULL ? mscclpp_board_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target
+                               : mscclpp_group_is_behind(group, rank, group->call);
+}
+
+/* The first rank, in the communicator, that this one waits for: one of its node, else one of another node; or -1. */
+static int first_late(const mscclpp_group_wait_t *wait)
+{
+    const mscclpp_group_t *group = wait->group;
+    int rank, late = -1;
+
+    for (rank = 0; rank < group->size && late < 0; ++rank) {
+        late = is_late(wait, rank) ? group->members[rank] : -1;
+    }
+    for (rank = 0; rank < group->size && late < 0; ++rank) {
+        late = mscclpp_board_absent(mscclpp_board_load(&group->board[rank].absent), 0);
+    }
+    return late;
+}
+
 /* Lists the ranks that have not entered the call. */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
@@ -88,17 +114,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 
     text[0] = '\0';
     for (rank = 0; rank < group->size && used + 16 < size; ++rank) {
-        bool late;
-
-        if (rank == group->rank) {
-            continue;
-        }
-        if (wait->words != NULL) {
-            late = mscclpp_board_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target;
-        } else {
-            late = mscclpp_group_is_behind(group, rank, group->call);
-        }
-        if (late) {
+        if (is_late(wait, rank)) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
         }
     }
@@ -219,10 +235,14 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 
 static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
 {
+    /* Between nodes there may be thousands of ranks, and the one that has met its deadline has said all. */
+    const bool aloud = !wait->group->spans || status != MSCCLPP_ERR_TIMEOUT;
+
     wait->group->peer_failed = true;
-    mscclpp_error("%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->group->oob.label,
-                  wait->group->collective, (unsigned long long)wait->group->call, (unsigned long long)wait->bytes,
-                  wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
+    mscclpp_log(aloud ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
+                "%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->group->oob.label,
+                wait->group->collective, (unsigned long long)wait->group->call, (unsigned long long)wait->bytes,
+                wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
     /* Mixed buffers are an error of the program, whichever rank sees it first. */
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
@@ -246,6 +266,34 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
                                                    : report_peer(wait, failed->rank, failed->call, failed->status);
 }
 
+/*
+ * Names the late ranks: on one node, all of them. Between nodes, finds the one that the others wait for. Returns
+ * whether this rank is to name it now.
+ */
+static bool find_late(mscclpp_group_wait_t *wait, bool over, double now, char *text, size_t size)
+{
+    int late;
+
+    if (!wait->group->spans) {
+        list_late(wait, text, size);
+        return true;
+    }
+    switch (mscclpp_group_inquire(wait->group, over, now, &late)) {
+    case MSCCLPP_INQUIRY_SEARCHING:
+        return false;
+    case MSCCLPP_INQUIRY_TOLD:
+        wait->warned = true;
+        return false;
+    default:
+        if (late >= 0) {
+            snprintf(text, size, "%d", late);
+        } else {
+            list_late(wait, text, size);
+        }
+        return true;
+    }
+}
+
 /* Checks how long the wait has lasted: warns once, and fails at the deadline. */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
@@ -259,15 +307,19 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
                          wait->what);
             return MSCCLPP_ERR_TIMEOUT;
         }
-        list_late(wait, late, sizeof(late));
+        if (!find_late(wait, true, now, late, sizeof(late))) {
+            return MSCCLPP_OK;
+        }
         describe_call(wait, true, call, sizeof(call));
         mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
                                 group->checks_calls);
         return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->warned && group->warn_after > 0 && waited >= group->warn_after) {
+        if (!find_late(wait, false, now, late, sizeof(late))) {
+            return MSCCLPP_OK;
+        }
         wait->warned = true;
-        list_late(wait, late, sizeof(late));
         describe_call(wait, true, call, sizeof(call));
         mscclpp_report_late(group->oob.label, call, group->members[group->rank], waited, late);
     }
@@ -329,6 +381,9 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     }
     if (now - wait->started >= TELL_AFTER) {
         mscclpp_group_tell_waiting(group);
+    }
+    if (group->spans) {
+        mscclpp_group_say_waiting(group, first_late(wait));
     }
     mscclpp_group_read_notices(group, &failed, &host);
     status = check_mixture(wait, &host);

@@ -7,15 +7,20 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/gpu/streams.h"
 
+/*
+ * Seconds from the host's deadline to the kernel's, so that the host's comes first. The kernel's own is for a host that
+ * is stopped or does not wait. Between nodes the host first asks who is late.
+ */
+#define LATER 1.0
+#define LATER_BETWEEN_NODES 8.0
+
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
+    const double later = runner->group->spans ? LATER_BETWEEN_NODES : LATER;
+
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;
-    /*
-     * The kernel's deadline is a second later than the host's, so the host's comes first. The kernel's own is for a
-     * host that is stopped or does not wait.
-     */
-    args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + 1) * 1e9) : 0;
+    args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + later) * 1e9) : 0;
     args->packet_half = runner->layout.packet_half;
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
     args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);

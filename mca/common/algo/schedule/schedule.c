@@ -44,7 +44,7 @@ static bool is_for(mscclpp_schedule_kind_t kind, int pattern)
                pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER;
     case MSCCLPP_SCHEDULE_BRUCK:
         return pattern == MSCCLPP_DEV_ALLGATHER || pattern == MSCCLPP_DEV_ALLTOALL ||
-               pattern == MSCCLPP_DEV_REDUCE_SCATTER || pattern == MSCCLPP_DEV_SCAN || pattern == MSCCLPP_DEV_EXSCAN;
+               pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     default:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     }
@@ -56,9 +56,6 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
         return kind == MSCCLPP_SCHEDULE_HALVING                                  ? mscclpp_power_of_two(nodes)
                : kind == MSCCLPP_SCHEDULE_SPLIT || kind == MSCCLPP_SCHEDULE_RING ? nodes
                                                                                  : 1;
-    }
-    if (kind == MSCCLPP_SCHEDULE_BRUCK) {
-        return nodes;
     }
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_SCAN ||
                    pattern == MSCCLPP_DEV_EXSCAN
