@@ -20,7 +20,7 @@ static const char help[] =
     "  -a, --algorithm LIST      direct, split, ring, doubling, halving, tree, bruck; auto (default): the one that\n"
     "                            the cost model prefers; all: each that there is\n"
     "      --root N              node of the root (default 0)\n"
-    "      --radix N             of trees, 2 to 64 (default 2)\n"
+    "      --radix N             of tree and bruck, 2 to 64 (default 2)\n"
     "      --fanout N            messages that a node sends ahead of those it has received (direct, split); 0: any\n"
     "                            number (default)\n"
     "      --tile SIZE           bytes of a block that travel at once (default 4m)\n"

@@ -104,9 +104,9 @@ void sim_links_count(const sim_links_t *links, double time, sim_result_t *result
 
 typedef struct {
     double time;
-    uint64_t number;
-    uint32_t kind;
-    uint32_t program;
+    uint64_t number; /* in the order in which events are added */
+    uint32_t kind;   /* of sim_run.c */
+    uint32_t lane;   /* that it is for, and the slot of its message there */
     uint32_t slot;
     sim_message_t message;
 } sim_event_t;

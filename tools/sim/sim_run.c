@@ -1,51 +1,69 @@
 /*
- * Discrete events. Each rank has some lanes, each of which carries out the schedule for one tile after another, a step
- * at a time, as a block of a kernel does: it gives the operands to the owners on its node, goes through its list, and
- * takes the results. A rank's lanes share its processor, its node's links and its rail.
+ * The simulation of one run: lanes that carry out a schedule, and the events that drive them.
  *
- * Planes do not meet between nodes, and the ranks of a node do the same, so that one plane stands for all unless chance
- * plays a part.
+ * A lane stands for a block of a kernel. Every rank has the same number of lanes, which share the rank's processor, its
+ * rail, and its links to the other ranks of the node. A lane works on one tile after another. For each tile it gives
+ * its operands to the ranks of its node, carries out the steps of the schedule, and takes the results.
+ *
+ * A plane is one rail of every node, and the ranks that use it. Messages never change the plane. All planes do the
+ * same, so one of them is simulated for all; but each one where chance plays a part.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/sim/sim.h"
 
-enum { QUEUE = 64 }; /* messages that a rail takes before it has begun to send them */
+/* The most messages that a rank has posted to its rail and whose sending has not begun. */
+enum { QUEUE = 64 };
 
-enum { GO_ON, LEAVES, ARRIVES, IS_THERE }; /* kinds of events */
+/* Kinds of events. */
+enum {
+    LANE_GOES_ON,
+    MESSAGE_LEAVES,  /* its first byte is past the sender's rail and the latency */
+    MESSAGE_ARRIVES, /* its first byte is past the links between the nodes */
+    MESSAGE_IS_THERE /* its last byte is past the receiver's rail */
+};
 
-typedef enum { GIVES, STEPS, TAKES, ENDED } phase_t;
+/* What a lane does next. */
+typedef enum {
+    LANE_GIVES, /* operands to the ranks of its node */
+    LANE_STEPS, /* of the schedule, between the nodes */
+    LANE_TAKES, /* results from the ranks of its node */
+    LANE_ENDED
+} phase_t;
 
 typedef struct {
-    uint64_t index; /* of the next step */
-    uint64_t steps; /* carried out, of all tiles */
-    uint64_t tile;
     phase_t phase;
-    uint32_t kept; /* messages that wait to be merged */
+    uint64_t tile;  /* its number */
+    uint64_t index; /* of the next step in the list of its node */
+    uint64_t steps; /* carried out so far, in all tiles */
+    uint32_t kept;  /* messages that a later step will merge */
+
+    /* If it waits for a message: in which slot, from which node, and since when. */
     bool waits;
-    uint32_t slot; /* that it waits for, */
+    uint32_t slot;
     uint32_t peer;
-    double since; /* and since when */
-} program_t;
+    double since;
+} lane_t;
 
 typedef struct {
-    double processor; /* from when on it is free */
-    double within;    /* the same of its links to its node */
-    uint64_t posted;
-    double left[QUEUE]; /* when the last messages were begun */
+    double processor;   /* when it is free again */
+    double within;      /* when its links to the other ranks of its node are */
+    uint64_t posted;    /* messages */
+    double left[QUEUE]; /* when the rail began to send each of the last ones */
 } rank_t;
 
 typedef struct {
     const sim_run_t *run;
-    uint32_t nodes, sharing; /* simulated nodes, and their ranks on this plane */
-    uint64_t tiles;
-    uint32_t *receives; /* sim_is_symmetric; NULL: all nodes are simulated */
-    program_t *program;
+    uint32_t nodes;     /* that are simulated */
+    uint32_t sharing;   /* ranks of a node that share its rail */
+    uint64_t tiles;     /* of a block */
+    uint32_t *receives; /* of sim_is_symmetric: node 0 stands for all nodes; NULL: all nodes are simulated */
+    lane_t *lane;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
     rank_t *rank;
-    uint16_t *arrived; /* messages in each slot of each program */
-    double *ended;     /* by node; 0: not yet */
-    uint32_t *open;    /* programs of a node that have not ended */
+    uint16_t *arrived; /* by lane and slot: messages so far */
+    double *ended;     /* by node: when its last lane ended; 0: not yet */
+    uint32_t *open;    /* by node: lanes that have not ended */
     sim_links_t *links;
     sim_heap_t heap;
     sim_result_t *result;
@@ -58,40 +76,43 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-static uint32_t node_of(const plane_t *plane, uint32_t program)
+static uint32_t node_of(const plane_t *plane, uint32_t lane)
 {
-    return program / (plane->sharing * plane->run->lanes);
+    return lane / (plane->sharing * plane->run->lanes);
 }
 
+/* Adds an event. */
 static void push(plane_t *plane, const sim_event_t *event)
 {
     plane->no_memory = !sim_heap_add(&plane->heap, event) || plane->no_memory;
 }
 
-static void go_on_at(plane_t *plane, uint32_t program, double time)
+/* Lets a lane go on at a time. */
+static void go_on_at(plane_t *plane, uint32_t lane, double time)
 {
-    const sim_event_t event = {.time = time, .kind = GO_ON, .program = program};
+    const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane};
 
     push(plane, &event);
 }
 
-/* Bytes of a block in the tile that a program is at. */
-static uint64_t tile_bytes(const plane_t *plane, const program_t *program, double block)
+/* Bytes of the lane's tile: the last tile of a block may be shorter. */
+static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double block)
 {
-    const uint64_t all = (uint64_t)block, begin = program->tile * plane->run->tile;
+    const uint64_t all = (uint64_t)block, begin = lane->tile * plane->run->tile;
 
     return all - begin < plane->run->tile ? all - begin : plane->run->tile;
 }
 
-static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t program)
+/* What the call asks of a rank of the lane's node. */
+static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
 {
     const sim_run_t *run = plane->run;
 
     return mscclpp_cost_load(run->schedule.pattern, run->schedule.nodes, run->ranks, run->bytes,
-                             node_of(plane, program) == run->schedule.root);
+                             node_of(plane, lane) == run->schedule.root);
 }
 
-/* An exchange within the node of `bytes` that this rank sends. Returns when it is over. */
+/* The lane's rank sends `bytes` to others of its node. Returns when they are there. */
 static double within_node(plane_t *plane, uint32_t number, double bytes, double now)
 {
     rank_t *rank = &plane->rank[number / plane->run->lanes];
@@ -103,23 +124,27 @@ static double within_node(plane_t *plane, uint32_t number, double bytes, double 
     return rank->within + plane->run->figures.node_latency;
 }
 
-/* The part of what a call gives and takes within a node that falls to a tile. */
-static double part_of(const plane_t *plane, const program_t *program, const mscclpp_cost_load_t *load, double bytes)
+/* A tile's share of `bytes`, which the whole block gives or takes within the node. */
+static double part_of(const plane_t *plane, const lane_t *lane, const mscclpp_cost_load_t *load, double bytes)
 {
-    return load->block > 0 ? bytes * (double)tile_bytes(plane, program, load->block) / load->block : 0;
+    return load->block > 0 ? bytes * (double)tile_bytes(plane, lane, load->block) / load->block : 0;
 }
 
+/*
+ * Sends a step's message. Returns when the rank's processor is free again: it waits while the rail has no room for
+ * another message.
+ */
 static double send(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
-    program_t *program = &plane->program[number];
+    lane_t *lane = &plane->lane[number];
     rank_t *rank = &plane->rank[number / plane->run->lanes];
     const uint32_t node = node_of(plane, number), inner = number % (plane->sharing * plane->run->lanes);
     const uint32_t to = plane->receives != NULL ? 0 : step->peer;
     const mscclpp_cost_load_t load = load_of(plane, number);
-    sim_event_t event = {.kind = LEAVES,
-                         .program = to * plane->sharing * plane->run->lanes + inner,
-                         .slot = plane->receives != NULL ? plane->receives[program->index] : step->slot};
-    const uint64_t bytes = mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, program, load.block));
+    sim_event_t event = {.kind = MESSAGE_LEAVES,
+                         .lane = to * plane->sharing * plane->run->lanes + inner,
+                         .slot = plane->receives != NULL ? plane->receives[lane->index] : step->slot};
+    const uint64_t bytes = mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
     const double shift = plane->run->figures.latency + sim_links_jitter(plane->links);
     double *begun;
 
@@ -135,57 +160,60 @@ static double send(plane_t *plane, uint32_t number, const mscclpp_step_t *step, 
     return rank->processor;
 }
 
-/* How long combining takes, and what it hands to its node meanwhile. Returns when the program goes on. */
+/*
+ * A step's message is there. The lane puts it in its place, combines it, or keeps it for a merge, and hands it to its
+ * node where the collective wants that. Returns when the lane goes on.
+ */
 static double receive(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
-    program_t *program = &plane->program[number];
+    lane_t *lane = &plane->lane[number];
     const mscclpp_cost_load_t load = load_of(plane, number);
     const double bytes =
-        (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, program, load.block));
+        (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
 
     if (load.hand > 0) {
         (void)within_node(plane, number, load.hand * bytes, now);
     }
     if (step->kind == MSCCLPP_STEP_STORE || step->kind == MSCCLPP_STEP_KEEP) {
-        program->kept += step->kind == MSCCLPP_STEP_KEEP;
+        lane->kept += step->kind == MSCCLPP_STEP_KEEP;
         return now;
     }
     if (step->kind == MSCCLPP_STEP_MERGE) {
-        now += bytes * program->kept / plane->run->figures.combining;
-        program->kept = 0;
+        now += bytes * lane->kept / plane->run->figures.combining;
+        lane->kept = 0;
         return now;
     }
     return now + bytes / plane->run->figures.combining;
 }
 
-/* The next tile, or the end. True if there is a next one. */
+/* Begins the lane's next tile. False if there is none, and the lane has ended. */
 static bool next_tile(plane_t *plane, uint32_t number, double now)
 {
-    program_t *program = &plane->program[number];
+    lane_t *lane = &plane->lane[number];
     const uint32_t node = node_of(plane, number);
 
-    program->tile += plane->run->lanes;
-    program->index = 0;
-    program->phase = program->tile < plane->tiles ? GIVES : ENDED;
-    if (program->phase == ENDED && --plane->open[node] == 0) {
+    lane->tile += plane->run->lanes;
+    lane->index = 0;
+    lane->phase = lane->tile < plane->tiles ? LANE_GIVES : LANE_ENDED;
+    if (lane->phase == LANE_ENDED && --plane->open[node] == 0) {
         plane->ended[node] = now;
     }
-    return program->phase != ENDED;
+    return lane->phase != LANE_ENDED;
 }
 
-/* True if nothing happens before `time`, so that the program may go on at once. */
+/* True if no other event comes before `time`, so that the lane may go on without one of its own. */
 static bool is_next(const plane_t *plane, double time)
 {
     return plane->heap.count == 0 || plane->heap.event[0].time > time;
 }
 
-/* One step of a list. Returns when the program goes on; below 0: it waits, or does not exist any more. */
+/* Carries out a step. Returns when the lane goes on; below 0: it waits for a message, or its node is dead. */
 static double step_on(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
-    program_t *program = &plane->program[number];
-    const uint64_t round = program->tile / plane->run->lanes;
+    lane_t *lane = &plane->lane[number];
+    const uint64_t round = lane->tile / plane->run->lanes;
 
-    if (node_of(plane, number) == plane->run->dead && program->steps >= plane->run->dead_step) {
+    if (node_of(plane, number) == plane->run->dead && lane->steps >= plane->run->dead_step) {
         return -1;
     }
     if (step->kind == MSCCLPP_STEP_SEND) {
@@ -194,42 +222,43 @@ static double step_on(plane_t *plane, uint32_t number, const mscclpp_step_t *ste
                plane->arrived[(size_t)number * plane->run->schedule.slots + step->slot] > round) {
         now = receive(plane, number, step, now);
     } else {
-        program->waits = true;
-        program->slot = step->slot;
-        program->peer = step->peer;
-        program->since = now;
+        lane->waits = true;
+        lane->slot = step->slot;
+        lane->peer = step->peer;
+        lane->since = now;
         return -1;
     }
-    ++program->index;
-    ++program->steps;
+    ++lane->index;
+    ++lane->steps;
     return now;
 }
 
+/* Carries on with a lane from `now` on, until it waits, has ended, or other events come first. */
 static void carry_out(plane_t *plane, uint32_t number, double now)
 {
-    program_t *program = &plane->program[number];
+    lane_t *lane = &plane->lane[number];
     mscclpp_cost_load_t load;
     mscclpp_step_t step;
 
     for (;;) {
         double next = now;
 
-        switch (program->phase) {
-        case GIVES:
+        switch (lane->phase) {
+        case LANE_GIVES:
             load = load_of(plane, number);
-            program->phase = STEPS;
-            next = within_node(plane, number, part_of(plane, program, &load, load.give), now);
+            lane->phase = LANE_STEPS;
+            next = within_node(plane, number, part_of(plane, lane, &load, load.give), now);
             break;
-        case STEPS:
-            if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, number), program->index, &step)) {
+        case LANE_STEPS:
+            if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, number), lane->index, &step)) {
                 next = step_on(plane, number, &step, now);
             } else {
                 load = load_of(plane, number);
-                program->phase = TAKES;
-                next = within_node(plane, number, part_of(plane, program, &load, load.take), now);
+                lane->phase = LANE_TAKES;
+                next = within_node(plane, number, part_of(plane, lane, &load, load.take), now);
             }
             break;
-        case TAKES:
+        case LANE_TAKES:
             if (!next_tile(plane, number, now)) {
                 return;
             }
@@ -248,37 +277,39 @@ static void carry_out(plane_t *plane, uint32_t number, double now)
     }
 }
 
+/* An event happens. A message that meets no other on its way passes several stations at once. */
 static void handle(plane_t *plane, sim_event_t *event)
 {
-    program_t *program = &plane->program[event->program];
+    lane_t *lane = &plane->lane[event->lane];
 
     plane->now = event->time;
     switch (event->kind) {
-    case LEAVES:
-        event->kind = ARRIVES;
+    case MESSAGE_LEAVES:
+        event->kind = MESSAGE_ARRIVES;
         event->time = sim_links_pass(plane->links, &event->message, event->time);
         if (event->time > plane->now) {
             push(plane, event);
             return;
-        } /* fall through */
-    case ARRIVES:
-        event->kind = IS_THERE;
+        }
+        /* fall through */
+    case MESSAGE_ARRIVES:
+        event->kind = MESSAGE_IS_THERE;
         event->time = sim_links_receive(plane->links, &event->message, event->time);
         push(plane, event);
         return;
-    case IS_THERE:
-        ++plane->arrived[(size_t)event->program * plane->run->schedule.slots + event->slot];
-        if (program->waits && program->slot == event->slot) {
-            program->waits = false;
-            carry_out(plane, event->program, event->time);
+    case MESSAGE_IS_THERE:
+        ++plane->arrived[(size_t)event->lane * plane->run->schedule.slots + event->slot];
+        if (lane->waits && lane->slot == event->slot) {
+            lane->waits = false;
+            carry_out(plane, event->lane, event->time);
         }
         return;
     default:
-        carry_out(plane, event->program, event->time);
+        carry_out(plane, event->lane, event->time);
     }
 }
 
-/* The nodes that begin late: others of those drawn before are passed over. */
+/* Draws the nodes that begin late, each one once. */
 static void draw_stragglers(const sim_run_t *run, bool *late)
 {
     uint64_t random = run->seed ^ 0x5851f42d4c957f2du;
@@ -292,6 +323,7 @@ static void draw_stragglers(const sim_run_t *run, bool *late)
     }
 }
 
+/* The first event of each lane. */
 static void begin(plane_t *plane)
 {
     const uint32_t all = plane->nodes * plane->sharing * plane->run->lanes;
@@ -303,20 +335,21 @@ static void begin(plane_t *plane)
         draw_stragglers(plane->run, late);
     }
     for (number = 0; number < all && late != NULL; ++number) {
-        program_t *program = &plane->program[number];
+        lane_t *lane = &plane->lane[number];
         const uint32_t node = node_of(plane, number);
 
-        program->tile = number % plane->run->lanes;
-        if (program->tile < plane->tiles) {
+        lane->tile = number % plane->run->lanes;
+        if (lane->tile < plane->tiles) {
             ++plane->open[node];
             go_on_at(plane, number, late[node] ? plane->run->late : 0);
         } else {
-            program->phase = ENDED;
+            lane->phase = LANE_ENDED;
         }
     }
     free(late);
 }
 
+/* Adds what happened on this plane to the result. */
 static void conclude(plane_t *plane)
 {
     const uint32_t each = plane->sharing * plane->run->lanes;
@@ -328,11 +361,11 @@ static void conclude(plane_t *plane)
         bool waits = false;
 
         for (i = 0; i < each; ++i) {
-            const program_t *program = &plane->program[node * each + i];
+            const lane_t *lane = &plane->lane[node * each + i];
 
-            if (program->waits && program->peer == plane->run->dead) {
+            if (lane->waits && lane->peer == plane->run->dead) {
                 waits = true;
-                result->begun = later(result->begun, program->since);
+                result->begun = later(result->begun, lane->since);
             }
         }
         last = later(last, plane->open[node] == 0 ? plane->ended[node] : plane->now);
@@ -349,6 +382,7 @@ static void conclude(plane_t *plane)
     sim_links_count(plane->links, last, result);
 }
 
+/* Simulates plane `number`. False without memory. */
 static bool simulate_plane(const sim_run_t *run, uint32_t sharing, uint32_t number, uint32_t *receives,
                            sim_result_t *result)
 {
@@ -363,13 +397,13 @@ static bool simulate_plane(const sim_run_t *run, uint32_t sharing, uint32_t numb
     const size_t all = (size_t)plane.nodes * sharing * run->lanes;
     sim_event_t event;
 
-    plane.program = calloc(all, sizeof(program_t));
+    plane.lane = calloc(all, sizeof(lane_t));
     plane.rank = calloc((size_t)plane.nodes * sharing, sizeof(rank_t));
     plane.arrived = calloc(all * run->schedule.slots, sizeof(uint16_t));
     plane.ended = calloc(plane.nodes, sizeof(double));
     plane.open = calloc(plane.nodes, sizeof(uint32_t));
     plane.links = sim_links_create(run, plane.nodes, run->seed * 1000003u + number);
-    plane.no_memory = plane.program == NULL || plane.rank == NULL || plane.arrived == NULL || plane.ended == NULL ||
+    plane.no_memory = plane.lane == NULL || plane.rank == NULL || plane.arrived == NULL || plane.ended == NULL ||
                       plane.open == NULL || plane.links == NULL;
     if (!plane.no_memory) {
         begin(&plane);
@@ -379,7 +413,7 @@ static bool simulate_plane(const sim_run_t *run, uint32_t sharing, uint32_t numb
         }
         conclude(&plane);
     }
-    free(plane.program);
+    free(plane.lane);
     free(plane.rank);
     free(plane.arrived);
     free(plane.ended);
