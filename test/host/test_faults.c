@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "mca/common/base/clock.h"
-#include "mca/common/task/collective.h"
 #include "mca/common/transport/transport.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
@@ -162,78 +161,6 @@ static void come_late(rank_t *rank)
     CHECK_EQ(timed_call(rank, plan, &traffic, 30), MSCCLPP_OK);
     CHECK(!mscclpp_team_broken(traffic.team));
     traffic_close(&traffic);
-}
-
-/* A call in which the culprit does not arrive: an all-reduce by steps, or a broadcast in rounds. */
-static void miss_between(rank_t *rank)
-{
-    plan_t *plan = rank->argument;
-    const bool steps = plan->delay > 0;
-    int32_t value = rank->rank == 0 ? 77 : 0;
-    traffic_t traffic;
-    bool right = false;
-
-    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
-    CHECK_EQ(traffic_call(&traffic, 10, &right), MSCCLPP_OK);
-    CHECK_TEXT(mscclpp_team_last_algorithm(traffic.team), "nodes_doubling");
-    meet(rank);
-    if (rank->rank != plan->culprit && steps) {
-        (void)timed_call(rank, plan, &traffic, 10);
-    } else if (rank->rank != plan->culprit) {
-        const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_BCAST,
-                                          .in = rank->rank == 0 ? &value : NULL,
-                                          .out = rank->rank == 0 ? NULL : &value,
-                                          .known = true,
-                                          .count = sizeof(value),
-                                          .dtype = MSCCLPP_DTYPE_UINT8,
-                                          .op = MSCCLPP_OP_SUM,
-                                          .call = 2};
-        const double started = mscclpp_now();
-
-        plan->status[rank->rank] = mscclpp_collective(traffic.team, &args);
-        plan->seconds[rank->rank] = mscclpp_now() - started;
-        CHECK_TEXT(mscclpp_team_last_algorithm(traffic.team), "nodes_rounds");
-    }
-    meet(rank);
-    traffic_close(&traffic);
-}
-
-/*
- * Between nodes most ranks wait for others that wait, too. All name the one that does not come, in one line before the
- * deadline and in another one at the deadline, whatever the number of ranks.
- */
-static void test_missing_between(int ranks, int per_node, int culprit, bool steps)
-{
-    int failed_before = unit_failed, rank, timeouts = 0;
-    mscclpp_config_t config;
-    plan_t plan;
-    char late[64];
-
-    configure(&config, "nodes_doubling", 1, 1);
-    config.ranks_per_node = per_node;
-    config.nodes_fanout = 1;
-    config.timeout = 5;
-    config.warn_after = 0.5;
-    memset(&plan, 0, sizeof(plan));
-    plan.culprit = culprit;
-    plan.delay = steps;
-    log_record_clear();
-    CHECK_EQ(run_ranks(ranks, &config, miss_between, &plan), 0);
-    for (rank = 0; rank < ranks; ++rank) {
-        /* A rank that has had all its data may have ended well. */
-        timeouts += plan.status[rank] == MSCCLPP_ERR_TIMEOUT;
-        CHECK(rank == culprit || plan.status[rank] == MSCCLPP_OK || plan.status[rank] == MSCCLPP_ERR_TIMEOUT ||
-              plan.status[rank] == MSCCLPP_ERR_PEER);
-        CHECK(plan.seconds[rank] < config.timeout + SLACK);
-    }
-    CHECK_EQ(timeouts, 1);
-    snprintf(late, sizeof(late), "have not arrived: %d", culprit);
-    CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, late, " has waited "), 1);
-    CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, " has waited ", ""), 1);
-    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, late, "did not end on rank"), 1);
-    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "", ""), 1);
-    mscclpp_team_finalize(1.0);
-    explain("a rank that other nodes miss", failed_before);
 }
 
 /* A rank that is late but within the deadline causes a warning, and nothing else. */
@@ -651,9 +578,6 @@ int main(void)
     for (i = 0; i < 3; ++i) {
         test_mixture("nodes", (int)i);
     }
-    test_missing_between(9, 1, 6, true);
-    test_missing_between(9, 1, 3, false);
-    test_missing_between(11, 3, 7, false);
     test_faults_in_bringup("nodes", 3);
     test_faults_in_call("nodes", 3, false, USER_HOST);
     test_faults_in_call("nodes_packets", 3, false, USER_HOST);

@@ -10,8 +10,8 @@
  * Steps speak of blocks. Of an all-reduce a block is a part of the shard. Of all other collectives it is what one node
  * has for another one, or for all: of a broadcast, a reduce and a scan there is block 0 alone; else a block has the
  * number of the node that it comes from (all-gather, gather) or goes to (scatter, reduce-scatter). Of an all-to-all it
- * has the number of the peer, where it is sent and where it is received; except for BRUCK, whose messages have blocks of
- * several nodes, which the steps do not name.
+ * has the number of the peer, where it is sent and where it is received; except for BRUCK, whose messages have blocks
+ * of several nodes, which the steps do not name.
  */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
 #define MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H

@@ -1,0 +1,116 @@
+/* Between nodes: a rank that does not come to a call is named, by one rank alone. Ranks are threads. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/clock.h"
+#include "mca/common/task/collective.h"
+#include "test/host/log_record.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+/* Seconds by which a deadline may be missed on a busy machine. */
+#define SLACK 8.0
+
+/* The plan of one test, shared by its ranks. */
+typedef struct {
+    int culprit;
+    bool steps; /* the call is an all-reduce */
+    mscclpp_status_t status[RANKS_MAX];
+    double seconds[RANKS_MAX];
+} plan_t;
+
+/* A call in which the culprit does not arrive: an all-reduce by steps, or a broadcast in rounds. */
+static void miss_between(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    const bool steps = plan->steps;
+    int32_t value = rank->rank == 0 ? 77 : 0;
+    traffic_t traffic;
+    bool right = false;
+
+    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
+    CHECK_EQ(traffic_call(&traffic, 10, &right), MSCCLPP_OK);
+    CHECK_TEXT(mscclpp_team_last_algorithm(traffic.team), "nodes_doubling");
+    meet(rank);
+    if (rank->rank != plan->culprit && steps) {
+        const double started = mscclpp_now();
+
+        plan->status[rank->rank] = traffic_call(&traffic, 10, &right);
+        plan->seconds[rank->rank] = mscclpp_now() - started;
+    } else if (rank->rank != plan->culprit) {
+        const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_BCAST,
+                                          .in = rank->rank == 0 ? &value : NULL,
+                                          .out = rank->rank == 0 ? NULL : &value,
+                                          .known = true,
+                                          .count = sizeof(value),
+                                          .dtype = MSCCLPP_DTYPE_UINT8,
+                                          .op = MSCCLPP_OP_SUM,
+                                          .call = 2};
+        const double started = mscclpp_now();
+
+        plan->status[rank->rank] = mscclpp_collective(traffic.team, &args);
+        plan->seconds[rank->rank] = mscclpp_now() - started;
+        CHECK_TEXT(mscclpp_team_last_algorithm(traffic.team), "nodes_rounds");
+    }
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+/*
+ * Between nodes most ranks wait for others that wait, too. All name the one that does not come, in one line before the
+ * deadline and in another one at the deadline, whatever the number of ranks.
+ */
+static void test_missing_between(int ranks, int per_node, int culprit, bool steps)
+{
+    int failed_before = unit_failed, rank, timeouts = 0;
+    mscclpp_config_t config;
+    plan_t plan;
+    char late[64];
+
+    mscclpp_config_init(&config);
+    config.algorithm = "nodes_doubling";
+    config.twin_blocks = config.twin_threads = 1;
+    config.scratch_size = (size_t)1 << 20;
+    config.ucx = false;
+    config.transport = "shm";
+    config.ranks_per_node = per_node;
+    config.nodes_fanout = 1;
+    config.timeout = 5;
+    config.warn_after = 0.5;
+    memset(&plan, 0, sizeof(plan));
+    plan.culprit = culprit;
+    plan.steps = steps;
+    log_record_clear();
+    CHECK_EQ(run_ranks(ranks, &config, miss_between, &plan), 0);
+    for (rank = 0; rank < ranks; ++rank) {
+        /* A rank that has had all its data may have ended well. */
+        timeouts += plan.status[rank] == MSCCLPP_ERR_TIMEOUT;
+        CHECK(rank == culprit || plan.status[rank] == MSCCLPP_OK || plan.status[rank] == MSCCLPP_ERR_TIMEOUT ||
+              plan.status[rank] == MSCCLPP_ERR_PEER);
+        CHECK(plan.seconds[rank] < config.timeout + SLACK);
+    }
+    CHECK_EQ(timeouts, 1);
+    snprintf(late, sizeof(late), "have not arrived: %d", culprit);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, late, " has waited "), 1);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, " has waited ", ""), 1);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, late, "did not end on rank"), 1);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "", ""), 1);
+    mscclpp_team_finalize(1.0);
+    if (__atomic_load_n(&unit_failed, __ATOMIC_RELAXED) != failed_before) {
+        fprintf(stderr, "rank %d of %d, nodes of %d; logged:\n%s", culprit, ranks, per_node, log_record_text());
+    }
+}
+
+int main(void)
+{
+    unit_begin();
+    alarm(600);
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
+    mscclpp_gpu_twin_set_filter(user_is_host);
+    test_missing_between(9, 1, 6, true);
+    test_missing_between(9, 1, 3, false);
+    test_missing_between(11, 3, 7, false);
+    return unit_end();
+}
