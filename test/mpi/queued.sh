@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # these
 
 cases_queued() {
-    local n said
+    local n nodes said
     for n in 2 3 4; do
         run "queued:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued"
         run "queued:refused:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_queued_errors"
@@ -17,8 +17,18 @@ cases_queued() {
     run "queued:zerocopy" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_queued"
     run "queued:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_queued"
     run "queued:many" 120 -n 2 "${forced[@]}" "$bindir/test_queued_errors" --many
-    # On several nodes each call waits; calls that are compared, and buffers of mixed kinds, are no matter.
-    run "queued:nodes" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_queued_errors" --many
+    # On several nodes, where a proxy's thread sends what kernels ask for.
+    nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    run "queued:nodes:2/1" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_transport network "$bindir/test_queued"
+    run "queued:nodes:3/2" 120 -n 3 "${nodes[@]}" "$bindir/test_queued"
+    run "queued:nodes:many" 120 -n 3 "${nodes[@]}" "$bindir/test_queued_errors" --many
+    run "queued:nodes:late" 120 -n 3 "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
+    run "queued:nodes:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_timeout 20 \
+        "$bindir/test_queued_errors" --busy
+    run_saying "queued:nodes:pauses" '^after 200000 us: ' 60 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_transport network "$bindir/test_queued" --pauses
+    # Calls that are compared, and buffers of mixed kinds, are no matter.
     run "queued:check" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_check_calls 1 "$bindir/test_queued"
     run "queued:mixed" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_queued"
     run "queued:threads" 120 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_errors" --threads
@@ -46,8 +56,10 @@ cases_queued() {
     run "queued:requests:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_requests" --without
     run "queued:requests:stream" 60 -n 1 "$bindir/test_release_stream"
     run "queued:requests:many" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --many
-    run "queued:requests:nodes" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+    run "queued:requests:none" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_algorithm stage \
         "$bindir/test_queued_requests" --none
+    run "queued:requests:nodes" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        "$bindir/test_queued_requests"
     run "queued:requests:late" 60 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
         "$bindir/test_queued_requests" --late
     for n in 1 3; do

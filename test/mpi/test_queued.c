@@ -1,8 +1,11 @@
 /*
  * Queued calls (mpix/include/mpix_mscclpp.h): in the order of streams, many under way, on several communicators, in
- * graphs.
+ * graphs. --pauses: what launches of a graph cost after pauses.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "test/mpi/mpi_queued.h"
 
@@ -357,12 +360,14 @@ static void collectives_of(each_t *each, int block, MPI_Comm comm)
     free(displs);
 }
 
-enum { COLLECTIVES = 14 };
+/* Between nodes two of them, allgatherv and reduce_scatter, wait: their lists of blocks would have to be kept. */
+enum { COLLECTIVES = 14, VARIED = 2 };
 
 static void collectives(void)
 {
     static const int blocks[] = {1, 17, 700, BLOCK_MAX - 1};
     const size_t size = sizeof(int) * BLOCK_MAX * (size_t)mt_size;
+    const int waiting = mt_parameter_is("ranks_per_node", "0") ? 0 : VARIED;
     each_t each = {.stream = mq_stream_make(), .salt = 5000};
     MPI_Comm comm;
 
@@ -374,10 +379,11 @@ static void collectives(void)
         collectives_of(&each, blocks[i], comm);
     }
     mq_stream_wait(each.stream);
-    MT_CHECK(
-        mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED) == COLLECTIVES * 4 && mq_asked(comm, MPIX_MSCCLPP_QUERY_WAITED) == 0,
-        "of %d calls %lld were queued and %lld waited", COLLECTIVES * 4,
-        (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED), (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_WAITED));
+    MT_CHECK(mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED) == (COLLECTIVES - waiting) * 4 &&
+                 mq_asked(comm, MPIX_MSCCLPP_QUERY_WAITED) == waiting * 4,
+             "of %d calls %lld were queued and %lld waited", COLLECTIVES * 4,
+             (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED),
+             (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_WAITED));
     mt_buffer_free(&each.in, "in");
     mt_buffer_free(&each.out, "out");
     free(each.host);
@@ -424,11 +430,75 @@ static void holes(void)
     mq_stream_free(stream);
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    const double first = *(const double *)a, second = *(const double *)b;
+
+    return (first > second) - (first < second);
+}
+
+/* Microseconds from the launch of a graph to its end, each time after a pause of the host: the median of this rank. */
+static double time_launches(void *graph, void *stream, useconds_t pause, int times)
+{
+    double taken[64];
+
+    for (int i = 0; i < times; ++i) {
+        usleep(pause);
+        MT_MPI(MPI_Barrier(MPI_COMM_WORLD));
+        taken[i] = MPI_Wtime();
+        mq_graph_launch(graph, stream);
+        mq_stream_wait(stream);
+        taken[i] = (MPI_Wtime() - taken[i]) * 1e6;
+    }
+    qsort(taken, (size_t)times, sizeof(taken[0]), compare_times);
+    return taken[times / 2];
+}
+
+/* What a launch costs when the proxy has slept: graphs wake nobody. Prints times, and judges results alone. */
+static void after_pauses(void)
+{
+    static const useconds_t pauses[] = {0, 300, 1000, 4000, 20000, 200000};
+    mt_buffer_t buffer = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0);
+    void *stream = mq_stream_make(), *graph;
+    long long launches = 1;
+    MPI_Comm comm;
+    int value = mt_rank + 1;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    mt_buffer_put(&buffer, &value, sizeof(value));
+    MT_MPI(MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, buffer.data, 1, MPI_INT, MPI_MAX, comm, stream));
+    mq_capture_begin(stream);
+    MT_MPI(MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, buffer.data, 1, MPI_INT, MPI_MAX, comm, stream));
+    graph = mq_capture_end(stream);
+    for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); ++i) {
+        const int times = pauses[i] > 10000 ? 9 : 63;
+        const double mine = time_launches(graph, stream, pauses[i], times);
+        double most = 0;
+
+        launches += times;
+        MT_MPI(MPI_Reduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD));
+        if (0 == mt_rank) {
+            printf("after %u us: %.1f us\n", pauses[i], most);
+        }
+    }
+    mt_buffer_get(&buffer, &value, sizeof(value));
+    MT_CHECK(mt_size == value, "after %lld launches the maximum of 1 to %d is %d", launches, mt_size, value);
+    MT_CHECK(2 == mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED), "of 2 calls %lld were queued",
+             (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED));
+    mt_buffer_free(&buffer, "buffer");
+    MT_MPI(MPI_Comm_free(&comm));
+    mq_stream_free(stream);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     if (mt_too_small(2)) {
         return MT_SKIPPED;
+    }
+    if (argc > 1 && 0 == strcmp(argv[1], "--pauses")) {
+        after_pauses();
+        return mt_finish();
     }
     order();
     local();

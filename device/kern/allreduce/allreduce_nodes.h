@@ -320,6 +320,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     mscclpp_dev_nodes_tile_t tile;
     uint64_t i, all;
 
+    mscclpp_dev_enter(ctx, args);
     block.nodes = nodes;
     block.shard = (units + nodes->shards - 1) / nodes->shards;
     block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,

@@ -510,6 +510,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_cn_turn_t turn;
     uint64_t i;
 
+    mscclpp_dev_enter(ctx, common);
     mscclpp_dev_cn_begin(&b, args, dtype, op);
     b.room = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->nnodes, nodes->slot_size);
     b.relays = mscclpp_dev_cn_relays(args);

@@ -382,11 +382,16 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
-        /* Packets where they are possible, else tiles. Tiles fit for every message size or for none. */
+        /*
+         * Packets where they are possible, else tiles. Tiles fit for every message size or for none. Queued kernels
+         * cannot renew the flags of packets from other nodes.
+         */
         if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        (void)shape_nodes_packets(input, coll, block_bytes, varied, &choice);
+        if (!input->replayed) {
+            (void)shape_nodes_packets(input, coll, block_bytes, varied, &choice);
+        }
         *choice_p = choice;
         return MSCCLPP_OK;
     }

@@ -62,7 +62,9 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     } else if (mscclpp_worth_splitting(input)) {
         algo = &mscclpp_algo_allreduce_nodes_split;
     }
-    while (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
+    /* Queued kernels cannot renew the flags of packets from other nodes. */
+    while (algo->instead != NULL &&
+           (mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK || (input->replayed && choice_p->epochs != 0))) {
         algo = algo->instead;
     }
     return mscclpp_select_shape(input, algo, choice_p);

@@ -34,18 +34,25 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
 
 /*
  * Runs an all-reduce; `args` are filled in. Returns when it has ended and everything that the peers need is sent. With
- * a stream of the application, returns when it is queued; the first such call starts a thread for the proxy.
+ * a stream of the application, returns when it is queued; the first such call starts a thread for the proxy. If the
+ * stream is recorded (runner->recorded), that thread never sleeps for long from then on.
  */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args);
 
 /*
- * Runs a collective other than all-reduce. Blocking. The caller fills in the kernel in `launch`, and in `args` all that
- * does not depend on the fabric; if blocks differ, also the lists that mscclpp_fabric_lists yields. `tiles` is the
- * number of tiles that all blocks of the grid process together; 0: the data are packets of one epoch.
+ * Runs a collective other than all-reduce, likewise. The caller fills in the kernel in `launch`, and in `args` all that
+ * does not depend on the fabric; if blocks differ, which a call with a stream does not allow, also the lists that
+ * mscclpp_fabric_lists yields. `tiles` is the number of tiles that all blocks of the grid process together; 0: the data
+ * are packets of one epoch.
  */
-mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
-                                         mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what);
+mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
+                                         mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
+                                         uint64_t tiles, const char *what);
+
+/* Runs a barrier of the kernels of all ranks, likewise. */
+mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
+                                     mscclpp_gpu_stream_t *stream);
 
 /* Which ranks are on which node. */
 const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric);

@@ -232,11 +232,17 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
     }
 }
 
-/* Queues a kernel that no host waits for. The proxy's thread serves it until it ends. */
+/*
+ * Queues a kernel that no host waits for. The proxy's thread serves it until it ends. Once a graph may repeat a kernel,
+ * the host does not know any more when one begins, and the thread has to look for itself.
+ */
 static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                 const mscclpp_dev_launch_t *launch, const char *what)
 {
-    mscclpp_status_t status = mscclpp_proxy_begin_launch(fabric->proxy, fabric->runner->launches + 1, launch->nblocks);
+    mscclpp_status_t status =
+        fabric->runner->recorded
+            ? mscclpp_proxy_watch(fabric->proxy)
+            : mscclpp_proxy_begin_launch(fabric->proxy, fabric->runner->launches + 1, launch->nblocks);
 
     return status == MSCCLPP_OK ? mscclpp_runner_launch(fabric->runner, stream, launch, what) : status;
 }
@@ -328,8 +334,9 @@ static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_a
     fabric->carries = !one || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
 }
 
-mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
-                                         mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what)
+mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
+                                         mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
+                                         uint64_t tiles, const char *what)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
     mscclpp_status_t status = mscclpp_fabric_place(fabric, args);
@@ -341,7 +348,10 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
     fill_args(fabric, &common, &args->nodes);
     launch->args = args;
     if (!fabric->owner) {
-        return mscclpp_runner_launch(fabric->runner, NULL, launch, what);
+        return mscclpp_runner_launch(fabric->runner, stream, launch, what);
+    }
+    if (stream != NULL) {
+        return enqueue(fabric, stream, launch, what);
     }
     ++fabric->calls;
     fabric->first_flag = tiles == 0 ? (uint32_t)fabric->runner->epochs : 0;
@@ -376,8 +386,12 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, const msccl
     return status;
 }
 
-/* Meets all ranks by a small all-reduce in place on the packet area, which is clear, so the sum leaves it as it is. */
-static mscclpp_status_t meet_nodes(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol)
+/*
+ * Meets all ranks by a small all-reduce in place on the packet area. That is clear where flags are renewed, so the sum
+ * leaves it as it is; queued kernels over several nodes do not use it.
+ */
+mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
+                                     mscclpp_gpu_stream_t *stream)
 {
     mscclpp_select_input_t input;
     mscclpp_dev_args_t args;
@@ -391,22 +405,23 @@ static mscclpp_status_t meet_nodes(mscclpp_fabric_t *fabric, const mscclpp_proto
     args.bytes = sizeof(uint32_t);
     args.dtype = MSCCLPP_DTYPE_UINT32;
     args.op = MSCCLPP_OP_SUM;
+    args.epoch_limit = fabric->runner->queues ? (uint32_t)protocol->epoch_limit : 0;
     input.bytes = args.bytes;
     input.dtype = MSCCLPP_DTYPE_UINT32;
     input.nranks = args.nranks;
     input.on_twin = fabric->group->on_twin;
-    input.block_limit = fabric->runner->block_limit;
+    input.block_limit = fabric->runner->queues ? fabric->runner->queue_blocks : fabric->runner->block_limit;
     input.protocol = protocol;
     input.layout = &fabric->runner->layout;
     status = mscclpp_select_meeting(&input, &choice);
-    return status == MSCCLPP_OK ? mscclpp_fabric_run(fabric, NULL, &choice, &args) : status;
+    return status == MSCCLPP_OK ? mscclpp_fabric_run(fabric, stream, &choice, &args) : status;
 }
 
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream)
 {
     /* Packets are not ordered with other data. Only a signal after them shows that no put of packets is in flight. */
-    mscclpp_status_t status = meet_nodes(fabric, protocol);
+    mscclpp_status_t status = mscclpp_fabric_meet(fabric, protocol, NULL);
     uint64_t size;
     void *zeros;
 
@@ -423,5 +438,5 @@ mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_pr
         }
         free(zeros);
     }
-    return status == MSCCLPP_OK ? meet_nodes(fabric, protocol) : status;
+    return status == MSCCLPP_OK ? mscclpp_fabric_meet(fabric, protocol, NULL) : status;
 }

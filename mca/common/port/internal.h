@@ -80,7 +80,10 @@ struct mscclpp_proxy {
     uint32_t unsettled; /* atomic: nonzero if work may be left even though nothing is in flight */
     uint64_t until; /* atomic: the last launch that nobody waits for, which counts as in flight until it has ended; see
                        UNTIL_BLOCKS */
-    int failure;    /* atomic: the mscclpp_status_t of the first failure */
+    bool watches;   /* the thread looks for triggers also while nothing is known to be in flight */
+    uint64_t seen;  /* position in the FIFO when the watching thread last looked */
+    double active_at; /* when it last found something to do, or was told of it */
+    int failure;      /* atomic: the mscclpp_status_t of the first failure */
 
     mscclpp_fifo_t *fifo;
 

@@ -6,7 +6,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
 #include "mca/common/port/internal.h"
@@ -18,6 +21,17 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 
 /* `until` is a launch's number times this, plus the number of blocks that report its end. */
 #define UNTIL_BLOCKS ((uint64_t)256)
+
+/*
+ * While it watches, the thread spins for so many seconds after the last trigger. Then it naps: for a part of the time
+ * since that trigger, as it is said in proxy.h, so that a kernel waits for it hardly longer than it has waited anyway.
+ */
+#define SPIN_SECONDS 200e-6
+#define NAP_PART 16
+#define NAP_MAX 1e-3
+
+/* The slack of a nap, in nanoseconds; by default Linux adds 50 microseconds. */
+#define NAP_SLACK_NS 1000
 
 /*
  * Records a failure, if it is the first, and tells the kernels to give up. The kernels are told first, so whoever sees
@@ -42,7 +56,33 @@ static bool is_idle(const mscclpp_proxy_t *proxy)
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
     return failure_of(proxy) == MSCCLPP_OK &&
-           (__atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
+           (proxy->watches || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
+}
+
+/* How long the thread has found nothing to do, in seconds. It takes note if there is something. */
+static double find_idle_time(mscclpp_proxy_t *proxy)
+{
+    const double now = mscclpp_now();
+    const uint64_t position = mscclpp_fifo_position(proxy->fifo);
+
+    if (position != proxy->seen || proxy->busy_count != 0 || !is_idle(proxy)) {
+        proxy->seen = position;
+        proxy->active_at = now;
+    }
+    return now - proxy->active_at;
+}
+
+/* Sleeps for a moment, without the lock, unless the thread is woken. */
+static void nap(mscclpp_proxy_t *proxy, double idle)
+{
+    const double pause = idle / NAP_PART < NAP_MAX ? idle / NAP_PART : NAP_MAX;
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(pause * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&proxy->work, &proxy->lock, &until);
 }
 
 /*
@@ -74,7 +114,8 @@ static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
  */
 static void run_regular_round(mscclpp_proxy_t *proxy)
 {
-    const bool idle = is_idle(proxy);
+    /* Graphs start operations unknown to the host, which may be under way while the thread watches. */
+    const bool idle = is_idle(proxy) && (!proxy->watches || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
 
     run_round(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (idle) {
@@ -93,8 +134,10 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
 static void *thread_main(void *argument)
 {
     mscclpp_proxy_t *proxy = argument;
+    double idle;
 
     (void)pthread_setname_np(pthread_self(), "mscclpp-proxy");
+    (void)prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->closing) {
         if (!has_work(proxy)) {
@@ -102,6 +145,11 @@ static void *thread_main(void *argument)
             continue;
         }
         run_regular_round(proxy);
+        idle = proxy->watches ? find_idle_time(proxy) : 0;
+        if (idle > SPIN_SECONDS) {
+            nap(proxy, idle);
+            continue;
+        }
         pthread_mutex_unlock(&proxy->lock);
         /* Yields, because another thread would hardly ever get a lock that is released and retaken at once. */
         do {
@@ -136,6 +184,7 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
     mscclpp_proxy_t *proxy = calloc(1, sizeof(*proxy));
+    pthread_condattr_t attributes;
     mscclpp_status_t status;
 
     if (proxy == NULL) {
@@ -149,7 +198,10 @@ mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscc
     proxy->threaded = strcmp(params->config->proxy, "thread") == 0;
     proxy->failure = MSCCLPP_OK;
     pthread_mutex_init(&proxy->lock, NULL);
-    pthread_cond_init(&proxy->work, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&proxy->work, &attributes);
+    pthread_condattr_destroy(&attributes);
     status = mscclpp_fifo_create(proxy->gpu, proxy->device, (uint64_t)params->config->fifo_size, &proxy->fifo);
     if (status != MSCCLPP_OK) {
         goto err_free;
@@ -243,6 +295,22 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
         /* The order matters, as in mscclpp_proxy_begin. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&proxy->until, launch * UNTIL_BLOCKS + blocks, __ATOMIC_RELEASE);
+        proxy->active_at = mscclpp_now();
+        pthread_cond_signal(&proxy->work);
+    }
+    mscclpp_proxy_unlock(proxy);
+    return status;
+}
+
+mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
+{
+    mscclpp_status_t status;
+
+    mscclpp_proxy_lock(proxy);
+    status = have_thread(proxy);
+    if (status == MSCCLPP_OK) {
+        proxy->watches = true;
+        proxy->active_at = mscclpp_now();
         pthread_cond_signal(&proxy->work);
     }
     mscclpp_proxy_unlock(proxy);

@@ -100,6 +100,13 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy);
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks);
 
 /*
+ * From now on kernels may push at any time, without a begin, until the proxy's end: graphs repeat them. A thread of the
+ * proxy looks for their triggers. For 200 microseconds after the last trigger it spins. Then it naps between looks: for
+ * a sixteenth of the time since that trigger, at most 1 ms. Whatever begins an operation wakes it.
+ */
+mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy);
+
+/*
  * Makes progress on everything. MSCCLPP_OK: there is nothing to do until the next begin; MSCCLPP_IN_PROGRESS: call it
  * again; else the failure. Costs one comparison if there is nothing to do or if the proxy has a thread.
  */

@@ -214,6 +214,7 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
         status = check_shared_gpus(team, oob, nodes, facts, &shared);
     }
     if (status == MSCCLPP_OK) {
+        team->runner.turns = team->runner.turns || shared;
         mscclpp_linger_init(&team->runner, config, shared, true);
     }
     return status;

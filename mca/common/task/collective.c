@@ -119,6 +119,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     common->bytes = task->bytes;
     common->dtype = (uint32_t)task->args->dtype;
     common->op = (uint32_t)task->args->op;
+    common->epoch_limit = task->queued ? (uint32_t)task->team->protocol.epoch_limit : 0;
     args.stride = task->stride;
     args.most = task->most;
     args.tile = task->choice.tile;
@@ -134,7 +135,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     launch.kernel = task->choice.kernel;
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
-    return mscclpp_fabric_run_coll(task->team->fabric, &launch, &args,
+    return mscclpp_fabric_run_coll(task->team->fabric, task->queued ? task->stream : NULL, &launch, &args,
                                    args.tile == 0 ? 0 : (task->most + args.tile - 1) / args.tile,
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
@@ -463,7 +464,8 @@ static bool can_queue(const mscclpp_coll_task_t *task, bool recorded)
 {
     const mscclpp_coll_args_t *args = task->args;
 
-    return (args->known || !args->varied) && !args->in_scattered && !args->out_scattered &&
+    return (!args->varied || (args->known && task->team->fabric == NULL)) && !args->in_scattered &&
+           !args->out_scattered &&
            !(recorded && (needs_stand_in(task) || args->in_pack_count + args->out_pack_count > 0)) &&
            (!MSCCLPP_DEV_COMBINES(task->pattern) ||
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
@@ -476,6 +478,7 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
 
     describe(task->team, task->args->dtype, &input);
     input.early = true;
+    input.replayed = true;
     input.engines = false;
     input.block_limit = task->team->runner.queue_blocks;
     return choose(task, &input, false);

@@ -33,9 +33,12 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     mscclpp_status_t mine = MSCCLPP_OK, status;
     bool reserved = true;
 
-    if (team->fabric != NULL || runner->turns) {
-        mscclpp_info("%s: queued operations are not for ranks %s", team->group.oob.label,
-                     team->fabric != NULL ? "of several nodes" : "that take turns on a GPU");
+    if (runner->turns) {
+        mscclpp_info("%s: queued operations are not for ranks that take turns on a GPU", team->group.oob.label);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (team->protocol.algorithm < -1) {
+        mscclpp_info("%s: no operation is queued, as coll_mscclpp_algorithm is stage", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (blocks > 0) {
@@ -46,7 +49,8 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
                      team->group.members[team->group.rank]);
         mine = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    status = mscclpp_agree(&team->group.oob, team->group.members, mine, "room for queued operations");
+    status = mscclpp_agree(&team->group.oob, team->fabric == NULL ? team->group.members : NULL, mine,
+                           "room for queued operations");
     runner->queues = true;
     runner->queue_blocks = blocks;
     team->park_key =
@@ -114,13 +118,15 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
         return MSCCLPP_ERR_PEER;
     }
     status = mscclpp_team_check_kernels(team);
-    if (status == MSCCLPP_OK) {
+    team->runner.recorded = team->runner.gpu->is_capturing(stream);
+    if (status == MSCCLPP_OK && team->fabric != NULL) {
+        status = mscclpp_fabric_meet(team->fabric, &team->protocol, stream);
+    } else if (status == MSCCLPP_OK) {
         memset(&args, 0, sizeof(args));
         mscclpp_runner_fill_args(&team->runner, &args);
         args.epoch_limit = (uint32_t)team->protocol.epoch_limit;
         launch.nthreads = team->group.on_twin ? 1 : 64;
         launch.args = &args;
-        team->runner.recorded = team->runner.gpu->is_capturing(stream);
         status = mscclpp_runner_launch(&team->runner, stream, &launch, "barrier");
     }
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
@@ -216,6 +222,21 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
     return status;
 }
 
+/* Checks whether a rank of another node has told of a failure. */
+static mscclpp_status_t find_far_failure(mscclpp_group_t *group, char *text, size_t size)
+{
+    mscclpp_group_notice_t failed, host;
+
+    mscclpp_group_read_notices(group, &failed, &host);
+    if (failed.rank < 0) {
+        return MSCCLPP_OK;
+    }
+    snprintf(text, size, "%s: rank %d failed in its call %llu: %s", group->oob.label, failed.rank,
+             (unsigned long long)failed.call, mscclpp_status_string(failed.status));
+    group->peer_failed = true;
+    return MSCCLPP_ERR_PEER;
+}
+
 mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, size_t size)
 {
     mscclpp_group_t *group = &team->group;
@@ -232,6 +253,9 @@ mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, siz
             group->peer_failed = true;
             status = MSCCLPP_ERR_PEER;
         }
+    }
+    if (status == MSCCLPP_OK && group->spans) {
+        status = find_far_failure(group, text, size);
     }
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }

@@ -19,7 +19,9 @@
  * ensures this by the order of its streams or graphs. If two run at the same time, they use the same flags; the device
  * notices this, and the team fails with a message.
  *
- * 3. Teams whose ranks take turns on a GPU are not made: a kernel could wait for one that cannot run.
+ * 3. Teams whose ranks take turns on a GPU are not made: a kernel could wait for one that cannot run. On several nodes
+ * a thread of the proxy serves the kernels, since no host waits for them. They send no packets between nodes: the area
+ * of these is renewed by hosts only.
  *
  * 4. Calls that wait for all kernels of a device must not stand between queued kernels of several teams, unless all
  * ranks queue these kernels in the same order. Such calls allocate and free memory without a stream, or load modules.
