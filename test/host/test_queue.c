@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/task/collective.h"
 #include "mca/common/team/queue.h"
@@ -249,6 +250,68 @@ static void test_crossed(int scale)
     mscclpp_team_finalize(1.0);
 }
 
+/* Flags begin again after so many operations of one epoch each. */
+#define LIFE 16
+#define LIVES 4
+
+/*
+ * Flags of an earlier life that nobody overwrote. One operation of each life, always with the same flag, is long, and
+ * the others are short. So its packets stay where they are until the flags are renewed. When that flag comes again, one
+ * rank is late, and the others find the old packets there unless they were cleared.
+ */
+static void run_stale(rank_t *rank)
+{
+    enum { LONG = 512 };
+    const struct timespec pause = {0, 3000000};
+    void *address = NULL;
+    int32_t *numbers;
+    line_t line;
+
+    CHECK_EQ(rank->gpu->device_alloc(0, sizeof(int32_t) * LONG, &address), MSCCLPP_OK);
+    numbers = address;
+    for (int i = 0; i < LIVES * LIFE && (i > 0 || open_line(rank, &line)); ++i) {
+        const bool is_long = i % LIFE == 2;
+        const mscclpp_allreduce_args_t args = {.sendbuf = numbers,
+                                               .recvbuf = numbers,
+                                               .count = is_long ? LONG : 1,
+                                               .dtype = MSCCLPP_DTYPE_INT32,
+                                               .op = MSCCLPP_OP_SUM,
+                                               .call = ++line.calls};
+        int wrong = 0;
+
+        for (int k = 0; k < LONG; ++k) {
+            numbers[k] = cargo(i, 0, (uint64_t)k, rank->rank);
+        }
+        meet(rank);
+        if (is_long && rank->rank == rank->size - 1) {
+            nanosleep(&pause, NULL);
+        }
+        CHECK_EQ(mscclpp_allreduce_enqueue(line.team, &args, line.stream), MSCCLPP_OK);
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        for (int k = 0; k < (int)args.count; ++k) {
+            wrong += numbers[k] != rank->size * cargo(i, 0, (uint64_t)k, 0) + rank->size * (rank->size - 1) / 2;
+        }
+        CHECK_EQ(wrong, 0);
+        if (meet_any(rank, wrong != 0)) {
+            break;
+        }
+    }
+    close_line(rank, &line);
+    rank->gpu->device_free(0, address);
+}
+
+static void test_stale(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, 1, 1, LIFE);
+    CHECK_EQ(run_ranks(2, &config, run_stale, NULL), 0);
+    configure(&config, 2, 2, LIFE);
+    CHECK_EQ(run_ranks(3, &config, run_stale, NULL), 0);
+    mscclpp_team_finalize(1.0);
+}
+
 static void count_line(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)level;
@@ -319,8 +382,79 @@ static void test_overlap(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-static const part_t parts[] = {
-    {"turns", test_turns}, {"crossed", test_crossed}, {"overlap", test_overlap}, {NULL, NULL}};
+/* Looks until the team has failed, which takes a kernel as long as its deadline. */
+static mscclpp_status_t await_failure(line_t *line, double seconds)
+{
+    const struct timespec pause = {0, 1000000};
+    const double until = mscclpp_now() + seconds;
+    mscclpp_status_t status = MSCCLPP_OK;
+    char text[320];
+
+    while (status == MSCCLPP_OK && mscclpp_now() < until) {
+        nanosleep(&pause, NULL);
+        status = mscclpp_team_find_failure(line->team, text, sizeof(text));
+    }
+    return status;
+}
+
+/*
+ * A graph that one rank does not launch. The kernels of the others give up at their deadline and name it, that rank
+ * hears of it, and what is launched after that ends long before another deadline.
+ */
+static void run_absent(rank_t *rank)
+{
+    const bool absent = rank->rank == rank->size - 1;
+    const double timeout = *(const double *)rank->argument;
+    mscclpp_dev_twin_graph_t *graph = NULL;
+    mscclpp_status_t status;
+    uint64_t seed = 3;
+    double began;
+    train_t train;
+    line_t line;
+
+    if (open_line(rank, &line)) {
+        make_train(rank, &train, &seed);
+        load(rank, &train, 0);
+        CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
+        send_off(rank, &line, &train, 0);
+        CHECK_EQ(mscclpp_dev_twin_recorded(line.native, &graph), 0);
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        meet(rank);
+        if (!absent) {
+            CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        }
+        status = await_failure(&line, 10 * timeout);
+        CHECK(status == MSCCLPP_ERR_PEER || (!absent && status == MSCCLPP_ERR_TIMEOUT));
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        meet(rank);
+        began = mscclpp_now();
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        CHECK(mscclpp_now() - began < timeout);
+        mscclpp_dev_twin_graph_destroy(graph);
+    }
+    close_line(rank, &line);
+    rank->gpu->device_free(0, train.in);
+}
+
+static void test_absent(int scale)
+{
+    double timeout = process_state_slow() ? 12 : 3;
+    mscclpp_config_t config;
+    int lines = 0;
+
+    (void)scale;
+    configure(&config, 1, 2, (size_t)1 << 31);
+    config.timeout = timeout;
+    mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_WARN);
+    CHECK_EQ(run_ranks(3, &config, run_absent, &timeout), 0);
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
+    mscclpp_team_finalize(1.0);
+}
+
+static const part_t parts[] = {{"turns", test_turns},     {"crossed", test_crossed}, {"stale", test_stale},
+                               {"overlap", test_overlap}, {"absent", test_absent},   {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

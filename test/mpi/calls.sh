@@ -53,7 +53,8 @@ cases_requests() {
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_request"
     run "request:renewal" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
-    run "persistent:restarts" 240 -n 2 "${forced[@]}" "$bindir/test_persistent" --restarts 100000
+    run "persistent:restarts" 1200 -n 2 "${forced[@]}" "$bindir/test_persistent" \
+        --restarts "$([ "$long" = 1 ] && echo 1000000 || echo 20000)"
     run "persistent:late" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_persistent" --late
     # Over several nodes: where kernels store packets for one another, and where a proxy sends them.
     run "persistent:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_persistent"

@@ -150,7 +150,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
         const uint64_t own = args->rank * shard + base;
         const bool direct = mscclpp_dev_scratch_is_direct(args, dtype, op, own, size);
 
-        for (s = 0; s < args->nranks; ++s) {
+        /* After a failure a late rank may still read what was there. */
+        for (s = 0; s < args->nranks && !ctx->failed; ++s) {
             if (direct && s == args->rank) {
                 continue;
             }

@@ -53,10 +53,15 @@ static bool is_idle(const mscclpp_proxy_t *proxy)
            mscclpp_mailbox_says(proxy->mailbox, (uint32_t)(until % UNTIL_BLOCKS), until / UNTIL_BLOCKS);
 }
 
+static bool watches(const mscclpp_proxy_t *proxy)
+{
+    return __atomic_load_n(&proxy->watches, __ATOMIC_RELAXED);
+}
+
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
     return failure_of(proxy) == MSCCLPP_OK &&
-           (proxy->watches || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
+           (watches(proxy) || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
 /* How long the thread has found nothing to do, in seconds. It takes note if there is something. */
@@ -115,7 +120,7 @@ static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 static void run_regular_round(mscclpp_proxy_t *proxy)
 {
     /* Graphs start operations unknown to the host, which may be under way while the thread watches. */
-    const bool idle = is_idle(proxy) && (!proxy->watches || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
+    const bool idle = is_idle(proxy) && (!watches(proxy) || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
 
     run_round(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (idle) {
@@ -145,7 +150,7 @@ static void *thread_main(void *argument)
             continue;
         }
         run_regular_round(proxy);
-        idle = proxy->watches ? find_idle_time(proxy) : 0;
+        idle = watches(proxy) ? find_idle_time(proxy) : 0;
         if (idle > SPIN_SECONDS) {
             nap(proxy, idle);
             continue;
@@ -309,7 +314,7 @@ mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
     mscclpp_proxy_lock(proxy);
     status = have_thread(proxy);
     if (status == MSCCLPP_OK) {
-        proxy->watches = true;
+        __atomic_store_n(&proxy->watches, true, __ATOMIC_RELAXED);
         proxy->active_at = mscclpp_now();
         pthread_cond_signal(&proxy->work);
     }

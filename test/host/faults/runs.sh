@@ -51,6 +51,10 @@ run_queue() {
     run test_queue --quick --timeout "$deadline"
 }
 
+run_stale() {
+    run test_queue --quick --timeout "$deadline" stale
+}
+
 run_user() {
     run test_user --timeout "$deadline"
 }

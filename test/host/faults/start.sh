@@ -3,6 +3,10 @@
 # shellcheck disable=SC2154 # faults/runs.sh sets the names of files
 
 plant queue-mark-early engines "$launcher" "$launcher" 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
+plant queue-flags-not-cleared stale "$barrier" "$launcher" \
+    's|(mscclpp_dev_st_relaxed_sys_u64\(&word\[i\], )0\);|if (0) \1 0);|'
+plant queue-cleared-after-send stale "$barrier" "$launcher" \
+    '/i < words && !ctx->failed/,/^    \}/{H;d};/before \+ 2\);/{G}'
 plant queue-sent-too-early queue "$barrier" "$launcher" \
     's|^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);||'
 plant queue-gate-open queue "$barrier" "$launcher" \
