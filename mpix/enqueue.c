@@ -57,15 +57,6 @@ static int queue(int described, call_t *call, void *stream)
                                               : mpix_report(call->comm, mpix_code_of(end, code));
 }
 
-/*
- * The same for collectives that are only queued as persistent requests: the two ends of a pair alone know the size of
- * its block, and a queued call must not ask the other ranks.
- */
-static int wait_for_sizes(int described, const call_t *call, void *stream)
-{
-    return described != MPI_SUCCESS ? described : wait_instead(call->comm, stream);
-}
-
 /* Makes the plain call after queue() has asked for it. `count_` is the largest count among its arguments. */
 #define PLAIN(code_, comm_, count_, call_)                                                                             \
     ((code_) != MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))
@@ -208,8 +199,8 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
     call_t call;
-    const int code = wait_for_sizes(
-        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, stream);
+    const int code =
+        queue(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, stream);
 
     return PLAIN(code, comm, larger(&call),
                  MPI_Gatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm));
@@ -235,8 +226,8 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
     const mpix_side_t send = {sendbuf, 0, sendcounts, displs, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = wait_for_sizes(
-        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, stream);
+    const int code =
+        queue(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, stream);
 
     return PLAIN(code, comm, larger(&call),
                  MPI_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
@@ -262,7 +253,7 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
     const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
     call_t call;
-    const int code = wait_for_sizes(
+    const int code = queue(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
     return PLAIN(code, comm, 0,
@@ -276,7 +267,7 @@ int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], 
     const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, MPI_BYTE, sendtypes};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, MPI_BYTE, recvtypes};
     call_t call;
-    const int code = wait_for_sizes(
+    const int code = queue(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
     return PLAIN(code, comm, 0,

@@ -68,6 +68,13 @@ typedef struct {
     uint64_t bytes;
 } mscclpp_dev_block_t;
 
+/* Whether the sizes of blocks differ, and who knows them. */
+typedef enum {
+    MSCCLPP_DEV_SAME,   /* all blocks have the same size, and the lists are not used */
+    MSCCLPP_DEV_VARIED, /* all ranks know the size of the largest block */
+    MSCCLPP_DEV_UNSIZED /* only the two ends of a pair know its block; kernels find the largest. For tiles only */
+} mscclpp_dev_varied_t;
+
 /*
  * Arguments of kernels for blocks whose sizes and places differ. A rank without a block for another rank lists one of 0
  * bytes, and so does the receiver.
@@ -75,9 +82,8 @@ typedef struct {
 typedef struct {
     mscclpp_dev_coll_args_t coll;
     uint64_t most;                                   /* size of the largest block on any rank, bytes; equal on all
-                                                        ranks */
-    uint32_t varied;                                 /* not 0: block sizes differ and the lists below are used; 0:
-                                                        all blocks have the same size */
+                                                        ranks. With MSCCLPP_DEV_UNSIZED, on this rank. */
+    uint32_t varied;                                 /* mscclpp_dev_varied_t */
     mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS]; /* the block for each rank, in `in` */
     mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS]; /* the block from each rank, in `out`; this rank's entry is the
                                                         place of a combined result */

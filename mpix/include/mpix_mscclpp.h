@@ -33,13 +33,13 @@
  * Captured and other calls may follow one another in any order.
  *
  * Calls that cannot be queued: data in host memory, or in several allocations; types and operations that no kernel
- * knows; all-reduces of derived types, and other calls with types with holes in a captured stream; a barrier before the
- * communicator's first other call; gatherv, scatterv, alltoallv and alltoallw, which are queued as persistent
- * requests only (mpix_mscclpp_requests.h); more than 64 ranks, several nodes, ranks that take turns on a GPU; a fifth
+ * knows; all-reduces of derived types; in a captured stream also types with holes, and reduce_scatter in place; a
+ * barrier before the communicator's first other call; blocks that differ on several nodes (allgatherv, gatherv,
+ * scatterv, alltoallv, alltoallw, reduce_scatter); more than 64 ranks, ranks that take turns on a GPU; a fifth
  * communicator of a process; a process without the component coll/mscclpp. This has to be so on all ranks or on none.
  * Such a call waits until the stream is empty and then makes the plain MPI call. If the stream is captured, it returns
  * MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many calls were queued and how many
- * waited.
+ * waited. In gatherv, scatterv, alltoallv and alltoallw a rank without data does as the others do.
  *
  * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself come
  * later. MPIX_Mscclpp_get_async_error tells of them, and the next queued call on the communicator returns them.

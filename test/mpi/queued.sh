@@ -6,6 +6,7 @@ cases_queued() {
     local n nodes said
     for n in 2 3 4; do
         run "queued:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued"
+        run "queued:each:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued_each"
         run "queued:refused:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_queued_errors"
     done
     run "queued:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
@@ -22,6 +23,7 @@ cases_queued() {
     run "queued:nodes:2/1" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport network "$bindir/test_queued"
     run "queued:nodes:3/2" 120 -n 3 "${nodes[@]}" "$bindir/test_queued"
+    run "queued:nodes:each" 120 -n 3 "${nodes[@]}" "$bindir/test_queued_each"
     run "queued:nodes:many" 120 -n 3 "${nodes[@]}" "$bindir/test_queued_errors" --many
     run "queued:nodes:late" 120 -n 3 "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
     run "queued:nodes:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_timeout 20 \
@@ -58,8 +60,8 @@ cases_queued() {
     run "queued:requests:many" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --many
     run "queued:requests:none" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_algorithm stage \
         "$bindir/test_queued_requests" --none
-    run "queued:requests:nodes" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
-        "$bindir/test_queued_requests"
+    run "queued:requests:nodes" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_queued_requests"
     run "queued:requests:late" 60 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
         "$bindir/test_queued_requests" --late
     for n in 1 3; do
@@ -71,6 +73,8 @@ cases_queued() {
     done
     run "queued:blocks" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
         "$bindir/test_queued"
+    run "queued:each:renewal" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 \
+        --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_epoch_limit 16 "$bindir/test_queued_each"
     run "queued:blocks:renewal" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 \
         --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_oneshot_max 2k --mca coll_mscclpp_twophase_max 16k \
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_queued"

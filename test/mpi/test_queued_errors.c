@@ -28,13 +28,22 @@ static int own_class(int which)
     return class;
 }
 
+static void add_integers(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *count; ++i) {
+        ((int *)inout)[i] += ((const int *)in)[i];
+    }
+}
+
 /* What cannot be queued waits, or is refused in a captured stream, and bad arguments are errors. */
 static void refused(void)
 {
     void *stream = mq_stream_make(), *graph;
     mt_buffer_t in = mt_buffer_alloc(MT_DEVICE, 4096, 0), out = mt_buffer_alloc(MT_DEVICE, 4096, 0);
     int *const counts_of = mt_host_alloc(sizeof(int) * (size_t)mt_size);
-    int *const displs = mt_host_alloc(sizeof(int) * (size_t)mt_size), got = -1, own = mt_rank + 1;
+    int got = -1, own = mt_rank + 1, sum = 0;
+    MPI_Op add;
     const struct {
         const char *what;
         int expected, got;
@@ -58,26 +67,22 @@ static void refused(void)
                  class_of(cases[i].got), cases[i].expected);
     }
     for (int rank = 0; rank < mt_size; ++rank) {
-        counts_of[rank] = 1;
-        displs[rank] = rank;
+        counts_of[rank] = 1 + rank;
     }
+    MT_MPI(MPI_Op_create(add_integers, 1, &add));
     mt_buffer_put(&in, &own, sizeof(own));
     mq_stream_copy(stream, in.data + 64, in.data, sizeof(int));
-    MT_MPI(MPIX_Mscclpp_gatherv_enqueue(in.data + 64, 1, MPI_INT, out.data, counts_of, displs, MPI_INT, 0,
-                                        MPI_COMM_WORLD, stream));
-    mt_buffer_get(&out, counts_of, sizeof(int) * (size_t)mt_size);
-    for (int rank = 0; rank < mt_size && 0 == mt_rank; ++rank) {
-        MT_CHECK(counts_of[rank] == rank + 1, "a gatherv that waited brought %d from rank %d", counts_of[rank], rank);
-        counts_of[rank] = 1;
-    }
-    MT_CHECK(mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_WAITED) == waited + 1, "a gatherv has not waited");
+    MT_MPI(MPIX_Mscclpp_allreduce_enqueue(in.data + 64, out.data, 1, MPI_INT, add, MPI_COMM_WORLD, stream));
+    mt_buffer_get(&out, &sum, sizeof(sum));
+    MT_CHECK(sum == mt_size * (mt_size + 1) / 2, "an all-reduce that waited brought %d", sum);
+    MT_CHECK(mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_WAITED) == waited + 1, "an operation of our own was queued");
     mq_capture_begin(stream);
-    got = MPIX_Mscclpp_gatherv_enqueue(in.data, 1, MPI_INT, out.data, counts_of, displs, MPI_INT, 0, MPI_COMM_WORLD,
-                                       stream);
-    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "a gatherv in a graph: error %d", got);
+    got = MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, add, MPI_COMM_WORLD, stream);
+    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "an operation of our own in a graph: error %d", got);
     got =
-        MPIX_Mscclpp_alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in.data, 1, MPI_INT, MPI_COMM_WORLD, stream);
-    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "an alltoall in place in a graph: error %d", got);
+        MPIX_Mscclpp_reduce_scatter_enqueue(MPI_IN_PLACE, in.data, counts_of, MPI_INT, MPI_SUM, MPI_COMM_WORLD, stream);
+    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE),
+             "a reduce_scatter in place of different blocks, in a graph: error %d", got);
     graph = mq_capture_end(stream);
     mq_graph_launch(graph, stream);
     mq_stream_wait(stream);
@@ -87,7 +92,7 @@ static void refused(void)
     mt_buffer_free(&in, "in");
     mt_buffer_free(&out, "out");
     free(counts_of);
-    free(displs);
+    MT_MPI(MPI_Op_free(&add));
     mq_stream_free(stream);
 }
 

@@ -52,10 +52,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
      * In a scan, one thread handles a unit for all peers. If the scan is in place, that thread reads the unit for all
-     * of them before it writes it.
+     * of them before it writes it. The same goes for what else may write its output where its input lies.
      */
-    const bool scans = coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN;
-    const uint32_t wanted = scans ? threads : most == 0 ? grain : (most + grain - 1) / grain * grain;
+    const bool overwrites =
+        coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN ||
+        (coll->in_place != 0 && (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER));
+    const uint32_t wanted = overwrites ? threads : most == 0 ? grain : (most + grain - 1) / grain * grain;
 
     p->coll = coll;
     p->blocks = blocks;

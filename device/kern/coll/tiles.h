@@ -104,13 +104,38 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
     }
 }
 
+/*
+ * Finds the size of the largest block of all ranks, by one more barrier. The sizes lie in the tiles of the second turn,
+ * which nobody writes before all ranks have entered the barrier of the first turn. All threads must call it.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_most(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn, uint64_t most,
+                                                uint64_t *barriers)
+{
+    const mscclpp_dev_args_t *args = &turn->coll->common;
+    uint32_t i;
+
+    turn->half = 1;
+    for (i = 1 + ctx->tid; i < args->nranks; i += ctx->nthreads) {
+        *(uint64_t *)(void *)mscclpp_dev_coll_tile(ctx, turn, mscclpp_dev_coll_next(args, i), args->rank) = most;
+    }
+    mscclpp_dev_barrier(ctx, args, ++*barriers);
+    for (i = 1; i < args->nranks && !ctx->failed; ++i) {
+        const uint64_t other = *(const uint64_t *)(const void *)mscclpp_dev_coll_tile(ctx, turn, args->rank,
+                                                                                      mscclpp_dev_coll_next(args, i));
+
+        most = other > most ? other : most;
+    }
+    turn->half = 0;
+    return most;
+}
+
 /* The kernel body. */
 MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
                                         int op)
 {
     const mscclpp_dev_coll_args_t *coll = &args->coll;
     const mscclpp_dev_args_t *common = &coll->common;
-    const mscclpp_dev_blocks_args_t *blocks = args->varied != 0 ? args : NULL;
+    const mscclpp_dev_blocks_args_t *blocks = args->varied != MSCCLPP_DEV_SAME ? args : NULL;
     const bool combines = MSCCLPP_DEV_COMBINES(coll->pattern);
     const uint64_t result = combines ? mscclpp_dev_coll_result_bytes(coll, blocks) : 0;
     const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
@@ -119,7 +144,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
-    uint64_t barriers = before;
+    uint64_t barriers = before, most = args->most;
     mscclpp_dev_coll_turn_t turn;
 
     mscclpp_dev_enter(ctx, common);
@@ -128,7 +153,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     turn.tile = MSCCLPP_DEV_COLL_TILE(common->bulk_size, ctx->nblocks, common->nranks);
     turn.half = 0;
     mscclpp_dev_barrier(ctx, common, ++barriers);
-    for (turn.begin = ctx->block * turn.tile; turn.begin < args->most && !ctx->failed;
+    if (args->varied == MSCCLPP_DEV_UNSIZED) {
+        most = mscclpp_dev_coll_find_most(ctx, &turn, most, &barriers);
+    }
+    for (turn.begin = ctx->block * turn.tile; turn.begin < most && !ctx->failed;
          turn.begin += ctx->nblocks * turn.tile) {
         mscclpp_dev_coll_give(ctx, &turn);
         mscclpp_dev_barrier(ctx, common, ++barriers);

@@ -142,6 +142,7 @@ typedef struct {
      * thread. Within one node, kernels work without exchanges of the hosts, except those that map buffers.
      */
     bool early;
+    bool unsized;         /* only the two ends of a pair know the size of its block, and the hosts do not tell others */
     bool replayed;        /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
     uint32_t block_limit; /* the most blocks that certainly run at the same time on every GPU of the team; 0 on the
                              twin, which has no limit */

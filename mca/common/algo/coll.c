@@ -27,6 +27,9 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
  * Between nodes, a grid has one block for each so many bytes of a rank's block of data. With smaller parts, the
  * proxies' work for each turn, which takes some microseconds, would dominate.
  */
+/* The largest block that a grid is made for where not all ranks know the sizes. */
+#define UNSIZED_BLOCK (1 * MIB)
+
 #define NODES_BLOCK_MIN (64 * KIB)
 
 /*
@@ -394,6 +397,11 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         }
         *choice_p = choice;
         return MSCCLPP_OK;
+    }
+    if (input->unsized) {
+        /* Only tiles find out how much there is to do. */
+        return shape(input, coll, UNSIZED_BLOCK, varied, MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
+                                                                                            : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (forced == MSCCLPP_COLL_AUTO) {
         algo = find_by_rules(input, coll, block_bytes);

@@ -74,12 +74,25 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
     return status;
 }
 
+/*
+ * True if the kernel of a queued call may write the output where the input lies. Such kernels go through scratch, and
+ * read the input, piece by piece, before they write there. Of a reduce-scatter with different blocks the result may
+ * reach further than the piece.
+ */
+static bool may_overwrite(const mscclpp_coll_task_t *task)
+{
+    return task->queued && task->args->in_pack_count + task->args->out_pack_count == 0 &&
+           (task->pattern == MSCCLPP_DEV_ALLTOALL ||
+            (task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->args->varied));
+}
+
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
     const bool shared = args->in_place && args->in == NULL; /* the input lies in the output */
-    const bool exchanges = task->pattern == MSCCLPP_DEV_ALLTOALL;
-    const bool scatters = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    const bool overwrites = may_overwrite(task);
+    const bool exchanges = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
+    const bool scatters = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
     /* Offset of this rank's own block, its input, in the output. */
     const uint64_t own =
         shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)

@@ -67,9 +67,9 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
 
 /*
- * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Two operations need a copy if they are
- * in place. An all-to-all would read what peers write, so it reads from a copy. The result of a reduce-scatter would
- * overwrite blocks that peers read, so it is written elsewhere first.
+ * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Unless they are queued, two operations
+ * need a copy if they are in place. An all-to-all would read what peers write, so it reads from a copy. The result of a
+ * reduce-scatter would overwrite blocks that peers read, so it is written elsewhere first.
  */
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task);
 

@@ -95,7 +95,9 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
     blocks->most = task->most;
-    blocks->varied = task->args->varied;
+    blocks->varied = !task->args->varied                  ? MSCCLPP_DEV_SAME
+                     : task->queued && !task->args->known ? MSCCLPP_DEV_UNSIZED
+                                                          : MSCCLPP_DEV_VARIED;
     for (peer = 0; peer < task->team->group.size && task->args->varied; ++peer) {
         blocks->send[peer] = mscclpp_coll_send_block(task, peer);
         blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);
@@ -449,11 +451,10 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     return perform(&task);
 }
 
-/* True if the call needs memory of its own; see prepare_buffers. */
+/* True if the call needs memory of its own; see mscclpp_coll_prepare_buffers. */
 static bool needs_stand_in(const mscclpp_coll_task_t *task)
 {
-    return task->args->in_place && task->args->in == NULL &&
-           (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_REDUCE_SCATTER);
+    return task->args->in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && task->args->varied;
 }
 
 /*
@@ -464,8 +465,7 @@ static bool can_queue(const mscclpp_coll_task_t *task, bool recorded)
 {
     const mscclpp_coll_args_t *args = task->args;
 
-    return (!args->varied || (args->known && task->team->fabric == NULL)) && !args->in_scattered &&
-           !args->out_scattered &&
+    return !(args->varied && task->team->fabric != NULL) && !args->in_scattered && !args->out_scattered &&
            !(recorded && (needs_stand_in(task) || args->in_pack_count + args->out_pack_count > 0)) &&
            (!MSCCLPP_DEV_COMBINES(task->pattern) ||
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
@@ -479,6 +479,7 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
     describe(task->team, task->args->dtype, &input);
     input.early = true;
     input.replayed = true;
+    input.unsized = task->args->varied && !task->args->known;
     input.engines = false;
     input.block_limit = task->team->runner.queue_blocks;
     return choose(task, &input, false);
@@ -516,7 +517,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
         return mscclpp_team_fail(team, status);
     }
     status = choose_queued(&task);
-    if (status != MSCCLPP_OK || task.most == 0) {
+    if (status != MSCCLPP_OK || (task.most == 0 && (args->known || !args->varied))) {
         return status;
     }
     team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);

@@ -21,9 +21,9 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
 
 /*
  * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h), and never
- * waits. Kernels must be able to access the buffers. MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, for data with
- * holes, for sizes that not all ranks know, and for a call under capture that needs memory of its own: an all-to-all or
- * a reduce-scatter in place.
+ * waits. Kernels must be able to access the buffers. MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, for data in
+ * several allocations, for blocks that differ on several nodes, and for a call under capture that needs memory of its
+ * own: one with holes in its data, or a reduce-scatter in place of blocks that differ.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);

@@ -60,8 +60,8 @@ typedef struct {
     MPI_Comm comm;
     void *stream; /* a cudaStream_t, or a queue of the twin */
     /*
-     * Whether `most` is the largest block of all ranks in bytes. gatherv, scatterv, alltoallv and alltoallw are queued
-     * only then, as each rank knows the sizes of its own blocks alone.
+     * Whether `most` is the largest block of all ranks in bytes. In other calls of gatherv, scatterv, alltoallv and
+     * alltoallw each rank knows the sizes of its own blocks alone, and the kernels find the largest.
      */
     int agreed;
     uint64_t most;

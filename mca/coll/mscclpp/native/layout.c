@@ -403,3 +403,24 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
     set_bytes(call, call->recv, peer, bytes);
     call->args.most = bytes > call->args.most ? bytes : call->args.most;
 }
+
+/* Tells whether any block has data. */
+static bool has_data(const mscclpp_dev_block_t *blocks, int ranks)
+{
+    bool data = false;
+
+    for (int peer = 0; peer < ranks && blocks != NULL; ++peer) {
+        data = data || 0 != blocks[peer].bytes;
+    }
+    return data;
+}
+
+void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call)
+{
+    if (!has_data(call->args.send, call->ranks)) {
+        call->args.in = NULL;
+    }
+    if (!call->args.in_place && !has_data(call->args.recv, call->ranks)) {
+        call->args.out = NULL;
+    }
+}

@@ -84,6 +84,9 @@ void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const voi
 void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer);
 
+/* Forgets buffers whose blocks, of sizes that differ, are all without data: they may be any pointers. */
+void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
+
 /* Bytes of data in `count` elements. */
 size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type);
 

@@ -226,15 +226,23 @@ static bool fits_count(size_t count)
     return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
 }
 
+/* Tells whether only the two ends of a pair know the size of its block. */
+static bool is_unsized(const mca_coll_mscclpp_native_t *native)
+{
+    return native->args.varied && !native->args.known;
+}
+
 /*
- * Tells whether kernels can reach all data of a described call. A rank without data in a call of which all ranks have
- * agreed that it is queued follows the others, whatever its buffers are.
+ * Tells whether kernels can reach all data of a described call. A rank without data follows the others, whatever its
+ * buffers are, where all ranks have agreed that the call is queued, or where the sizes of blocks are not known.
  */
 static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)
 {
     const void *in = native->args.in, *out = native->args.out;
 
-    return call->agreed && !native->touches ? true : on_device(in) && on_device(out) && (in != NULL || out != NULL);
+    return (call->agreed || is_unsized(native)) && !native->touches
+               ? true
+               : on_device(in) && on_device(out) && (in != NULL || out != NULL);
 }
 
 /* Describes a call other than all-reduce and barrier. False, on all ranks, if there is nothing to do. */
@@ -250,6 +258,9 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
     if (MSCCLPP_COLL_REDUCE_SCATTER == native->args.coll && !native->args.in_place &&
         0 == native->recv[ompi_comm_rank(module->comm)].bytes) {
         native->args.out = NULL; /* it may be any pointer */
+    }
+    if (is_unsized(native)) {
+        mca_coll_mscclpp_native_drop_empty(native);
     }
     if (call->agreed && !native->args.known) {
         native->args.known = true;
@@ -269,7 +280,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
     if (native->staged) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    *code_p = have_queue(module, native->buffers, device);
+    *code_p = have_queue(module, native->buffers, device && (native->touches || !is_unsized(native)));
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
