@@ -290,6 +290,14 @@ MSCCLPP_DEV_LINGER_OPERATION(combine, mscclpp_dev_coll_args_t,
 MSCCLPP_DEV_LINGER_OPERATION(combine_float, mscclpp_dev_coll_args_t,
                              mscclpp_dev_coll_combine_packets(&ctx, args, NULL, true, (int)MSCCLPP_DTYPE_FLOAT32,
                                                               (int)MSCCLPP_OP_SUM))
+MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
+                             mscclpp_dev_coll_move_packets(&ctx, &args->coll, args))
+MSCCLPP_DEV_LINGER_OPERATION(combine_blocks, mscclpp_dev_blocks_args_t,
+                             mscclpp_dev_coll_combine_packets(&ctx, &args->coll, args, false,
+                                                              (int)args->coll.common.dtype, (int)args->coll.common.op))
+MSCCLPP_DEV_LINGER_OPERATION(combine_blocks_float, mscclpp_dev_blocks_args_t,
+                             mscclpp_dev_coll_combine_packets(&ctx, &args->coll, args, true, (int)MSCCLPP_DTYPE_FLOAT32,
+                                                              (int)MSCCLPP_OP_SUM))
 #undef MSCCLPP_DEV_LINGER_ANY
 #undef MSCCLPP_DEV_LINGER_HOT2
 #undef MSCCLPP_DEV_LINGER_HOT4
@@ -383,29 +391,68 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
     return mscclpp_dev_linger_zerocopy(*ctx, args);
 }
 
+/* True for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
+MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
+{
+    return kernel == MSCCLPP_KERNEL_COLL_MOVE_BLOCKS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS;
+}
+
+/*
+ * Reads the lists of blocks that came with the bell. Called by all threads of the block, before its next barrier. One
+ * warp reads neighbouring words, since reads of the host's memory wait for one another unless they are one access.
+ */
+MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args)
+{
+    const uint32_t words = 2 * args->coll.common.nranks; /* of each list */
+    uint32_t w;
+
+    for (w = ctx->tid; w < 2 * words && ctx->tid < MSCCLPP_DEV_WARP; w += MSCCLPP_DEV_WARP) {
+        const uint64_t word = mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[w]);
+        uint64_t *list = w < words ? (uint64_t *)args->send : (uint64_t *)args->recv;
+
+        list[w < words ? w : w - words] = word;
+    }
+    if (ctx->tid == 0) {
+        args->most = args->coll.common.bytes;
+        args->varied = 1;
+    }
+}
+
 /*
  * Executes one operation of a collective other than all-reduce. The collective's own arguments share memory with those
  * of other kinds of operations. No kind relies on what is left there: it writes its arguments before each use, or never
  * runs in the same kernel as a collective.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_args_t *args, uint32_t code,
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args, uint32_t code,
                                                uint32_t word)
 {
+    const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
+    const bool varied = mscclpp_dev_linger_is_varied(kernel);
+    const bool hot = MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
+                     MSCCLPP_DEV_BELL_OP(code) == MSCCLPP_OP_SUM;
+    mscclpp_dev_coll_args_t *coll = &args->coll;
+
+    if (varied) {
+        mscclpp_dev_linger_take_lists(ctx, args);
+    }
     if (ctx->tid == 0) {
-        args->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
-        args->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
-        args->root = MSCCLPP_DEV_BELL_ROOT(word);
-        args->stride = args->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
+        coll->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
+        coll->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
+        coll->root = MSCCLPP_DEV_BELL_ROOT(word);
+        coll->stride = coll->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
     }
     mscclpp_dev_block_sync(ctx);
-    if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_COLL_MOVE_PACKETS) {
-        return mscclpp_dev_linger_move(*ctx, args);
+    switch (kernel) {
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+        return mscclpp_dev_linger_move(*ctx, coll);
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+        return mscclpp_dev_linger_move_blocks(*ctx, args);
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+        return hot ? mscclpp_dev_linger_combine_blocks_float(*ctx, args)
+                   : mscclpp_dev_linger_combine_blocks(*ctx, args);
+    default:
+        return hot ? mscclpp_dev_linger_combine_float(*ctx, coll) : mscclpp_dev_linger_combine(*ctx, coll);
     }
-    if (MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
-        MSCCLPP_DEV_BELL_OP(code) == MSCCLPP_OP_SUM) {
-        return mscclpp_dev_linger_combine_float(*ctx, args);
-    }
-    return mscclpp_dev_linger_combine(*ctx, args);
 }
 
 MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
@@ -435,8 +482,9 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
             mscclpp_dev_linger_serve_zerocopy(&mine, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)], &own->zerocopy, code);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {
         ctx->failed = mscclpp_dev_linger_serve_put(&mine, &own->args, code);
-    } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS) {
-        ctx->failed = mscclpp_dev_linger_serve_coll(&mine, &own->coll, code, own->words[MSCCLPP_DEV_BELL_COLL]);
+    } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
+               mscclpp_dev_linger_is_varied(kernel)) {
+        ctx->failed = mscclpp_dev_linger_serve_coll(&mine, &own->blocks, code, own->words[MSCCLPP_DEV_BELL_COLL]);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         if (mine.tid == 0) {
             own->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);

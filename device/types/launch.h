@@ -15,6 +15,9 @@
 #define MSCCLPP_DEV_MAX_BLOCKS 128
 #define MSCCLPP_DEV_MAX_THREADS 512
 
+/* The most ranks for which a lingering kernel (types/linger.h) keeps peers' buffers or receives lists of blocks. */
+#define MSCCLPP_DEV_LINGER_PEERS 8
+
 /* The number of blocks that have memory channels. */
 #define MSCCLPP_DEV_CHANNEL_BLOCKS 32
 
@@ -78,6 +81,11 @@ typedef struct {
     uint64_t overlapped; /* written by a queued operation: 1 if another one ran at the same time */
     uint64_t pad2[5];
     uint64_t bell[8]; /* written by the host: types/linger.h */
+    /*
+     * Written by the host before it rings for blocks of different sizes: two words, offset and bytes, for this rank's
+     * block for each rank, then two for the place of each rank's block.
+     */
+    uint64_t lists[4 * MSCCLPP_DEV_LINGER_PEERS];
 } mscclpp_dev_mailbox_t;
 
 /*

@@ -18,7 +18,10 @@
  * operation has place 0. An operation has arrived once all words carry its number or place; the words may arrive in any
  * order.
  *
- * The words up to BYTES form the beginning of mscclpp_dev_args_t. The higher half of `bytes` there is 0.
+ * The words up to BYTES form the beginning of mscclpp_dev_args_t. The higher half of `bytes` there is 0. For blocks of
+ * different sizes, `bytes` is the size of the largest block on any rank, and the mailbox has lists of the blocks. The
+ * host writes these lists before the bell, and the first block, which serves such an operation alone, reads them after
+ * it.
  */
 enum {
     MSCCLPP_DEV_BELL_IN_LOW,
@@ -65,9 +68,8 @@ enum {
  */
 #define MSCCLPP_DEV_LINGER_PERIOD 128
 
-/* Sets of peers' user buffers that a kernel can be rung for, and the most ranks in a set. */
+/* Sets of peers' user buffers that a kernel can be rung for. */
 #define MSCCLPP_DEV_LINGER_SETS 4
-#define MSCCLPP_DEV_LINGER_PEERS 8
 
 typedef struct {
     const char *in[MSCCLPP_DEV_LINGER_PEERS];
@@ -100,6 +102,7 @@ typedef struct {
         mscclpp_dev_zerocopy_args_t zerocopy;
         mscclpp_dev_nodes_args_t nodes;
         mscclpp_dev_coll_args_t coll;
+        mscclpp_dev_blocks_args_t blocks; /* begins with `coll` */
     };
     uint64_t started_ns;
     uint64_t wide;  /* in the first block: number of the last operation for several blocks; 0: none */

@@ -9,6 +9,8 @@
 
 #include "device/types/nodes.h"
 #include "mca/common/base/clock.h"
+#include "mca/common/run/linger.h"
+#include "mca/common/team/parts.h"
 #include "test/host/coll_end.h"
 #include "test/host/covering.h"
 #include "test/host/elements.h"
@@ -305,7 +307,10 @@ static void test_nodes(int scale)
     CHECK(coll_end_packets > 0);
 }
 
-/* ---- Calls back to back over several nodes, with ranks that are late by chance ---- */
+/* ---- Calls back to back over several nodes, or by lingering kernels, with ranks that are late by chance ---- */
+
+/* Calls that the ranks of a storm have rung for. */
+static uint64_t storm_rings;
 
 #define STORM_CALLS 400
 #define STORM_SMALL 40 /* most integers of a block, except in some calls */
@@ -317,8 +322,31 @@ typedef struct {
     int32_t *out;
     mscclpp_coll_t coll;
     int root;
-    int count;
+    int count;   /* integers of each block, or of the largest one */
+    bool varied; /* the blocks differ in size */
+    bool lists;  /* of the calls that move blocks, or that scatter a result, some have blocks that differ in size */
+    mscclpp_dev_block_t send[RANKS_MAX];
+    mscclpp_dev_block_t recv[RANKS_MAX];
 } storm_t;
+
+/* True if a rank has one block for all ranks, so that its size depends on nothing else. */
+static bool sends_one(const storm_t *storm)
+{
+    return !MSCCLPP_DEV_COLL_SENDS_MANY(mscclpp_coll_pattern(storm->coll));
+}
+
+/* How many integers the block of `from` for `to` has. All contributions to one result have the same number. */
+static int count_of(const storm_t *storm, int from, int to)
+{
+    if (storm->coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK) {
+        from = 0;
+    } else if (sends_one(storm)) {
+        to = 0;
+    }
+    return storm->varied ? (int)(random_mix(storm->end.call, (uint64_t)(from * RANKS_MAX + to + 7)) %
+                                 (uint64_t)(storm->count + 1))
+                         : storm->count;
+}
 
 /* Element `i` of the block of `from` for `to`. A block for all ranks has `to` 0. */
 static int32_t value_of(const storm_t *storm, int from, int to, int i)
@@ -337,6 +365,13 @@ static int32_t sum_of(const storm_t *storm, int begin, int end, int to, int i)
     return sum;
 }
 
+/* True for collectives that have a variant with blocks that differ in size. */
+static bool varies(mscclpp_coll_t coll)
+{
+    return coll == MSCCLPP_COLL_ALLGATHER || coll == MSCCLPP_COLL_ALLTOALL || coll == MSCCLPP_COLL_GATHER ||
+           coll == MSCCLPP_COLL_SCATTER || coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
+}
+
 /* Goes on to the next call. */
 static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
 {
@@ -349,6 +384,7 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
     storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
     storm->root = (int)random_below(&state, (uint64_t)storm->end.rank->size);
     storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
+    storm->varied = storm->lists && random_below(&state, 2) == 0 && varies(storm->coll);
     return mscclpp_coll_pattern(storm->coll);
 }
 
@@ -356,7 +392,11 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
 static bool expect_storm(const storm_t *storm, int b, int i, int32_t *value_p)
 {
     const int me = storm->end.rank->rank, n = storm->end.rank->size;
+    const bool many = MSCCLPP_DEV_COLL_RECVS_MANY(mscclpp_coll_pattern(storm->coll));
 
+    if (i >= count_of(storm, many ? b : storm->root, me)) {
+        return false; /* behind the end of a smaller block */
+    }
     switch (storm->coll) {
     case MSCCLPP_COLL_BCAST:
         *value_p = value_of(storm, storm->root, 0, i);
@@ -388,6 +428,31 @@ static bool expect_storm(const storm_t *storm, int b, int i, int32_t *value_p)
     }
 }
 
+/* Lists the blocks of this rank, which lie as far from one another as if all had the largest one's size. */
+static void list_blocks(storm_t *storm, mscclpp_coll_args_t *args)
+{
+    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(storm->coll);
+    const uint64_t room = (uint64_t)storm->count * sizeof(int32_t);
+    const int me = storm->end.rank->rank, n = storm->end.rank->size;
+
+    memset(storm->send, 0, sizeof(storm->send));
+    memset(storm->recv, 0, sizeof(storm->recv));
+    for (int peer = 0; peer < n; ++peer) {
+        if (MSCCLPP_DEV_COLL_SENDS(pattern, (uint32_t)storm->root, (uint32_t)me, (uint32_t)peer)) {
+            storm->send[peer].offset = sends_one(storm) ? 0 : (uint64_t)peer * room;
+            storm->send[peer].bytes = (uint64_t)count_of(storm, me, peer) * sizeof(int32_t);
+        }
+        if (MSCCLPP_DEV_COLL_SENDS(pattern, (uint32_t)storm->root, (uint32_t)peer, (uint32_t)me)) {
+            storm->recv[peer].offset = MSCCLPP_DEV_COLL_RECVS_MANY(pattern) ? (uint64_t)peer * room : 0;
+            storm->recv[peer].bytes = (uint64_t)count_of(storm, peer, me) * sizeof(int32_t);
+        }
+    }
+    args->varied = true;
+    args->send = storm->send;
+    args->recv = storm->recv;
+    args->most = room;
+}
+
 static bool call_storm(storm_t *storm)
 {
     const mscclpp_dev_pattern_t pattern = draw_storm(storm);
@@ -414,6 +479,9 @@ static bool call_storm(storm_t *storm)
     args.op = MSCCLPP_OP_SUM;
     args.root = storm->root;
     args.call = storm->end.call;
+    if (storm->varied) {
+        list_blocks(storm, &args);
+    }
     if (mscclpp_collective(storm->end.team, &args) != MSCCLPP_OK) {
         return false;
     }
@@ -443,6 +511,7 @@ static void run_storm_on(rank_t *rank)
 
     memset(&storm, 0, sizeof(storm));
     coll_end_open(&storm.end, rank, create_team(rank), 64);
+    storm.lists = rank->argument != NULL;
     storm.in = malloc(bytes);
     storm.out = malloc(bytes);
     REQUIRE(storm.in != NULL && storm.out != NULL);
@@ -460,6 +529,8 @@ static void run_storm_on(rank_t *rank)
             __atomic_fetch_add(&storm_rounds, 1, __ATOMIC_RELAXED);
         }
     }
+    __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
+                       __ATOMIC_RELAXED);
     coll_end_close(&storm.end);
     free(storm.in);
     free(storm.out);
@@ -504,8 +575,34 @@ static void test_rounds(int scale)
     CHECK(storm_rounds > 0);
 }
 
+/* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */
+static void test_rung(int scale)
+{
+    bool lists = true;
+    int ranks;
+
+    (void)scale;
+    storm_rings = 0;
+    mscclpp_linger_share_devices(true); /* the ranks are threads of one process, and have one device */
+    for (ranks = 2; ranks <= 5; ++ranks) {
+        const case_choice_t choice = {.algo = CASE_AUTO, .ranks = ranks, .blocks = 2, .threads = ranks, .nodes = 0};
+        mscclpp_config_t config;
+
+        configure(&config, &choice);
+        config.linger = "on";
+        config.linger_idle = 100000; /* microseconds */
+        config.linger_window = 1000000;
+        config.epoch_limit = ranks % 2 == 0 ? 40 : config.epoch_limit;
+        CHECK_EQ(run_ranks(ranks, &config, run_storm_on, &lists), 0);
+        mscclpp_team_finalize(1.0);
+    }
+    mscclpp_linger_share_devices(false);
+    CHECK(storm_rings > STORM_CALLS);
+}
+
 static const part_t parts[] = {
-    {"matrix", test_matrix}, {"nodes", test_nodes}, {"storm", test_storm}, {"rounds", test_rounds}, {NULL, NULL},
+    {"matrix", test_matrix}, {"nodes", test_nodes}, {"storm", test_storm},
+    {"rounds", test_rounds}, {"rung", test_rung},   {NULL, NULL},
 };
 
 /* Takes --seed N and --case NUMBERS out of the arguments. */

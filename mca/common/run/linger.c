@@ -168,6 +168,26 @@ static uint64_t last_left(const mscclpp_runner_t *runner)
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
 
+/* True for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
+static bool is_varied(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_BLOCKS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS;
+}
+
+/* True for the packet kernels of collectives other than all-reduce. */
+static bool is_coll(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS ||
+           launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS || is_varied(launch);
+}
+
+/* The bytes that the bell says: of the message, of each block, or of the largest block on any rank. */
+static uint64_t bell_bytes(const mscclpp_dev_launch_t *launch)
+{
+    return is_varied(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->most
+                             : ((const mscclpp_dev_args_t *)launch->args)->bytes;
+}
+
 /*
  * True if a lingering kernel can serve the operation.
  *
@@ -181,14 +201,21 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
 {
     const mscclpp_dev_args_t *args = launch->args;
     const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
-    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t bytes = bell_bytes(launch), units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t shard, slot;
 
-    if (!runner->linger.allowed || args->bytes > runner->linger.max_bytes) {
+    if (!runner->linger.allowed || bytes > runner->linger.max_bytes) {
+        return false;
+    }
+    /* Lists of blocks are for one block of the kernel: several would read them one after another. */
+    if (is_varied(launch) &&
+        (args->nranks > MSCCLPP_DEV_LINGER_PEERS || bytes * (args->nranks - 1) > runner->linger.single_max)) {
         return false;
     }
     switch (launch->kernel) {
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
     case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
     case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
         return units <= MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
@@ -215,26 +242,37 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
 }
 
-/* True for the packet kernels of collectives other than all-reduce. */
-static bool is_coll(const mscclpp_dev_launch_t *launch)
-{
-    return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS;
-}
-
 static bool is_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
            is_coll(launch);
 }
 
-/* The doorbell's extra word for such a collective; 0 for all-reduce. */
+/* The doorbell's extra word for a collective other than all-reduce; 0 for all-reduce. */
 static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_coll_args_t *coll = launch->args;
+    const uint64_t padding = is_varied(launch) ? 0 : coll->stride - coll->common.bytes;
 
-    return is_coll(launch) ? MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
-                                                          coll->stride - coll->common.bytes)
-                           : 0;
+    return is_coll(launch) ? MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place, padding) : 0;
+}
+
+/*
+ * Writes the lists of blocks of different sizes to the mailbox. No kernel reads the lists of an earlier operation any
+ * more: an operation ends after they have been read.
+ */
+static void write_lists(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_blocks_args_t *blocks = launch->args;
+    const uint32_t nranks = blocks->coll.common.nranks;
+    uint64_t *words = runner->mailbox->lists;
+
+    for (uint32_t i = 0; i < 2 * nranks; ++i) {
+        const mscclpp_dev_block_t *block = i < nranks ? &blocks->send[i] : &blocks->recv[i - nranks];
+
+        __atomic_store_n(&words[2 * i], block->offset, __ATOMIC_RELAXED);
+        __atomic_store_n(&words[2 * i + 1], block->bytes, __ATOMIC_RELAXED);
+    }
 }
 
 /* The fewest blocks that can serve the operation. */
@@ -246,7 +284,7 @@ static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_lau
         return launch->nblocks;
     }
     /* In collectives other than all-reduce, a rank has one block of data for each peer. */
-    return (is_coll(launch) ? args->bytes * (args->nranks - 1) : args->bytes) > runner->linger.single_max &&
+    return (is_coll(launch) ? bell_bytes(launch) * (args->nranks - 1) : args->bytes) > runner->linger.single_max &&
                    runner->linger.wide_blocks > 1
                ? 2
                : 1;
@@ -326,11 +364,14 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
     uint64_t words[MSCCLPP_DEV_BELL_WORDS];
     int w;
 
+    if (is_varied(launch)) {
+        write_lists(runner, launch);
+    }
     words[MSCCLPP_DEV_BELL_IN_LOW] = (uint32_t)in;
     words[MSCCLPP_DEV_BELL_IN_HIGH] = in >> 32;
     words[MSCCLPP_DEV_BELL_OUT_LOW] = (uint32_t)out;
     words[MSCCLPP_DEV_BELL_OUT_HIGH] = out >> 32;
-    words[MSCCLPP_DEV_BELL_BYTES] = args->bytes;
+    words[MSCCLPP_DEV_BELL_BYTES] = bell_bytes(launch);
     words[MSCCLPP_DEV_BELL_CODE] = code;
     words[MSCCLPP_DEV_BELL_COLL] = coll;
     for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
@@ -409,6 +450,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
         linger_args.nodes = *(const mscclpp_dev_nodes_args_t *)launch->args;
     } else {
         linger_args.common = *args;
+        linger_args.common.bytes = bell_bytes(launch);
     }
     memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
     linger_args.number = runner->launches + 1;
@@ -425,6 +467,9 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     if (!await_left(runner, LEAVE_TIME_BEFORE_LAUNCH)) {
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
+    }
+    if (is_varied(launch)) {
+        write_lists(runner, launch);
     }
     /* Clears the word: one left from 2^32 operations ago could be taken for the next operation's. */
     __atomic_store_n(&runner->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
