@@ -43,6 +43,10 @@ run_collectives_storm() {
     run test_collectives --timeout "$deadline" storm
 }
 
+run_collectives_rung() {
+    run test_collectives --timeout "$deadline" rung
+}
+
 run_stream() {
     run test_enqueue --quick --timeout "$deadline" nodes
 }
