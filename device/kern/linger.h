@@ -284,20 +284,21 @@ MSCCLPP_DEV_LINGER_OPERATION(nodes_packets, mscclpp_dev_nodes_args_t,
                              mscclpp_dev_allreduce_nodes_packets(&ctx, args, false, (int)args->common.dtype,
                                                                  (int)args->common.op))
 MSCCLPP_DEV_LINGER_OPERATION(move, mscclpp_dev_coll_args_t, mscclpp_dev_coll_move_packets(&ctx, args, NULL))
-MSCCLPP_DEV_LINGER_OPERATION(combine, mscclpp_dev_coll_args_t,
-                             mscclpp_dev_coll_combine_packets(&ctx, args, NULL, false, (int)args->common.dtype,
-                                                              (int)args->common.op))
-MSCCLPP_DEV_LINGER_OPERATION(combine_float, mscclpp_dev_coll_args_t,
-                             mscclpp_dev_coll_combine_packets(&ctx, args, NULL, true, (int)MSCCLPP_DTYPE_FLOAT32,
-                                                              (int)MSCCLPP_OP_SUM))
+/* Operations that combine blocks of one size, or of sizes that differ. */
+#define MSCCLPP_DEV_LINGER_COMBINE(name_, args_, coll_, blocks_, hot_, dtype_, op_)                                    \
+    MSCCLPP_DEV_LINGER_OPERATION(name_, args_,                                                                         \
+                                 mscclpp_dev_coll_combine_packets(&ctx, coll_, blocks_, hot_, (int)(dtype_),           \
+                                                                  (int)(op_), MSCCLPP_DEV_COLL_LINGER_BATCH))
+MSCCLPP_DEV_LINGER_COMBINE(combine, mscclpp_dev_coll_args_t, args, NULL, false, args->common.dtype, args->common.op)
+MSCCLPP_DEV_LINGER_COMBINE(combine_float, mscclpp_dev_coll_args_t, args, NULL, true, MSCCLPP_DTYPE_FLOAT32,
+                           MSCCLPP_OP_SUM)
+MSCCLPP_DEV_LINGER_COMBINE(combine_blocks, mscclpp_dev_blocks_args_t, &args->coll, args, false, args->coll.common.dtype,
+                           args->coll.common.op)
+MSCCLPP_DEV_LINGER_COMBINE(combine_blocks_float, mscclpp_dev_blocks_args_t, &args->coll, args, true,
+                           MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM)
 MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
                              mscclpp_dev_coll_move_packets(&ctx, &args->coll, args))
-MSCCLPP_DEV_LINGER_OPERATION(combine_blocks, mscclpp_dev_blocks_args_t,
-                             mscclpp_dev_coll_combine_packets(&ctx, &args->coll, args, false,
-                                                              (int)args->coll.common.dtype, (int)args->coll.common.op))
-MSCCLPP_DEV_LINGER_OPERATION(combine_blocks_float, mscclpp_dev_blocks_args_t,
-                             mscclpp_dev_coll_combine_packets(&ctx, &args->coll, args, true, (int)MSCCLPP_DTYPE_FLOAT32,
-                                                              (int)MSCCLPP_OP_SUM))
+#undef MSCCLPP_DEV_LINGER_COMBINE
 #undef MSCCLPP_DEV_LINGER_ANY
 #undef MSCCLPP_DEV_LINGER_HOT2
 #undef MSCCLPP_DEV_LINGER_HOT4

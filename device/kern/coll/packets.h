@@ -19,8 +19,12 @@
 #include "device/lib/packet.h"
 #include "device/lib/reduce.h"
 
-/* Operands that a thread loads before it waits for the first one. */
+/*
+ * Operands that a thread loads before it waits for the first one. Lingering kernels have registers for fewer: what does
+ * not fit lies in local memory, which costs a small call more than a second batch does.
+ */
 #define MSCCLPP_DEV_COLL_BATCH 8
+#define MSCCLPP_DEV_COLL_LINGER_BATCH 4
 
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
@@ -155,24 +159,25 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 
 /*
  * Waits for the operands of ranks 0 to `end` - 1 for unit `u`, and combines them. `end` is at least 1. `bytes` is the
- * size of the whole result.
+ * size of the whole result. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *p, uint32_t end,
-                                                               uint64_t bytes, bool hot, int dtype, int op, uint32_t u)
+                                                               uint64_t bytes, bool hot, int dtype, int op,
+                                                               uint32_t batch, uint32_t u)
 {
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t v[MSCCLPP_DEV_COLL_BATCH];
     bool there[MSCCLPP_DEV_COLL_BATCH];
     uint32_t r, k;
 
-    for (r = 0; r < end; r += MSCCLPP_DEV_COLL_BATCH) {
+    for (r = 0; r < end; r += batch) {
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < MSCCLPP_DEV_COLL_BATCH; ++k) {
+        for (k = 0; k < batch; ++k) {
             there[k] = r + k >= end || mscclpp_dev_coll_packets_poll(p, r + k, u, bytes, &v[k]);
         }
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < MSCCLPP_DEV_COLL_BATCH; ++k) {
+        for (k = 0; k < batch; ++k) {
             if (!there[k]) {
                 mscclpp_dev_coll_packets_get(ctx, p, r + k, u, &v[k]);
             }
@@ -186,9 +191,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* The kernel body for patterns that combine blocks. */
+/* The kernel body for patterns that combine blocks. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH. */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
-                                                  const mscclpp_dev_blocks_args_t *blocks, bool hot, int dtype, int op)
+                                                  const mscclpp_dev_blocks_args_t *blocks, bool hot, int dtype, int op,
+                                                  uint32_t batch)
 {
     const mscclpp_dev_args_t *args = &coll->common;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
@@ -207,7 +213,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     mscclpp_dev_coll_packets_begin(ctx, &p, coll, blocks);
     mscclpp_dev_coll_packets_send(ctx, &p);
     for (u = thread; u < units; u += threads) {
-        v = mscclpp_dev_coll_packets_combine(ctx, &p, end, bytes, hot, dtype, op, u);
+        v = mscclpp_dev_coll_packets_combine(ctx, &p, end, bytes, hot, dtype, op, batch, u);
         if (!ctx->failed) {
             mscclpp_dev_st_unit(args->out, u, bytes, v, mask);
         }
