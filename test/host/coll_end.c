@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/types/nodes.h"
+#include "test/unit/unit.h"
+
 static void *need(void *memory)
 {
     if (memory == NULL) {
@@ -148,4 +151,63 @@ bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images
     user_buffer_close(&in);
     user_buffer_close(&out);
     return good;
+}
+
+/* Cases vary the number of tiles, what drives the proxy, and the size of the FIFO, which is then often full. */
+static void configure_nodes(mscclpp_config_t *config, const case_choice_t *choice)
+{
+    const int draw = choice->ranks + choice->nodes + 64, per = choice->nodes;
+    const int nodes = per > 0 ? (choice->ranks + per - 1) / per : choice->ranks < -per ? choice->ranks : -per;
+    const size_t slots = (size_t)MSCCLPP_DEV_NODES_SLOTS(nodes);
+
+    config->ranks_per_node = choice->nodes;
+    config->transport = "shm";
+    config->exchange_size = slots * (draw % 2 == 0 ? 5000 : 40000);
+    config->proxy = draw % 3 == 0 ? "thread" : "progress";
+    config->fifo_size = draw % 5 == 0 ? 2 : 512;
+}
+
+void coll_end_configure(mscclpp_config_t *config, const case_choice_t *choice, double timeout)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = COLL_END_SCRATCH;
+    config->twin_blocks = choice->blocks;
+    config->twin_threads = choice->threads;
+    config->timeout = timeout;
+    config->ucx = false;
+    if (choice->nodes != 0) {
+        configure_nodes(config, choice);
+    }
+#define FORCE(id_, name_, pattern_) config->name_##_algorithm = case_algos[choice->algo];
+    MSCCLPP_COLLS(FORCE)
+#undef FORCE
+}
+
+void coll_end_all_reduce(coll_end_t *end, uint64_t seed)
+{
+    const size_t count = 1 + (size_t)(seed % 4000);
+    int32_t *values = calloc(count, sizeof(*values));
+    const mscclpp_allreduce_args_t args = {.sendbuf = values,
+                                           .recvbuf = values,
+                                           .count = count,
+                                           .dtype = MSCCLPP_DTYPE_INT32,
+                                           .op = MSCCLPP_OP_SUM,
+                                           .call = ++end->call};
+    const int32_t n = end->rank->size;
+    bool good = true;
+    size_t i;
+
+    REQUIRE(values != NULL);
+    for (i = 0; i < count; ++i) {
+        values[i] = (int32_t)i + end->rank->rank;
+    }
+    good = mscclpp_allreduce(end->team, &args) == MSCCLPP_OK;
+    for (i = 0; i < count && good; ++i) {
+        good = values[i] == n * (int32_t)i + n * (n - 1) / 2;
+    }
+    if (!good) {
+        fprintf(stderr, "FAIL an all-reduce of %zu integers between other calls\n", count);
+        ++end->rank->failures;
+    }
+    free(values);
 }

@@ -5,6 +5,8 @@
 #include "mca/common/task/collective.h"
 #include "test/host/coll_case.h"
 
+#define COLL_END_SCRATCH ((size_t)1 << 20) /* bytes of scratch that coll_end_configure asks for */
+
 /* The contents of all ranks' buffers before a call. */
 typedef struct {
     unsigned char *in[RANKS_MAX];
@@ -36,5 +38,14 @@ void coll_end_close(coll_end_t *end);
  * changed, and which algorithm served. Prints a failure, and how to run the case again.
  */
 bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images);
+
+/*
+ * Settings of a case: its grid, its imitated nodes, and the algorithm that it asks for. Collectives end with an error
+ * after `timeout` seconds.
+ */
+void coll_end_configure(mscclpp_config_t *config, const case_choice_t *choice, double timeout);
+
+/* An all-reduce between other calls, because all of them share the memory of exchanges between nodes. */
+void coll_end_all_reduce(coll_end_t *end, uint64_t seed);
 
 #endif

@@ -1,16 +1,10 @@
-/*
- * Every collective but all-reduce on the twin: each two values of its arguments, algorithms, ranks and grids, and calls
- * back to back.
- */
+/* Every collective but all-reduce on the twin: each two values of its arguments, algorithms, ranks and grids. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "device/types/nodes.h"
 #include "mca/common/base/clock.h"
-#include "mca/common/run/linger.h"
-#include "mca/common/team/parts.h"
 #include "test/host/coll_end.h"
 #include "test/host/covering.h"
 #include "test/host/elements.h"
@@ -19,7 +13,6 @@
 #include "test/host/process_state.h"
 #include "test/unit/unit.h"
 
-#define SCRATCH_SIZE ((size_t)1 << 20)
 #define MOST_RANKS 9
 
 static const struct {
@@ -114,7 +107,7 @@ static void settle(const void *context, int *row)
     /* One grid for each algorithm and number of ranks, so that all grids get equally many. */
     row[BY_GRID] = one_grid ? (row[BY_ALGO] + row[BY_RANKS]) % GRIDS : row[BY_GRID];
     choice_of(row, &choice);
-    case_draw(&choice, seed_of(row), SCRATCH_SIZE, &c);
+    case_draw(&choice, seed_of(row), COLL_END_SCRATCH, &c);
     row[BY_SERVED] = c.served;
     case_free(&c);
 }
@@ -133,36 +126,6 @@ static const covering_t nodes_matrix = {
     .settle = settle,
 };
 
-/* Cases vary the number of tiles, what drives the proxy, and the size of the FIFO, which is then often full. */
-static void configure_nodes(mscclpp_config_t *config, const case_choice_t *choice)
-{
-    const int draw = choice->ranks + choice->nodes + 64, per = choice->nodes;
-    const int nodes = per > 0 ? (choice->ranks + per - 1) / per : choice->ranks < -per ? choice->ranks : -per;
-    const size_t slots = (size_t)MSCCLPP_DEV_NODES_SLOTS(nodes);
-
-    config->ranks_per_node = choice->nodes;
-    config->transport = "shm";
-    config->exchange_size = slots * (draw % 2 == 0 ? 5000 : 40000);
-    config->proxy = draw % 3 == 0 ? "thread" : "progress";
-    config->fifo_size = draw % 5 == 0 ? 2 : 512;
-}
-
-static void configure(mscclpp_config_t *config, const case_choice_t *choice)
-{
-    mscclpp_config_init(config);
-    config->scratch_size = SCRATCH_SIZE;
-    config->twin_blocks = choice->blocks;
-    config->twin_threads = choice->threads;
-    config->timeout = options.timeout;
-    config->ucx = false;
-    if (choice->nodes != 0) {
-        configure_nodes(config, choice);
-    }
-#define FORCE(id_, name_, pattern_) config->name_##_algorithm = case_algos[choice->algo];
-    MSCCLPP_COLLS(FORCE)
-#undef FORCE
-}
-
 /* The twin's runtime, except that copies in streams end later than their calls, as on GPUs. */
 static mscclpp_gpu_ops_t late_copies;
 
@@ -174,36 +137,6 @@ typedef struct {
     coll_images_t images;
 } group_t;
 
-/* An all-reduce between other calls, because all of them share the memory of exchanges between nodes. */
-static void all_reduce(coll_end_t *end, uint64_t seed)
-{
-    const size_t count = 1 + (size_t)(seed % 4000);
-    int32_t *values = calloc(count, sizeof(*values));
-    const mscclpp_allreduce_args_t args = {.sendbuf = values,
-                                           .recvbuf = values,
-                                           .count = count,
-                                           .dtype = MSCCLPP_DTYPE_INT32,
-                                           .op = MSCCLPP_OP_SUM,
-                                           .call = ++end->call};
-    const int32_t n = end->rank->size;
-    bool good = true;
-    size_t i;
-
-    REQUIRE(values != NULL);
-    for (i = 0; i < count; ++i) {
-        values[i] = (int32_t)i + end->rank->rank;
-    }
-    good = mscclpp_allreduce(end->team, &args) == MSCCLPP_OK;
-    for (i = 0; i < count && good; ++i) {
-        good = values[i] == n * (int32_t)i + n * (n - 1) / 2;
-    }
-    if (!good) {
-        fprintf(stderr, "FAIL an all-reduce of %zu integers between other calls\n", count);
-        ++end->rank->failures;
-    }
-    free(values);
-}
-
 static void run_group_on(rank_t *rank)
 {
     group_t *group = rank->argument;
@@ -211,15 +144,15 @@ static void run_group_on(rank_t *rank)
     int i;
 
     rank->gpu = &late_copies;
-    coll_end_open(&end, rank, create_team(rank), case_largest(SCRATCH_SIZE, rank->size));
+    coll_end_open(&end, rank, create_team(rank), case_largest(COLL_END_SCRATCH, rank->size));
     for (i = 0; i < group->count && end.team != NULL; ++i) {
         case_t c;
 
-        case_draw(&group->choices[i], group->seeds[i], SCRATCH_SIZE, &c);
+        case_draw(&group->choices[i], group->seeds[i], COLL_END_SCRATCH, &c);
         coll_case_fill(&c, rank->rank, group->images.in[rank->rank], group->images.out[rank->rank]);
         meet(rank);
         if (c.choice.nodes != 0 && group->seeds[i] % 3 == 0) {
-            all_reduce(&end, group->seeds[i]);
+            coll_end_all_reduce(&end, group->seeds[i]);
         }
         (void)coll_end_call(&end, &c, &group->images);
         case_free(&c);
@@ -237,8 +170,8 @@ static void run_group(const case_choice_t *choices, const uint64_t *seeds, int c
     group_t group = {choices, seeds, count, {{NULL}, {NULL}}};
     mscclpp_config_t config;
 
-    configure(&config, &choices[0]);
-    coll_images_create(&group.images, ranks, case_largest(SCRATCH_SIZE, ranks));
+    coll_end_configure(&config, &choices[0], options.timeout);
+    coll_images_create(&group.images, ranks, case_largest(COLL_END_SCRATCH, ranks));
     CHECK_EQ(run_ranks(ranks, &config, run_group_on, &group), 0);
     mscclpp_team_finalize(1.0);
     coll_images_destroy(&group.images);
@@ -307,302 +240,10 @@ static void test_nodes(int scale)
     CHECK(coll_end_packets > 0);
 }
 
-/* ---- Calls back to back over several nodes, or by lingering kernels, with ranks that are late by chance ---- */
-
-/* Calls that the ranks of a storm have rung for. */
-static uint64_t storm_rings;
-
-#define STORM_CALLS 400
-#define STORM_SMALL 40 /* most integers of a block, except in some calls */
-#define STORM_LARGE 3000
-
-typedef struct {
-    coll_end_t end;
-    int32_t *in;
-    int32_t *out;
-    mscclpp_coll_t coll;
-    int root;
-    int count;   /* integers of each block, or of the largest one */
-    bool varied; /* the blocks differ in size */
-    bool lists;  /* of the calls that move blocks, or that scatter a result, some have blocks that differ in size */
-    mscclpp_dev_block_t send[RANKS_MAX];
-    mscclpp_dev_block_t recv[RANKS_MAX];
-} storm_t;
-
-/* True if a rank has one block for all ranks, so that its size depends on nothing else. */
-static bool sends_one(const storm_t *storm)
-{
-    return !MSCCLPP_DEV_COLL_SENDS_MANY(mscclpp_coll_pattern(storm->coll));
-}
-
-/* How many integers the block of `from` for `to` has. All contributions to one result have the same number. */
-static int count_of(const storm_t *storm, int from, int to)
-{
-    if (storm->coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK) {
-        from = 0;
-    } else if (sends_one(storm)) {
-        to = 0;
-    }
-    return storm->varied ? (int)(random_mix(storm->end.call, (uint64_t)(from * RANKS_MAX + to + 7)) %
-                                 (uint64_t)(storm->count + 1))
-                         : storm->count;
-}
-
-/* Element `i` of the block of `from` for `to`. A block for all ranks has `to` 0. */
-static int32_t value_of(const storm_t *storm, int from, int to, int i)
-{
-    return (int32_t)(random_mix(random_mix(storm->end.call, (uint64_t)(from * RANKS_MAX + to)), (uint64_t)i) & 0xfffff);
-}
-
-/* The sum of element `i` of the blocks of ranks `begin` to `end` - 1 for `to`. */
-static int32_t sum_of(const storm_t *storm, int begin, int end, int to, int i)
-{
-    int32_t sum = 0;
-
-    for (; begin < end; ++begin) {
-        sum += value_of(storm, begin, to, i);
-    }
-    return sum;
-}
-
-/* True for collectives that have a variant with blocks that differ in size. */
-static bool varies(mscclpp_coll_t coll)
-{
-    return coll == MSCCLPP_COLL_ALLGATHER || coll == MSCCLPP_COLL_ALLTOALL || coll == MSCCLPP_COLL_GATHER ||
-           coll == MSCCLPP_COLL_SCATTER || coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
-}
-
-/* Goes on to the next call. */
-static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
-{
-    static const mscclpp_coll_t colls[] = {
-        MSCCLPP_COLL_BCAST,  MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLTOALL,
-        MSCCLPP_COLL_GATHER, MSCCLPP_COLL_SCATTER,   MSCCLPP_COLL_REDUCE,
-        MSCCLPP_COLL_SCAN,   MSCCLPP_COLL_EXSCAN,    MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
-    uint64_t state = random_mix(base_seed, ++storm->end.call);
-
-    storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
-    storm->root = (int)random_below(&state, (uint64_t)storm->end.rank->size);
-    storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
-    storm->varied = storm->lists && random_below(&state, 2) == 0 && varies(storm->coll);
-    return mscclpp_coll_pattern(storm->coll);
-}
-
-/* Element `i` that block `b` of the rank's output has to hold. False if the block must be unchanged. */
-static bool expect_storm(const storm_t *storm, int b, int i, int32_t *value_p)
-{
-    const int me = storm->end.rank->rank, n = storm->end.rank->size;
-    const bool many = MSCCLPP_DEV_COLL_RECVS_MANY(mscclpp_coll_pattern(storm->coll));
-
-    if (i >= count_of(storm, many ? b : storm->root, me)) {
-        return false; /* behind the end of a smaller block */
-    }
-    switch (storm->coll) {
-    case MSCCLPP_COLL_BCAST:
-        *value_p = value_of(storm, storm->root, 0, i);
-        return b == 0 && me != storm->root;
-    case MSCCLPP_COLL_ALLGATHER:
-        *value_p = value_of(storm, b, 0, i);
-        return true;
-    case MSCCLPP_COLL_ALLTOALL:
-        *value_p = value_of(storm, b, me, i);
-        return true;
-    case MSCCLPP_COLL_GATHER:
-        *value_p = value_of(storm, b, 0, i);
-        return me == storm->root;
-    case MSCCLPP_COLL_SCATTER:
-        *value_p = value_of(storm, storm->root, me, i);
-        return b == 0;
-    case MSCCLPP_COLL_REDUCE:
-        *value_p = sum_of(storm, 0, n, 0, i);
-        return b == 0 && me == storm->root;
-    case MSCCLPP_COLL_SCAN:
-        *value_p = sum_of(storm, 0, me + 1, 0, i);
-        return b == 0;
-    case MSCCLPP_COLL_EXSCAN:
-        *value_p = sum_of(storm, 0, me, 0, i);
-        return b == 0 && me > 0;
-    default:
-        *value_p = sum_of(storm, 0, n, me, i);
-        return b == 0;
-    }
-}
-
-/* Lists the blocks of this rank, which lie as far from one another as if all had the largest one's size. */
-static void list_blocks(storm_t *storm, mscclpp_coll_args_t *args)
-{
-    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(storm->coll);
-    const uint64_t room = (uint64_t)storm->count * sizeof(int32_t);
-    const int me = storm->end.rank->rank, n = storm->end.rank->size;
-
-    memset(storm->send, 0, sizeof(storm->send));
-    memset(storm->recv, 0, sizeof(storm->recv));
-    for (int peer = 0; peer < n; ++peer) {
-        if (MSCCLPP_DEV_COLL_SENDS(pattern, (uint32_t)storm->root, (uint32_t)me, (uint32_t)peer)) {
-            storm->send[peer].offset = sends_one(storm) ? 0 : (uint64_t)peer * room;
-            storm->send[peer].bytes = (uint64_t)count_of(storm, me, peer) * sizeof(int32_t);
-        }
-        if (MSCCLPP_DEV_COLL_SENDS(pattern, (uint32_t)storm->root, (uint32_t)peer, (uint32_t)me)) {
-            storm->recv[peer].offset = MSCCLPP_DEV_COLL_RECVS_MANY(pattern) ? (uint64_t)peer * room : 0;
-            storm->recv[peer].bytes = (uint64_t)count_of(storm, peer, me) * sizeof(int32_t);
-        }
-    }
-    args->varied = true;
-    args->send = storm->send;
-    args->recv = storm->recv;
-    args->most = room;
-}
-
-static bool call_storm(storm_t *storm)
-{
-    const mscclpp_dev_pattern_t pattern = draw_storm(storm);
-    const bool combines = MSCCLPP_DEV_COMBINES(pattern), many = MSCCLPP_DEV_COLL_SENDS_MANY(pattern);
-    const int n = storm->end.rank->size, me = storm->end.rank->rank;
-    const bool sends = (storm->coll != MSCCLPP_COLL_BCAST && storm->coll != MSCCLPP_COLL_SCATTER) || me == storm->root;
-    mscclpp_coll_args_t args;
-    int b, i;
-    int32_t value;
-
-    for (b = 0; b < n; ++b) {
-        for (i = 0; i < storm->count; ++i) {
-            storm->in[b * storm->count + i] = value_of(storm, me, many ? b : 0, i);
-            storm->out[b * storm->count + i] = -1;
-        }
-    }
-    memset(&args, 0, sizeof(args));
-    args.coll = storm->coll;
-    args.in = sends ? storm->in : NULL;
-    args.out = storm->coll == MSCCLPP_COLL_BCAST && me == storm->root ? NULL : storm->out;
-    args.known = true;
-    args.count = combines ? (uint64_t)storm->count : (uint64_t)storm->count * sizeof(int32_t);
-    args.dtype = combines ? MSCCLPP_DTYPE_INT32 : MSCCLPP_DTYPE_UINT8;
-    args.op = MSCCLPP_OP_SUM;
-    args.root = storm->root;
-    args.call = storm->end.call;
-    if (storm->varied) {
-        list_blocks(storm, &args);
-    }
-    if (mscclpp_collective(storm->end.team, &args) != MSCCLPP_OK) {
-        return false;
-    }
-    for (b = 0; b < n; ++b) {
-        for (i = 0; i < storm->count; ++i) {
-            if (!expect_storm(storm, b, i, &value)) {
-                value = -1;
-            }
-            if (storm->out[b * storm->count + i] != value) {
-                fprintf(stderr, "FAIL call %llu, %s of %d, root %d: element %d of block %d of rank %d is %d, not %d\n",
-                        (unsigned long long)storm->end.call, mscclpp_coll_name(storm->coll), storm->count, storm->root,
-                        i, b, me, (int)storm->out[b * storm->count + i], (int)value);
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-static int storm_rounds; /* calls that went in rounds, of all ranks */
-
-static void run_storm_on(rank_t *rank)
-{
-    const size_t bytes = (size_t)rank->size * (STORM_LARGE + STORM_SMALL) * sizeof(int32_t);
-    storm_t storm;
-    int i;
-
-    memset(&storm, 0, sizeof(storm));
-    coll_end_open(&storm.end, rank, create_team(rank), 64);
-    storm.lists = rank->argument != NULL;
-    storm.in = malloc(bytes);
-    storm.out = malloc(bytes);
-    REQUIRE(storm.in != NULL && storm.out != NULL);
-    for (i = 0; i < STORM_CALLS && storm.end.team != NULL && rank->failures == 0; ++i) {
-        const uint64_t draw = random_mix(base_seed, (uint64_t)(i * RANKS_MAX + rank->rank));
-
-        if (draw % 4 == 0) {
-            nanosleep(&(struct timespec){.tv_nsec = (long)(draw / 4 % 200000)}, NULL);
-        }
-        if (i % 7 == 3) {
-            all_reduce(&storm.end, (uint64_t)i * 41);
-        }
-        rank->failures += !call_storm(&storm);
-        if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_rounds") == 0) {
-            __atomic_fetch_add(&storm_rounds, 1, __ATOMIC_RELAXED);
-        }
-    }
-    __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
-                       __ATOMIC_RELAXED);
-    coll_end_close(&storm.end);
-    free(storm.in);
-    free(storm.out);
-}
-
-/* `fanout`: the parameter nodes_fanout; `renews`: packet flags begin again after some calls. */
-static void run_storm(int ranks, int nodes, int fanout, bool renews)
-{
-    const case_choice_t choice = {.algo = CASE_AUTO, .ranks = ranks, .blocks = 2, .threads = 2, .nodes = nodes};
-    mscclpp_config_t config;
-
-    configure(&config, &choice);
-    config.epoch_limit = renews ? 40 : config.epoch_limit;
-    config.nodes_fanout = fanout;
-    CHECK_EQ(run_ranks(ranks, &config, run_storm_on, NULL), 0);
-    mscclpp_team_finalize(1.0);
-}
-
-static void test_storm(int scale)
-{
-    static const int ranks[] = {2, 3, 4, 5, 5, 4};
-    static const int shapes[] = {1, 2, 2, -2, 4, 1};
-    size_t i;
-
-    (void)scale;
-    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(ranks[i], shapes[i], 64, i % 2 == 0);
-    }
-}
-
-/* The same where small blocks go between nodes in rounds. */
-static void test_rounds(int scale)
-{
-    static const int ranks[] = {5, 6, 7, 4}, shapes[] = {1, -4, 2, 1}, fanouts[] = {1, 1, 2, 2};
-    size_t i;
-
-    (void)scale;
-    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(ranks[i], shapes[i], fanouts[i], i % 2 == 0);
-    }
-    printf("%d calls in rounds\n", storm_rounds);
-    CHECK(storm_rounds > 0);
-}
-
-/* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */
-static void test_rung(int scale)
-{
-    bool lists = true;
-    int ranks;
-
-    (void)scale;
-    storm_rings = 0;
-    mscclpp_linger_share_devices(true); /* the ranks are threads of one process, and have one device */
-    for (ranks = 2; ranks <= 5; ++ranks) {
-        const case_choice_t choice = {.algo = CASE_AUTO, .ranks = ranks, .blocks = 2, .threads = ranks, .nodes = 0};
-        mscclpp_config_t config;
-
-        configure(&config, &choice);
-        config.linger = "on";
-        config.linger_idle = 100000; /* microseconds */
-        config.linger_window = 1000000;
-        config.epoch_limit = ranks % 2 == 0 ? 40 : config.epoch_limit;
-        CHECK_EQ(run_ranks(ranks, &config, run_storm_on, &lists), 0);
-        mscclpp_team_finalize(1.0);
-    }
-    mscclpp_linger_share_devices(false);
-    CHECK(storm_rings > STORM_CALLS);
-}
-
 static const part_t parts[] = {
-    {"matrix", test_matrix}, {"nodes", test_nodes}, {"storm", test_storm},
-    {"rounds", test_rounds}, {"rung", test_rung},   {NULL, NULL},
+    {"matrix", test_matrix},
+    {"nodes", test_nodes},
+    {NULL, NULL},
 };
 
 /* Takes --seed N and --case NUMBERS out of the arguments. */

@@ -36,15 +36,15 @@ run_collectives_nodes() {
 }
 
 run_collectives_rounds() {
-    run test_collectives --timeout "$deadline" rounds
+    run test_coll_storm --timeout "$deadline" rounds
 }
 
 run_collectives_storm() {
-    run test_collectives --timeout "$deadline" storm
+    run test_coll_storm --timeout "$deadline" storm
 }
 
 run_collectives_rung() {
-    run test_collectives --timeout "$deadline" rung
+    run test_coll_storm --timeout "$deadline" rung
 }
 
 run_stream() {
