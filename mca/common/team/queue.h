@@ -27,6 +27,11 @@
  * ranks queue these kernels in the same order. Such calls allocate and free memory without a stream, or load modules.
  * This library makes them where teams are made and where they end, where a team's scratch grows, and where an execution
  * plan gets memory for a new size.
+ *
+ * 5. Kernels in streams that share a hardware queue run one after another, and the application's streams are not known
+ * beforehand. So an application that queues calls of several communicators in different orders on different ranks needs
+ * a hardware queue for each stream. CUDA gives a process 8, and fewer to a client of MPS, unless
+ * CUDA_DEVICE_MAX_CONNECTIONS says how many.
  */
 #ifndef MCA_COMMON_TEAM_QUEUE_H
 #define MCA_COMMON_TEAM_QUEUE_H
