@@ -1,5 +1,5 @@
 /*
- * The algorithms of all-reduce, and what a choice between them depends on. To add one, write a kernel body in
+ * The algorithms of all-reduce, and what the choice between them depends on. To add one, write a kernel body in
  * device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo/allreduce
  * with its mscclpp_algo_t, and its line in registry.c.
  */
@@ -23,10 +23,13 @@ typedef struct {
 /* Whether a rule is for calls with MPI_IN_PLACE, for calls without it, or for both. */
 typedef enum { MSCCLPP_RULE_ANY_PLACE, MSCCLPP_RULE_IN_PLACE, MSCCLPP_RULE_OUT_OF_PLACE } mscclpp_rule_place_t;
 
-/* Values of `algorithm` from this one on name an execution plan (mscclpp_rule_by_plan). */
+/* From this value on, `algorithm` stands for an execution plan (mscclpp_rule_by_plan). */
 #define MSCCLPP_RULE_PLANS ((int64_t)1 << 62)
 
-/* The rules for one number of ranks on one kind of device. Plain bytes without padding; unused entries are 0. */
+/*
+ * The rules of all-reduce for one number of ranks on one kind of device. Plain bytes without padding; unused entries
+ * are 0.
+ */
 typedef struct {
     uint64_t count;
     mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
@@ -47,12 +50,12 @@ typedef struct {
     mscclpp_coll_rule_t rule[MSCCLPP_COLL_RULES_MAX];
 } mscclpp_coll_rule_set_t;
 
-/* Transports that rules have figures of (mca/common/algo/schedule/cost.h has their order). */
+/* Number of transports for which rules may give figures, in the order of mca/common/algo/schedule/cost.h. */
 #define MSCCLPP_RULE_TRANSPORTS 4
 
-/* Measured figures of a transport: seconds, and bytes a second. */
+/* Measured figures of a transport, in seconds and in bytes per second. */
 typedef struct {
-    uint64_t given; /* 0: none */
+    uint64_t given; /* 0: the rules file has no figures of this transport */
     double latency;
     double overhead;
     double gap;
@@ -67,11 +70,11 @@ typedef struct {
     int32_t algorithm;    /* index in the registry, -1 for the selector's choice, -2 to stage everything */
     int32_t packet_width; /* 128, 16, 8, or 0 for the algorithm's own choice */
     uint32_t max_blocks;  /* 0 for the algorithm's own choice */
-    uint32_t max_threads; /* the same */
-    uint32_t twin_blocks; /* the twin's grid */
+    uint32_t max_threads; /* 0 for the algorithm's own choice */
+    uint32_t twin_blocks; /* blocks of a grid on the twin */
     uint32_t twin_threads;
     uint64_t linger_max;    /* the largest message that lingering kernels serve, in bytes; 0: none */
-    uint32_t linger_blocks; /* blocks of a lingering kernel that has several */
+    uint32_t linger_blocks; /* blocks of a lingering kernel with more than one block */
     uint32_t zerocopy;      /* 0: never */
     uint32_t shared_gpu;    /* mscclpp_shared_gpu_t */
     uint64_t oneshot_max;   /* bytes, 0 for the built-in table */
@@ -83,15 +86,15 @@ typedef struct {
     uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;
-    mscclpp_rule_set_t rules;           /* for the team's ranks, of all-reduce */
-    mscclpp_coll_rule_set_t coll_rules; /* of the others */
+    mscclpp_rule_set_t rules;           /* all-reduce rules for the number of the team's ranks */
+    mscclpp_coll_rule_set_t coll_rules; /* rules of the other collectives for that number */
     mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
     uint32_t nodes_fanout;                          /* nodes that a rank sends to at a time; 0: any number */
     uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
-    uint64_t nodes_split_min;                       /* the same */
-    uint64_t nodes_ring_min;                        /* the same */
-    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t; values of mscclpp_coll_algo_t, or -1 and -2 as
-                                                       in `algorithm` */
+    uint64_t nodes_split_min;                       /* bytes, 0 for the built-in choice */
+    uint64_t nodes_ring_min;                        /* bytes, 0 for the built-in choice */
+    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t: a mscclpp_coll_algo_t, or -1 or -2 as in
+                                                       `algorithm` */
 } mscclpp_protocol_t;
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
@@ -114,7 +117,7 @@ typedef struct {
 
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
 
-/* The same with areas of these sizes, in bytes. */
+/* Divides a scratch into areas of the given sizes, in bytes. */
 void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint64_t bulk_size, uint64_t put_size);
 
 /* What the selector reads about a call: only values that are equal on all ranks. */
@@ -124,10 +127,10 @@ typedef struct {
     uint32_t nodes;        /* 0 or 1: all ranks are on one node */
     uint32_t shards;       /* with several nodes: the fewest ranks on one node */
     uint32_t most;         /* with several nodes: the most ranks on one node */
-    uint32_t all;          /* with several nodes: the ranks on all nodes */
+    uint32_t all;          /* with several nodes: number of ranks on all nodes */
     uint64_t slot_size;    /* with several nodes: bytes that a block exchanges at once */
     uint64_t packet_units; /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
-    const char *transport; /* with several nodes: its name; NULL: none is known */
+    const char *transport; /* with several nodes: name of the transport; NULL: not known */
     bool near;             /* with several nodes: all nodes are on one host and exchange through its memory */
     bool meets;            /* with several nodes: their hosts can meet before a kernel starts */
     mscclpp_dtype_t dtype;
@@ -157,15 +160,15 @@ typedef struct {
     mscclpp_dev_kernel_t kernel;
     uint32_t nblocks;
     uint32_t nthreads;
-    uint64_t epochs; /* epochs that the kernel uses up (see the glossary in docs/architecture.md) */
+    uint64_t epochs; /* epochs (packet flags) that the kernel uses */
 } mscclpp_choice_t;
 
 struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
-    bool maps_buffers; /* the kernel accesses all ranks' user buffers, so they must be mapped; where one cannot be,
-                          `instead` runs */
-    bool spans_nodes;  /* for ranks on several nodes only; where it cannot run, `instead` runs */
+    bool maps_buffers; /* the kernel accesses the user buffers of all ranks, so these must be mapped; where one
+                          cannot be, `instead` runs */
+    bool spans_nodes;  /* for ranks on several nodes only; where this algorithm cannot run, `instead` runs */
     bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
     uint32_t pattern; /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */

@@ -16,16 +16,16 @@
 _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings have room for every collective");
 
 /*
- * Most blocks of a grid. They are enough to fill the links, and few enough that kernels of several communicators fit on
- * one GPU at the same time.
+ * The most blocks of a grid. They are enough to fill the links, and few enough that kernels of several communicators
+ * fit on one GPU at the same time.
  */
 #define PACKET_BLOCKS 32u
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
 /*
- * Between nodes, a grid has one block for each so many bytes of a rank's block of data. With smaller parts, the
- * proxies' work for each turn, which takes some microseconds, would dominate.
+ * Between nodes, a grid has one block for this many bytes of a rank's block of data. With smaller parts, the proxies'
+ * work in each turn, some microseconds, would dominate.
  */
 /* The largest block that a grid is made for where not all ranks know the sizes. */
 #define UNSIZED_BLOCK (1 * MIB)
@@ -354,8 +354,8 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
 }
 
 /*
- * The algorithm that the rules file names for this call. -1 if no rule is for it, or if the rule names a plan: that the
- * call got here means that the plan does not serve it.
+ * The algorithm that the rules file names for this call. -1 if no rule matches, or if the rule names a plan: the call
+ * gets here only if the plan does not serve it.
  */
 static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {

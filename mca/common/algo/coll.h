@@ -11,7 +11,7 @@
 #include "mca/common/base/colls.h"
 #include "mca/common/base/status.h"
 
-/* How a collective's blocks go from rank to rank. */
+/* The pattern in which a collective's blocks go from rank to rank. */
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll);
 
 /*
@@ -26,8 +26,8 @@ typedef struct {
 } mscclpp_coll_piece_t;
 
 /*
- * Elements with holes (an MPI derived type), to be packed. The packed data has the elements' pieces in order, and
- * begins `offset` bytes into the packed buffer.
+ * Elements with holes (an MPI derived type) that are to be packed. The packed data has the elements' pieces in order,
+ * and begins `offset` bytes into the packed buffer.
  */
 typedef struct {
     char *spread; /* the first element, in the user's buffer */
@@ -86,7 +86,7 @@ typedef struct {
     mscclpp_dtype_t dtype; /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, as they move bytes */
     mscclpp_op_t op;
     int root;      /* rank in the communicator */
-    bool early;    /* as in mscclpp_allreduce_args_t */
+    bool early;    /* nobody waits for the call yet, as in mscclpp_allreduce_args_t */
     uint64_t call; /* number of this call on the communicator, from 1 */
 } mscclpp_coll_args_t;
 
@@ -96,7 +96,7 @@ typedef enum {
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
     MSCCLPP_COLL_BY_LAST,
-    /* Between nodes. Always chosen by the component; no parameter or rule selects them. */
+    /* Algorithms between nodes. The component alone chooses them; no parameter or rule does. */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
     MSCCLPP_COLL_BY_NODES_PACKETS,                /* from each node to all others */
     MSCCLPP_COLL_BY_NODES_ROUNDS                  /* packets, in rounds (device/lib/nodes_rounds.h) */
@@ -106,14 +106,14 @@ typedef enum {
  * nodes. */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
-/* The opposite for a parameter's value, which must be one of its choices: an algorithm, or one of these two. */
+/* Converts a parameter's value, which must be an allowed one, to an algorithm or one of these two. */
 #define MSCCLPP_COLL_AUTO (-1)
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
 
 typedef struct {
     mscclpp_coll_algo_t algo;
-    mscclpp_dev_kernel_t kernel; /* not set for engines */
+    mscclpp_dev_kernel_t kernel; /* not set for copy engines */
     uint32_t nblocks;
     uint32_t nthreads;
     uint64_t epochs;

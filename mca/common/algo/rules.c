@@ -15,8 +15,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * Longer than any rule. A longer line means that the file is no rules file; it is not read further, as such a line may
- * be too large for memory.
+ * Longer than any rule. A longer line means that the file is no rules file. It is not read further, because such a line
+ * may be too large for memory.
  */
 #define LINE_MAX_LENGTH 500
 #define BYTES_MAX ((uint64_t)1 << 40)
@@ -29,7 +29,7 @@
 
 struct mscclpp_rules {
     char plan[PLANS_MAX][PLAN_NAME_MAX]; /* names of the plans that rules name; an empty name ends the list */
-    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* [on the twin?][number of ranks] */
+    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* [1 for the twin, 0 for CUDA][number of ranks] */
     mscclpp_coll_rule_set_t coll_set[2][MSCCLPP_DEV_MAX_RANKS + 1];
     mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
 };
@@ -43,7 +43,7 @@ typedef struct {
 /* The words of a rule. All up to KEY_ALGORITHM must be given; the others may be left out. */
 typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COLLECTIVE, KEY_PLACE, KEY_COUNT } rule_key_t;
 
-/* Each with the sign between the key and its value. */
+/* The keys, each with the sign between key and value. */
 static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm=", "collective=", "in_place="};
 
 /* The parsed values of one line. */
@@ -88,7 +88,7 @@ static bool refuse(const place_t *place, const char *what, const char *value, co
     return false;
 }
 
-/* The same where the fault is not in a single value. */
+/* Like refuse, for a fault that is not in a single value. */
 static bool refuse_line(const place_t *place, const char *fault, const char *allowed)
 {
     mscclpp_error("rules %s:%d: %s; use %s", place->path, place->line, fault, allowed);

@@ -53,13 +53,13 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
  */
 const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
-/* The same for the other collectives. */
+/* The rules of the other collectives, as in mscclpp_rules_find. */
 const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
 /* Measured figures of MSCCLPP_RULE_TRANSPORTS transports, owned by the rules; none is given if `rules` is NULL. */
 const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules);
 
-/* Takes figures of a transport (mscclpp_cost_transport) in place of those there are. */
+/* Replaces the figures of a transport (mscclpp_cost_transport). */
 void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures);
 
 /*

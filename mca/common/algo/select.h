@@ -28,8 +28,8 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
 /*
- * What the cost model says of a choice between nodes, as one line without its end: the choice, and how long each
- * pattern would take.
+ * Writes what the cost model says of a choice between nodes, as one line without a newline: the choice, and how long
+ * each pattern would take.
  */
 void mscclpp_select_explain(const mscclpp_select_input_t *input, const mscclpp_choice_t *choice, char *text,
                             size_t size);

@@ -3,8 +3,7 @@
 #include "mca/common/base/log.h"
 
 /*
- * A deadline may also be the program's fault: if ranks pass different arguments, some wait for a step that nobody
- * takes.
+ * Ranks that pass different arguments may wait for a step that no rank takes. Then the deadline is the program's fault.
  */
 #define MAY_NOT_MATCH                                                                                                  \
     "; calls of the ranks that do not match (collective, count, type, operation, root) are one possible reason, "      \

@@ -19,10 +19,10 @@ typedef enum {
 /* Logs the error that one rank passed host buffers to a call, and another rank device buffers. */
 void mscclpp_report_mixed(const char *label, const char *call, int host_rank, int device_rank);
 
-/* The warning that a rank waits for others; the wait goes on. */
+/* Logs the warning that a rank waits for others and goes on waiting. */
 void mscclpp_report_late(const char *label, const char *call, int rank, double waited, const char *late);
 
-/* The error that a wait ended at its deadline. `compared`: the arguments of all ranks are known to match. */
+/* Logs the error that a wait ended at its deadline. `compared`: the arguments of all ranks are known to match. */
 void mscclpp_report_deadline(const char *label, const char *call, int rank, double timeout, const char *late,
                              bool compared);
 

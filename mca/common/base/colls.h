@@ -3,8 +3,8 @@
 #define MCA_COMMON_BASE_COLLS_H
 
 /*
- * X(ID, name in messages and parameters, pattern). Collectives with varying sizes are served like those with one size,
- * and those along the edges of a topology, which come last, like exchanges of all ranks.
+ * X(ID, name in messages and parameters, pattern). Variants with sizes that differ between ranks are served like the
+ * collective itself. Neighborhood collectives, which come last, are served like exchanges of all ranks.
  */
 #define MSCCLPP_COLLS(X)                                                                                               \
     X(ALLGATHER, allgather, MSCCLPP_DEV_ALLGATHER)                                                                     \
@@ -33,10 +33,10 @@ typedef enum {
     MSCCLPP_COLLS(MSCCLPP_COLL_ID)
 #undef MSCCLPP_COLL_ID
         MSCCLPP_COLL_LAST,
-    MSCCLPP_COLL_NEIGHBORS = MSCCLPP_COLL_NEIGHBOR_ALLGATHER /* the first of those along the edges of a topology */
+    MSCCLPP_COLL_NEIGHBORS = MSCCLPP_COLL_NEIGHBOR_ALLGATHER /* the first neighborhood collective */
 } mscclpp_coll_t;
 
-/* The name for messages: "allgather" and so on; "all-reduce" for MSCCLPP_COLL_LAST. */
+/* The name for messages, such as "allgather"; "all-reduce" for MSCCLPP_COLL_LAST. */
 static inline const char *mscclpp_coll_name(mscclpp_coll_t coll)
 {
     static const char *const names[MSCCLPP_COLL_LAST + 1] = {

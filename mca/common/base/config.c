@@ -431,7 +431,7 @@ static void store(mscclpp_config_t *config, const mscclpp_param_t *param, const 
     }
 }
 
-/* Logs that a value is not allowed, and what is. */
+/* Logs that a value is not allowed, and which values are. */
 static void report(const mscclpp_param_t *param, const char *text)
 {
     switch (param->type) {

@@ -18,7 +18,7 @@ typedef struct {
     int verbose;
     const char *device;    /* "auto", "cuda", "host" */
     const char *algorithm; /* "auto", the name of a registered algorithm, or "stage" */
-    /* The same for each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "stage". */
+    /* The algorithm of each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "stage". */
 #define MSCCLPP_CONFIG_COLL(id_, name_, pattern_) const char *name_##_algorithm;
     MSCCLPP_COLLS(MSCCLPP_CONFIG_COLL)
 #undef MSCCLPP_CONFIG_COLL
@@ -33,13 +33,13 @@ typedef struct {
     bool zerocopy;
     size_t engine_min;     /* bytes; 0: the built-in table */
     size_t engine_chunk;   /* bytes; 0: the built-in table */
-    size_t engine_scratch; /* bytes a rank and communicator; 0: no copy engines */
+    size_t engine_scratch; /* bytes per rank and communicator; 0: no copy engines */
     int max_blocks;        /* 0: the built-in table */
     int max_threads;       /* 0: the built-in table */
-    size_t scratch_size;   /* bytes a rank and communicator */
+    size_t scratch_size;   /* bytes per rank and communicator */
     bool reuse;
-    int mapping_cache_size;     /* mappings of peers' user buffers kept a process */
-    size_t mapping_cache_bytes; /* bytes of peers' memory that these mappings hold at most; 0: no limit */
+    int mapping_cache_size;     /* mappings of peers' user buffers that a process keeps */
+    size_t mapping_cache_bytes; /* bytes of peers' memory that these mappings may hold; 0: no limit */
     double timeout;             /* seconds; 0: none */
     double warn_after;          /* seconds; 0: never */
     const char *shared_gpu;     /* "auto", "kernels", "stage" */
@@ -55,7 +55,7 @@ typedef struct {
     bool ucx;
     int ranks_per_node;          /* 0: real nodes */
     const char *transport;       /* "auto", "network", "shm", "cuda_ipc", "verbs", "ucx" */
-    size_t exchange_size;        /* bytes a rank and communicator */
+    size_t exchange_size;        /* bytes per rank and communicator */
     const char *exchange_memory; /* "auto", "device", "host" */
     bool exchange_stores;
     int nodes_fanout;         /* nodes */
@@ -66,7 +66,7 @@ typedef struct {
     int fifo_size;            /* triggers */
     const char *ucx_bounce;   /* "auto", "always", "device" */
     bool ucx_shared_memory;
-    size_t bounce_size; /* bytes a connection and direction that bounces */
+    size_t bounce_size; /* bytes per connection and direction */
     bool widen_selection;
     const char *widen_list;
     int twin_blocks;
@@ -109,7 +109,7 @@ typedef struct {
     double min;          /* for numbers: the allowed range */
     double max;
     const char *help; /* one sentence, with the unit */
-    size_t offset;    /* of the field in mscclpp_config_t */
+    size_t offset;    /* of the field in mscclpp_config_t, bytes */
 } mscclpp_param_t;
 
 extern const mscclpp_param_t mscclpp_params[];
@@ -128,7 +128,7 @@ mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_para
 /* The parameter with this name, or NULL. */
 const mscclpp_param_t *mscclpp_param_find(const char *name);
 
-/* Parse the text of a value. If it is not one, they return false and leave *value_p as it was. */
+/* Parse the text of a value. On a text that is no such value, they return false and leave *value_p as it was. */
 bool mscclpp_config_parse_int(const char *text, int *value_p);
 bool mscclpp_config_parse_size(const char *text, size_t *value_p);
 

@@ -1,4 +1,4 @@
-/* The fortified jump functions check against the stack that they jump from, but here the target is another stack. */
+/* The fortified jump functions compare the target with the current stack, but here the target lies on another stack. */
 #undef _FORTIFY_SOURCE
 
 #include "mca/common/base/fiber.h"
@@ -61,7 +61,7 @@ struct mscclpp_fiber {
     void (*run)(void *argument);
     void *argument;
     char *stack;
-    bool begun; /* the stack is in use, if only to wait for the next function */
+    bool begun; /* a function runs on the stack, or waits to be run there */
     bool ended; /* the function has returned */
     place_t inner;
     place_t outer;

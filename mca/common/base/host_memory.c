@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Programs have one segment of variables; a linker script can make more. */
+/* The most writable segments of a program. Programs have one; a linker script can make more. */
 #define SEGMENTS 4
 
 /* How many bytes at the end of the main thread's stack count as stack. */
@@ -17,14 +17,14 @@
 
 typedef struct {
     uintptr_t begin;
-    uintptr_t end; /* equal for an empty one */
+    uintptr_t end; /* equal to the start for an empty range */
 } range_t;
 
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
-static uintptr_t heap_begin; /* 0: the process has no heap of this kind, or it is not known where */
+static uintptr_t heap_begin; /* 0: there is no such heap, or its place is not known */
 static range_t segments[SEGMENTS];
 
-/* This thread's stack; all 0 until it is looked for. */
+/* This thread's stack; all 0 until find_stack has found it. */
 static _Thread_local range_t own_stack;
 
 static bool holds(const range_t *range, uintptr_t address)
@@ -33,7 +33,7 @@ static bool holds(const range_t *range, uintptr_t address)
 }
 
 /*
- * Finds the start of the heap. It is fixed when the program starts, so it does not matter when it is read. The heap may
+ * Finds the start of the heap, which is fixed when the program starts, so it may be read at any time. The heap may
  * share a mapping with the main program's variables before it, which are just as certain to be host memory.
  */
 static void find_heap(void)
@@ -115,9 +115,8 @@ static void find_stack(range_t *stack)
 }
 
 /*
- * True if the address lies between the running function and the end of the thread's stack, where there is nothing but
- * the stack. A function that runs on another stack (of a coroutine, or for signals) is not within the thread's own
- * stack; nothing is known then.
+ * True if the address lies between the running function's frame and the end of the thread's stack, where there is
+ * nothing but stack. If the function runs on another stack (of a coroutine, or for signals), nothing is known.
  */
 static bool is_on_stack(uintptr_t address)
 {
@@ -134,8 +133,9 @@ static bool is_on_stack(uintptr_t address)
 }
 
 /*
- * glibc's own record of the break. sbrk(0) reads it, too, but libraries that watch memory, such as UCX, replace sbrk by
- * a function that makes a system call. If such a library moves the break without glibc, this record is out of date.
+ * glibc's own record of the break. sbrk(0) would read it, too, but libraries that watch memory, such as UCX, replace
+ * sbrk by a function that makes a system call. If such a library moves the break without glibc, this record is out of
+ * date.
  */
 extern void *__curbrk __attribute__((weak));
 

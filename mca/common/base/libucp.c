@@ -37,7 +37,7 @@
 
 /* Signal handlers belong to the process: two threads that save and restore them at once would restore each other's. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool load_refused; /* guarded by load_lock, as are the next two */
+static bool load_refused; /* guarded by load_lock, like the next two variables */
 static bool load_tried;
 static mscclpp_status_t load_status;
 
@@ -115,7 +115,7 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
     mscclpp_status_t status;
 
 #ifdef UCX_UNDER_TSAN
-    /* UCX's hooks run in threads that were just created, which ThreadSanitizer does not survive. */
+    /* UCX's hooks run in threads that have just been created, which ThreadSanitizer does not survive. */
     mscclpp_info("no UCX: it does not work under ThreadSanitizer");
     return MSCCLPP_ERR_NOT_SUPPORTED;
 #endif
@@ -174,7 +174,7 @@ ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
                 mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx->ucs_status_string(taken));
             }
         }
-        /* Asks for the oldest interface version that suffices, as the library may be older than the headers. */
+        /* The library may be older than the headers, so this asks for the oldest interface version that suffices. */
         call = "ucp_init";
         status = ucx->ucp_init_version(1, 11, &params, config, &context);
         ucx->ucp_config_release(config);

@@ -11,8 +11,8 @@
 #include "device/types/launch.h"
 
 /*
- * The number of operations that a block has ended. Loads with acquire, because the caller next reads what the block
- * wrote before.
+ * Returns the number of operations that one block has ended. Acquire order, because the caller next reads what the
+ * block wrote before.
  */
 static inline uint64_t mscclpp_mailbox_of(const mscclpp_dev_mailbox_t *mailbox, uint32_t block)
 {

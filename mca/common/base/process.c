@@ -14,7 +14,10 @@ static uint64_t draw_token(void)
     uint64_t token = 0;
 
     if (sizeof(token) != getrandom(&token, sizeof(token), GRND_NONBLOCK) || 0 == token) {
-        /* Early at boot or in a sandbox: the process id and the nanosecond are different in any two processes. */
+        /*
+         * No random numbers are available early at boot or in some sandboxes. Process id and time in nanoseconds still
+         * differ between any two processes.
+         */
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
         token = ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) * UINT64_C(0x9e3779b97f4a7c15) +

@@ -8,9 +8,9 @@
 #include "mca/common/base/log.h"
 
 /*
- * Parameters that each rank may set for itself: what it prints, how long it waits, what concerns only its own memory,
- * device or network, and texts, which cannot be sent as numbers. (Rules and plans are compared by their contents, not
- * by file name.)
+ * Parameters that each rank may set for itself: those about its messages, its waits, and its own memory, device or
+ * network. Texts are among them, because they cannot be sent as numbers; rules and plans are compared by their
+ * contents, not by file name.
  */
 static const char *const rank_local_names[] = {
     "verbose",          "rules",      "mapping_cache_size", "mapping_cache_bytes",
@@ -26,7 +26,7 @@ static const char *const rank_local_names[] = {
 /* The allowed words of all parameters with a choice, each as its own string. Configurations point to them. */
 #define WORDS_SIZE 8192
 
-/* Made once, as every new communicator needs it and it never changes. */
+/* Made once, because every new communicator needs the table and it never changes. */
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 static char words[WORDS_SIZE];
 static size_t words_begin[MSCCLPP_SETTINGS_MAX];
@@ -46,14 +46,14 @@ static void make_words(void)
 
         if (used + length > WORDS_SIZE) {
             mscclpp_error("parameter %s: no room for its words",
-                          mscclpp_params[i].name); /* cannot happen: a unit test checks the size */
+                          mscclpp_params[i].name); /* impossible: a unit test checks the size */
             return;
         }
         if (length == 0) {
             continue;
         }
         words_begin[i] = used;
-        memcpy(words + used, choices, length - 1); /* an empty word ends the list: this memory is zero */
+        memcpy(words + used, choices, length - 1); /* the memory was zeroed, so an empty word ends the list */
         for (bar = words + used; (bar = strchr(bar, '|')) != NULL; ++bar) {
             *bar = '\0';
         }
@@ -61,7 +61,7 @@ static void make_words(void)
     }
 }
 
-/* The word with this number, or NULL. Call it only once the table is made. */
+/* The word with this number, or NULL. The table must exist. */
 static const char *word_of(const mscclpp_param_t *param, uint64_t number)
 {
     const char *word = words + words_begin[param - mscclpp_params];
@@ -113,7 +113,7 @@ static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t
     case MSCCLPP_PARAM_STRING:
         return number_of(param, *(const char *const *)field);
     case MSCCLPP_PARAM_DOUBLE:
-        break; /* no such parameter is common */
+        break; /* no parameter of this type is common */
     }
     return 0;
 }
@@ -198,7 +198,7 @@ void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *par
         }
         break;
     case MSCCLPP_PARAM_DOUBLE:
-        break; /* no such parameter is common */
+        break; /* no parameter of this type is common */
     }
 }
 

@@ -22,7 +22,8 @@ struct mscclpp_shmseg {
     mscclpp_shmseg_t *next;
     mscclpp_shmseg_descriptor_t descriptor;
     void *base;
-    int fd; /* the creator's descriptor, which attaching processes open; -1 in those, and once the segment is hidden */
+    int fd; /* the creator's descriptor, which attaching processes open; -1 in those processes, and once the segment
+               is hidden */
     unsigned references;
 };
 
@@ -45,8 +46,8 @@ static mscclpp_status_t from_errno(int error)
 }
 
 /*
- * The name of a segment's file. It holds the creator's token and the segment's number, because a descriptor or inode
- * number may be reused. By the name, an attaching process makes sure that it has the right file.
+ * Writes the name of a segment's file. It holds the creator's token and the segment's number, because descriptors and
+ * inode numbers are reused. An attaching process checks the name to make sure that it has the right file.
  */
 static void file_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
 {
@@ -62,7 +63,7 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
     if (MAP_FAILED == base) {
         const mscclpp_status_t status = from_errno(errno);
 
-        /* The caller reports what follows from a lack of memory, and for which communicator. */
+        /* The caller reports what a lack of memory means, and for which communicator. */
         mscclpp_log(MSCCLPP_ERR_NO_MEMORY == status ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "cannot map %zu bytes of shared memory: %m", size);
         return status;

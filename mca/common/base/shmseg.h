@@ -14,17 +14,17 @@
 typedef struct mscclpp_shmseg mscclpp_shmseg_t;
 
 /*
- * What another process needs to find a segment. Plain bytes, to be sent as they are. Valid as long as the creator holds
- * the segment and has not hidden it.
+ * What another process needs to find a segment, as plain bytes to be sent. Valid while the creator holds the segment
+ * and has not hidden it.
  */
 typedef struct {
-    int64_t pid;     /* of the creator */
+    int64_t pid;     /* process id of the creator */
     uint64_t token;  /* mscclpp_process_token of the creator */
-    uint64_t id;     /* of the segment in its creator; never reused */
-    uint64_t length; /* bytes */
-    uint64_t dev;    /* of the file behind it */
+    uint64_t id;     /* number of the segment in its creator; never reused */
+    uint64_t length; /* size of the segment, bytes */
+    uint64_t dev;    /* device and inode of the file behind the segment */
     uint64_t ino;
-    int64_t fd; /* in the creator */
+    int64_t fd; /* the file's descriptor in the creator */
 } mscclpp_shmseg_descriptor_t;
 
 /* Makes a segment. It takes one file descriptor until it is hidden. No name is left behind if the process aborts. */

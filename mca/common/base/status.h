@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 /*
- * How functions return and log errors:
+ * How functions return and log errors.
  *
- * The function that first detects an error logs it once, with its cause; callers only pass it on. MSCCLPP_OK,
+ * The function that first detects an error logs it once, with its cause. Callers only pass it on. MSCCLPP_OK,
  * MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are ordinary answers and are never logged above the debug level.
- * The same holds for MSCCLPP_ERR_NO_DESCRIPTORS where it is detected, since the call may succeed another way; it is
+ * The same holds for MSCCLPP_ERR_NO_DESCRIPTORS where it is detected, because the call may succeed another way; it is
  * logged if a whole communicator has to do without.
  *
  * Functions write their output arguments only when they return MSCCLPP_OK.
@@ -32,7 +32,7 @@ typedef enum {
 /* A constant, lower-case description of the status, never NULL. */
 const char *mscclpp_status_string(mscclpp_status_t status);
 
-/* True if the error means that the system grants the process no more of something, which the user can change. */
+/* True if the error means that the system refused the process more of some resource, which the user can change. */
 bool mscclpp_status_is_shortage(mscclpp_status_t status);
 
 #endif

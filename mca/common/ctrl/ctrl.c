@@ -20,8 +20,8 @@ typedef struct {
 } address_head_t;
 
 struct mscclpp_ctrl {
-    mscclpp_ctrl_carrier_t *carrier[CARRIER_COUNT]; /* NULL: this rank does not have it */
-    int chosen;                                     /* -1 before the connect */
+    mscclpp_ctrl_carrier_t *carrier[CARRIER_COUNT]; /* NULL: this rank does not have the carrier */
+    int chosen;                                     /* index of the carrier in use; -1 before the connect */
     int size;
     const char *label;
 };

@@ -16,15 +16,15 @@
 #include "mca/common/base/log.h"
 
 #define UCX_MESSAGE_ID 0
-#define UCX_PROGRESS_MAX 16      /* calls of the worker's progress in one poll */
+#define UCX_PROGRESS_MAX 16      /* calls of the worker's progress in one poll, at most */
 #define UCX_ORPHANS_MAX 64       /* messages kept for teams that this rank has yet to connect */
 #define UCX_QUEUE_MAX 1024       /* messages that one team may leave unread */
-#define UCX_DESTROY_SECONDS 0.02 /* for the messages that a destroyed team has still to send */
-#define UCX_FINALIZE_SECONDS 1.0 /* for endpoints to close */
+#define UCX_DESTROY_SECONDS 0.02 /* time for the messages that a destroyed team has still to send */
+#define UCX_FINALIZE_SECONDS 1.0 /* time for endpoints to close */
 
 /*
- * A process that messages go to, which may be this one. Kept while a team knows it, and then until its endpoint is
- * closed.
+ * A process that messages go to, which may be this one. Kept while a team knows the process, and then until its
+ * endpoint is closed.
  */
 typedef struct ucx_peer {
     struct ucx_peer *next;
@@ -32,7 +32,7 @@ typedef struct ucx_peer {
     unsigned sending; /* messages given to UCX and not yet sent */
     bool failed;
     ucp_ep_h ep;              /* NULL before the first message */
-    ucs_status_ptr_t closing; /* the request that closes the endpoint */
+    ucs_status_ptr_t closing; /* the request that closes the endpoint; NULL: it is not being closed */
     size_t length;
     unsigned char address[]; /* the address of the process's worker */
 } ucx_peer_t;
@@ -51,24 +51,24 @@ struct mscclpp_ctrl_carrier {
     int size;
     bool connected;
     mscclpp_ctrl_ucx_queue_t received;
-    ucx_peer_t *peers[]; /* one for each rank */
+    ucx_peer_t *peers[]; /* by rank of the team */
 };
 
-/* Guards everything below. Held around every call of UCX, callbacks included. */
+/* Guards everything below. Held around every call of UCX, including callbacks. */
 static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_ucx_functions_t ucx;
 static bool ucx_tried; /* UCX failed to start. The failure is final, so that all ranks of later teams agree on the other
                           carrier. */
-static pid_t ucx_pid;  /* the context's process; a forked child must leave it alone */
-static ucp_context_h ucx_context; /* NULL: there is none, and so no worker */
-static ucp_worker_h ucx_worker;   /* NULL: there is none */
+static pid_t ucx_pid;  /* the process that made the context; a forked child must leave the context alone */
+static ucp_context_h ucx_context; /* NULL: there is no context, and so no worker */
+static ucp_worker_h ucx_worker;   /* NULL: there is no worker */
 static ucp_address_t *ucx_address;
 static size_t ucx_address_length;
 static mscclpp_ctrl_carrier_t *ucx_carriers;
 static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
 static mscclpp_ctrl_ucx_queue_t ucx_orphans;
-static bool ucx_moved; /* a message has come from or gone to another process, so a connection may be half made */
+static bool ucx_moved; /* a message came from or went to another process, so a connection may be half made */
 
 static bool is_for(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
 {
@@ -123,7 +123,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     }
     mscclpp_ctrl_ucx_queue_push(queue, message);
     if (queue->count > (carrier != NULL ? UCX_QUEUE_MAX : UCX_ORPHANS_MAX)) {
-        free(mscclpp_ctrl_ucx_queue_pop(queue)); /* the oldest: nobody reads here, or the team is gone */
+        free(mscclpp_ctrl_ucx_queue_pop(queue)); /* drops the oldest message: nobody reads here, or the team is gone */
     }
     return UCS_OK;
 }
@@ -274,7 +274,7 @@ static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, v
     return MSCCLPP_OK;
 }
 
-/* Returns the peer with this address, one reference more; makes it if it is new. NULL: no memory. */
+/* Returns the peer with this address, with one more reference. Makes it if it is new. NULL: no memory. */
 static ucx_peer_t *hold_peer(const void *address, size_t length)
 {
     ucx_peer_t *peer = ucx_peers;
@@ -318,9 +318,9 @@ static void close_endpoint(ucx_peer_t *peer)
 }
 
 /*
- * Closes the endpoints of peers that no team knows any more, once UCX has nothing to send on them, and frees the peers
- * whose endpoints are closed. Closing waits for the last send because UCX would abort on an endpoint whose connection
- * is still being made. False if nothing is being closed any more.
+ * Closes the endpoints of peers that no team knows any more, once UCX has nothing left to send on them, and frees peers
+ * whose endpoints are closed. Closing waits for the last send, because UCX would abort on an endpoint whose connection
+ * is still being made. Returns false once nothing is being closed.
  */
 static bool close_idle_endpoints(void)
 {
@@ -347,7 +347,7 @@ static bool close_idle_endpoints(void)
     return closing;
 }
 
-/* Drops a reference. The last one makes the peer's endpoint close. Call with the lock held. */
+/* Drops a reference to a peer. The last one makes the peer's endpoint close. Call with the lock held. */
 static void release_peer(ucx_peer_t *peer)
 {
     ucx_peer_t **link = &ucx_peers;

@@ -46,13 +46,13 @@ typedef struct {
 /* A team's state for copy engines. Only the thread that runs the team's current task uses it. */
 typedef struct {
     mscclpp_runner_t *runner;
-    mscclpp_group_t *group;                             /* the runner's */
+    mscclpp_group_t *group;                             /* same as the runner's group */
     const mscclpp_protocol_t *protocol;                 /* the team's; outlives this struct */
-    bool usable;                                        /* agreed by all ranks */
-    mscclpp_dev_engine_t *memory;                       /* this rank's; NULL: none */
+    bool usable;                                        /* copy engines can be used; equal on all ranks */
+    mscclpp_dev_engine_t *memory;                       /* this rank's engine memory; NULL: none */
     char *mapped[MSCCLPP_DEV_MAX_RANKS];                /* `memory` of all ranks, mapped; includes this rank's */
-    mscclpp_gpu_handle_t handle[MSCCLPP_DEV_MAX_RANKS]; /* of the peers' memory */
-    uint64_t base; /* the number of chunks of all earlier calls; the words on the board count from the first call */
+    mscclpp_gpu_handle_t handle[MSCCLPP_DEV_MAX_RANKS]; /* handles of the peers' memory */
+    uint64_t base; /* number of chunks in all earlier calls; the words on the board count from the first call */
 
     /*
      * For each peer: the events after the operand copy to each slot, and the event after the last result copy of a
@@ -68,7 +68,7 @@ typedef struct {
     char *const *peer_out;
     mscclpp_engine_peer_t peer[MSCCLPP_DEV_MAX_RANKS];
     uint64_t begun;    /* chunks of this rank's shard whose reduction was started */
-    uint64_t launches; /* the team's operations before this call */
+    uint64_t launches; /* number of the team's operations before this call */
     uint64_t kernels;  /* kernels launched in this call; an empty chunk takes none */
     mscclpp_gpu_stream_t *streams[MSCCLPP_ENGINE_STREAMS];
     int stream_count;

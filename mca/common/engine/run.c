@@ -349,7 +349,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
     engine->launches = engine->runner->launches;
     engine->kernels = 0;
     mscclpp_runner_keep_mappings(engine->runner,
-                                 true); /* until no engine writes there any more, which no launch tells */
+                                 true); /* until no engine writes there any more, which no end of a launch tells */
     status = take_streams(engine);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
                   engine->group->oob.label, (unsigned long long)engine->group->call,

@@ -34,34 +34,34 @@ typedef enum {
 typedef struct {
     mscclpp_mem_kind_t kind;
     int device;         /* owner of DEVICE and MANAGED memory, else -1 */
-    uint64_t buffer_id; /* unique in the process for ever, so that a reused address is not mistaken for the old buffer;
-                           0 if unknown */
-    void *base;         /* of the allocation; NULL if unknown */
-    size_t length;      /* of the allocation in bytes; 0 if unknown */
+    uint64_t buffer_id; /* unique in the process forever, so that reused addresses are not mistaken for the old
+                           buffer; 0 if unknown */
+    void *base;         /* start of the allocation; NULL if unknown */
+    size_t length;      /* size of the allocation, bytes; 0 if unknown */
 } mscclpp_mem_info_t;
 
 typedef struct {
     char name[64];
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* equal for two processes exactly if they use the same GPU */
-    int sm_count; /* the number of multiprocessors: so many blocks run at once with one block on each */
+    int sm_count; /* number of multiprocessors; this many blocks run at once with one block on each */
     int compute_major;
     int compute_minor;
-    uint64_t server; /* if two processes have the same one and it is not 0, their kernels run at the same time (MPS);
-                        otherwise they take turns */
-    char pci_bus_id[24]; /* "0000:1b:00.0"; empty if it has none or it is not known */
+    uint64_t server;     /* two processes with the same value, other than 0, run their kernels at the same time (MPS);
+                            others take turns */
+    char pci_bus_id[24]; /* "0000:1b:00.0"; empty if it is not known or does not exist */
 } mscclpp_gpu_info_t;
 
 /*
- * What another process (or this one) needs to map an allocation. Plain bytes, to be sent as they are. `offset` is the
- * distance from the mapping's first byte to the exported address.
+ * What another process (or this one) needs to map an allocation, as plain bytes to be sent. `offset` is the distance
+ * from the mapping's first byte to the exported address.
  */
 typedef struct {
-    uint64_t buffer_id; /* of the exporter's allocation */
+    uint64_t buffer_id; /* number of the exporter's allocation */
     uint64_t offset;    /* bytes */
-    uint64_t length;    /* of the whole allocation, bytes */
-    int64_t pid;        /* of the exporter */
+    uint64_t length;    /* size of the whole allocation, bytes */
+    int64_t pid;        /* process id of the exporter */
     uint64_t token;     /* mscclpp_process_token of the exporter */
-    uint64_t address;   /* of the allocation in the exporter; an import in the same process yields this address */
+    uint64_t address;   /* start of the allocation in the exporter; an import in the same process yields this address */
     unsigned char opaque[MSCCLPP_GPU_HANDLE_SIZE];
 } mscclpp_gpu_handle_t;
 
@@ -202,8 +202,8 @@ typedef struct {
     mscclpp_status_t (*copy)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 
     /*
-     * The same for `rows` rows of `width` bytes. On both sides each row begins `pitch` bytes after the one before;
-     * `pitch` is at least `width`. All rows of a side lie in one allocation.
+     * Copies `rows` rows of `width` bytes. On both sides, each row begins `pitch` bytes after the one before; `pitch`
+     * is at least `width`. All rows of a side lie in one allocation.
      */
     mscclpp_status_t (*copy_rows)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch, size_t width,
                                   size_t rows);
@@ -246,7 +246,7 @@ typedef struct {
     mscclpp_status_t (*launch_prepared)(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
     void (*prepared_destroy)(mscclpp_gpu_prepared_t *prepared);
 
-    /* See mscclpp_gpu_twin_set_progress. NULL: no kernel runs in the caller's thread. */
+    /* Like mscclpp_gpu_twin_set_progress. NULL if no kernel of this runtime runs in the caller's thread. */
     void (*set_progress)(void (*progress)(void *context), void *context);
 } mscclpp_gpu_ops_t;
 
@@ -268,8 +268,8 @@ mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **
 mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
 /*
- * Kernels of the host twin may run in the caller's own thread. From now on those of this thread call `progress` while
- * they wait, so that messages which the peers need keep moving. NULL ends this.
+ * Kernels of the host twin may run in the caller's own thread. From now on, those of this thread call `progress` while
+ * they wait, so that messages which the peers need keep moving. NULL removes the function.
  */
 void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context);
 

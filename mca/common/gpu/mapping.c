@@ -9,15 +9,17 @@
 #define MAPPING_BUCKETS 1024
 
 struct mscclpp_mapping {
-    mscclpp_mapping_t *chain;         /* the next one in the hash bucket */
+    mscclpp_mapping_t *chain;         /* the next mapping in the hash bucket */
     mscclpp_mapping_t *newer, *older; /* the list in the order of last use */
     const mscclpp_gpu_ops_t *ops;
     int device;
     mscclpp_gpu_handle_t handle;
     void *base;
     unsigned references;
-    bool busy; /* a thread is opening or closing it outside the lock: wait for mapping_changed, then look it up again */
-    bool shared; /* does not count, and is closed as soon as it is unused */
+    bool busy;   /* a thread is opening or closing the mapping outside the lock: wait for mapping_changed, then look it
+                    up again */
+    bool shared; /* memory that teams share: the mapping counts towards no limit and is closed as soon as it is
+                    unused */
     bool stale;  /* its allocation is known to be freed, or has no identity: closed as soon as it is unused */
 };
 
@@ -31,7 +33,7 @@ static mscclpp_mapping_t *mapping_buckets[MAPPING_BUCKETS];
 static mscclpp_mapping_t *newest_mapping, *oldest_mapping;
 static int open_count;
 static uint64_t open_bytes;
-static mscclpp_mapping_limit_t current_limit; /* the limit of the last mscclpp_mapping_get */
+static mscclpp_mapping_limit_t current_limit; /* the limit that the last mscclpp_mapping_get was given */
 
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
 {
@@ -52,7 +54,7 @@ static bool is_same_process(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_han
     return a->pid == b->pid && a->token == b->token;
 }
 
-/* The address matters only for memory whose identity is unknown (0); otherwise one identity has one address. */
+/* The address matters only for allocations without a number (0); otherwise the number tells everything. */
 static bool is_same_allocation(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_handle_t *b)
 {
     return is_same_process(a, b) && a->buffer_id == b->buffer_id && a->address == b->address && a->length == b->length;
@@ -123,7 +125,7 @@ static void erase(mscclpp_mapping_t *mapping)
 
 /*
  * Closes an unused mapping, with the lock released meanwhile. The mapping stays in the table until it is closed, so
- * that nobody opens the allocation a second time.
+ * that no thread opens the allocation a second time.
  */
 static void close_unused(mscclpp_mapping_t *mapping)
 {
@@ -146,8 +148,8 @@ static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
 }
 
 /*
- * Closes unused mappings: stale ones, and the least recently used ones above the limit. Returns how many. Begins again
- * after each close, as the list may have changed.
+ * Closes unused mappings: stale ones, and the least recently used ones above the limit. Returns how many. Starts again
+ * after each close, because the list may have changed.
  */
 static int trim(mscclpp_mapping_limit_t limit)
 {
@@ -167,8 +169,8 @@ static int trim(mscclpp_mapping_limit_t limit)
 }
 
 /*
- * Marks the mappings that the allocation of a handle replaces: if it lies where an older allocation of the same process
- * lay, the older one must have been freed.
+ * Marks the mappings that the allocation of a handle replaces. If it lies where an older allocation of the same process
+ * lay, the older one has been freed.
  */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
@@ -238,7 +240,7 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
     return status;
 }
 
-/* `limit` NULL: the memory is shared. */
+/* Finds or opens a mapping. `limit` NULL: the memory is shared by teams and counts towards no limit. */
 static mscclpp_status_t get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                             const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)
 {

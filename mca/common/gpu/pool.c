@@ -11,32 +11,32 @@
 #define PIECE_MAX ((uint64_t)256 << 10)
 
 /*
- * Bytes of an allocation, at most. The first one of a process is smaller, as most processes need few pieces. The others
- * fill what a GPU sets aside for an allocation of their size.
+ * Bytes of an allocation, at most. The first one of a process is smaller, because most processes need few pieces. Later
+ * ones fill what a GPU sets aside for an allocation of their size.
  */
 #define FIRST_BYTES ((uint64_t)1 << 20)
 #define NEXT_BYTES ((uint64_t)4 << 20)
 
-/* The most pieces of an allocation, which limits small ones. */
+/* The most pieces of an allocation; this limits allocations of small pieces. */
 #define PIECES_MAX 512
 
 typedef struct slab {
     struct slab *next;
     const mscclpp_gpu_ops_t *ops;
     int device;
-    uint64_t size; /* of a piece */
+    uint64_t size; /* of one piece, bytes */
     int pieces;
     int used;
     char *base;
     bool taken[PIECES_MAX];
-    bool dirty[PIECES_MAX]; /* it has been taken before */
+    bool dirty[PIECES_MAX]; /* the piece has been used before, so it is not zero */
 } slab_t;
 
 /* The lock is never held while device memory is allocated or freed, which may wait for kernels. */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static slab_t *slabs;
 
-/* With the lock held. NULL: none has a free piece. */
+/* Finds an allocation with a free piece; NULL if there is none. Call with the lock held. */
 static slab_t *find_free(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *any_p)
 {
     slab_t *slab;
@@ -53,7 +53,7 @@ static slab_t *find_free(const mscclpp_gpu_ops_t *ops, int device, uint64_t size
     return NULL;
 }
 
-/* With the lock held. */
+/* Takes a free piece of an allocation. Call with the lock held. */
 static char *take_piece(slab_t *slab, bool *dirty_p)
 {
     int i = 0;
@@ -140,7 +140,10 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
     return status;
 }
 
-/* With the lock held. The link to the allocation that an address is in; to NULL: none. */
+/*
+ * Returns the link to the allocation that contains an address; a link to NULL if there is none. Call with the lock
+ * held.
+ */
 static slab_t **find(const mscclpp_gpu_ops_t *ops, int device, const char *address)
 {
     slab_t **link = &slabs;

@@ -37,7 +37,7 @@ TAKING(REFUSING)
 
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
 {
-    /* Not a cast: ISO C has none from an object pointer to a function pointer. */
+    /* ISO C has no cast from an object pointer to a function pointer. */
     union {
         void *address;
         mscclpp_gpu_refuses_fn_t function;

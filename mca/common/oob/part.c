@@ -18,10 +18,10 @@ typedef struct {
 struct mscclpp_oob_part {
     const mscclpp_oob_t *whole;
     const mscclpp_nodes_t *nodes;
-    mscclpp_status_t status; /* the error after which the exchange of all ranks cannot be used any more */
+    mscclpp_status_t status; /* the error after which the exchange of all ranks can no longer be used */
     int refusals;            /* rounds that failed on all ranks because one lacked memory */
     block_t own;
-    block_t blocks[]; /* one for each rank of the whole exchange */
+    block_t blocks[]; /* one block for each rank of the whole exchange */
 };
 
 /* One round: an all-gather of all ranks, in which each contributes its block. */

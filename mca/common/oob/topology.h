@@ -11,17 +11,17 @@
 /* The nodes of a communicator. They are numbered in the order of their lowest ranks. */
 typedef struct {
     int count;
-    int shards;    /* the fewest ranks that a node has */
-    int most;      /* the most ranks that a node has */
+    int shards;    /* the smallest number of ranks on a node; a message has this many shards */
+    int most;      /* the largest number of ranks on a node */
     bool one_host; /* all ranks are on one host: if there are several nodes, they are imitated */
-    int *node_of;  /* of each rank */
-    int *owners;   /* for each node, the rank whose number on its node is that of this rank on its own; -1 if there is
+    int *node_of;  /* by rank: number of the rank's node */
+    int *owners;   /* by node: the rank whose number on its node equals this rank's number on its own; -1 if there is
                       none */
-    int *leaders;  /* for each rank, the lowest rank on its node as that rank itself sees it; the caller fills it in */
-    int *work;     /* one word for each rank, for temporary use by the functions below */
-    int node;      /* this rank's node */
-    int size;      /* the number of its ranks */
-    int rank;      /* this rank's number among them */
+    int *leaders;  /* by rank: the lowest rank on its node, as that rank itself sees it; filled in by the caller */
+    int *work;     /* one word per rank, for temporary use by the functions below */
+    int node;      /* number of this rank's node */
+    int size;      /* number of ranks on this rank's node */
+    int rank;      /* this rank's number on its node */
     int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of this rank's node, ascending; only the first
                                            MSCCLPP_DEV_MAX_RANKS if the node has too many for kernels */
 } mscclpp_nodes_t;

@@ -5,7 +5,7 @@
 
 #include "mca/common/base/log.h"
 
-/* Up to so many ranks, ballots are on the stack, so that a rank that has run out of memory can vote, too. */
+/* Ballots of up to this many ranks lie on the stack, so that a rank that has run out of memory can vote, too. */
 #define STACK_BALLOTS 64
 
 /* Finds the culprit among the ballots. */

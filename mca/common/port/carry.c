@@ -247,7 +247,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     }
     status = carry_job(proxy, channel, &job);
     if (status == MSCCLPP_IN_PROGRESS) {
-        (void)add_waiting(channel, &job); /* cannot fail: the list is empty */
+        (void)add_waiting(channel, &job); /* cannot fail, because the list is empty */
         status = MSCCLPP_OK;
     }
     if (status == MSCCLPP_OK) {

@@ -73,7 +73,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
         busy[i] = proxy->busy[i];
         gone_before[i] = proxy->gone_before[i];
     }
-    /* Puts the lowest numbers on top. No number is free now, or else the table would not grow. */
+    /* The lowest numbers go on top of the stack. No number is free now, or the table would not grow. */
     for (i = size; i-- > proxy->table_size;) {
         numbers[proxy->free_count++] = i;
     }
@@ -160,7 +160,7 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* Call with the lock held, so that nobody else takes the number. */
+/* Makes a channel. Call with the lock held, so that no other thread takes the number. */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
 {
@@ -241,7 +241,7 @@ static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/* With the lock held. */
+/* Destroys a channel. Call with the lock held. */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     mscclpp_proxy_mark_idle(proxy, channel);

@@ -12,11 +12,11 @@ struct mscclpp_fifo {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     mscclpp_dev_fifo_t on_device;
-    char *host_memory;   /* the tail, then the ring */
-    void *device_memory; /* the head, then what pushers have seen of the tail */
+    char *host_memory;   /* pinned memory for the tail, followed by the ring */
+    void *device_memory; /* memory for the head, followed by what pushers have seen of the tail */
     mscclpp_dev_trigger_t *ring;
     uint64_t *tail;
-    uint64_t next; /* equal to *tail */
+    uint64_t next; /* position of the next trigger; equal to *tail */
 };
 
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)

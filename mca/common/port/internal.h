@@ -16,7 +16,8 @@ typedef struct {
 
 typedef struct {
     uint64_t ticket;
-    uint64_t position; /* of the trigger that asked for the flush; `flushed` becomes one more once it is done */
+    uint64_t position; /* of the trigger that asked for the flush; `flushed` becomes this + 1 once the flush has
+                          ended */
 } mscclpp_proxy_flush_t;
 
 typedef struct {
@@ -26,8 +27,8 @@ typedef struct {
     uint32_t number;
 
     /*
-     * The triggers that wait because the transport could not take them, in their order, in a ring of `capacity`.
-     * Triggers of other channels are carried out in the meantime.
+     * Triggers that wait because the transport could not take them, in order, in a ring of `capacity`. Triggers of
+     * other channels are carried out in the meantime.
      */
     mscclpp_proxy_job_t *jobs;
     uint32_t first;
@@ -35,14 +36,14 @@ typedef struct {
     uint32_t capacity;
 
     /*
-     * Flushes under way. A third flush replaces the second one: it ends no earlier than the second, and before any
-     * later flush. So two entries are enough for any number of waiting blocks.
+     * Flushes under way. A third flush replaces the second: it ends no earlier than the second, and before any later
+     * flush. So two entries are enough for any number of waiting blocks.
      */
     mscclpp_proxy_flush_t flushes[2];
     int flush_count;
 
-    bool dirty; /* a transfer was begun after the last flush */
-    bool busy;  /* in the proxy's list of channels with something to do */
+    bool dirty; /* a transfer was started after the last flush */
+    bool busy;  /* the channel is in the proxy's list of channels with something to do */
     uint64_t done;
     uint64_t
         *flushed; /* the word that kernels read, at the host's address; equal to `done` once anything was flushed */
@@ -51,7 +52,7 @@ typedef struct {
 typedef struct {
     const mscclpp_transport_ops_t *ops;
     mscclpp_transport_t *transport;
-    uint32_t references; /* channels */
+    uint32_t references; /* number of channels that use the transport */
 } mscclpp_proxy_transport_t;
 
 /*
@@ -61,7 +62,7 @@ typedef struct {
 
 typedef struct {
     uint64_t *host;
-    uint64_t *device; /* where kernels see it */
+    uint64_t *device; /* the same page at the address that kernels use */
 } mscclpp_proxy_page_t;
 
 struct mscclpp_proxy {
@@ -69,14 +70,14 @@ struct mscclpp_proxy {
     int device;
     const char *label;
     mscclpp_dev_mailbox_t *mailbox;
-    bool threaded; /* atomic */
+    bool threaded; /* a thread of the proxy makes the progress; atomic */
 
     pthread_mutex_t lock;
     pthread_cond_t work; /* wakes the proxy's thread when there may be something to do, or when it must end */
     pthread_t thread;
     bool closing;
     uint32_t wanted; /* atomic: the number of threads that wait for the lock; the proxy's thread lets them go first */
-    uint32_t in_flight; /* atomic */
+    uint32_t in_flight; /* operations that have begun and not ended; atomic */
     uint32_t unsettled; /* atomic: nonzero if work may be left even though nothing is in flight */
     uint64_t until; /* atomic: the last launch that nobody waits for, which counts as in flight until it has ended; see
                        UNTIL_BLOCKS */
@@ -87,11 +88,11 @@ struct mscclpp_proxy {
 
     mscclpp_fifo_t *fifo;
 
-    /* Tables of `table_size` entries, except for the pages. A NULL entry of `channels` has no channel. */
+    /* Tables of `table_size` entries, except for the pages. `channels` has NULL for numbers without a channel. */
     mscclpp_proxy_channel_t **channels;
     mscclpp_proxy_channel_t **busy;
-    uint64_t *gone_before;  /* for each number: triggers at positions below this one belong to a destroyed channel */
-    uint32_t *free_numbers; /* a stack */
+    uint64_t *gone_before;  /* by channel number: triggers at positions below this belong to a destroyed channel */
+    uint32_t *free_numbers; /* stack of channel numbers without a channel */
     uint32_t table_size;
     uint32_t busy_count;
     uint32_t free_count;
@@ -120,8 +121,8 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 
 /*
- * What a round does about transfers that no kernel has flushed: nothing; carry on until they are handed to the network
- * (by a flush, if the transport cannot tell when they are); or carry on until they have reached the peers.
+ * What a round does about transfers that no kernel has flushed. LEAVE: nothing. HAND_OVER: hands them to the network,
+ * by a flush if the transport cannot tell when it has them. DELIVER: carries on until they have reached the peers.
  */
 typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIVER } mscclpp_proxy_settle_t;
 
@@ -137,7 +138,7 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
 /* True if everything is handed to the network, though deliveries may not have been confirmed yet. */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* Add a channel to the list of channels with something to do, unless it is there already, or remove it. */
+/* Add a channel to the list of channels with something to do, if it is not there, and remove it from that list. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

@@ -258,7 +258,7 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 {
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {
-        /* Set before the operation can end, so that some round handles what it leaves behind. */
+        /* Set before the operation can end, so that some round handles what the operation leaves behind. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         if (is_threaded(proxy)) {
             mscclpp_proxy_lock(proxy);

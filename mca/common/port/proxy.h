@@ -43,7 +43,8 @@ typedef mscclpp_status_t (*mscclpp_proxy_handler_fn_t)(void *context, const mscc
 
 /* One side of a port channel. Everything named here outlives the channel. */
 typedef struct {
-    const mscclpp_transport_ops_t *ops; /* NULL: no transport; the handler serves all triggers of the channel */
+    const mscclpp_transport_ops_t *ops; /* NULL: the channel has no transport, and the handler serves all of its
+                                           triggers */
     mscclpp_transport_t *transport;
     mscclpp_conn_t *conn;     /* connected; several channels may share one */
     mscclpp_region_t *region; /* source of puts */

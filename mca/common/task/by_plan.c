@@ -1,13 +1,15 @@
 /*
- * A call by a plan takes one of two ways.
+ * Serves a call by a plan, in one of two ways.
  *
- * Directly: the plan works on the buffers of the call. If peers use them, the hosts exchange and map them. A plan that
- * works in place serves a call that does not after a copy of the input to the output.
+ * Directly: the plan works on the buffers of the call. If peers use these buffers, the hosts exchange and map them. If
+ * the plan works in place and the call does not, the input is first copied to the output.
  *
- * By the plan's own memory: the input is copied there, each block to a multiple of the chunk, and the output back. It
- * is for sizes that the chunks of a plan do not divide where they have to, for buffers that cannot be mapped, and for
- * plans that would change what the call must leave alone, and between nodes, where proxies reach no other memory. All
- * ranks take the same way.
+ * Apart: the plan works on its own memory. The input is copied there, each block to a multiple of the chunk, and the
+ * output back. This way serves sizes that chunks do not divide as the plan requires, buffers that cannot be mapped,
+ * plans that would change memory that the call must not change, and all calls between nodes, because proxies reach no
+ * other memory.
+ *
+ * All ranks take the same way.
  */
 #include "mca/common/task/by_plan.h"
 
@@ -22,11 +24,11 @@ typedef struct {
     mscclpp_team_plan_t *plan;
     mscclpp_plan_collective_t collective;
     uint64_t n;
-    uint64_t in_blocks, out_blocks; /* of a rank's size each */
-    uint64_t chunk, padded;         /* bytes of a chunk, and of a block that consists of whole chunks */
-    char *in, *out;                 /* what the plan works on */
-    void *copy;                     /* a copy of the input; NULL: none */
-    bool apart;                     /* by the plan's own memory */
+    uint64_t in_blocks, out_blocks; /* number of blocks, one per rank, in the input and in the output */
+    uint64_t chunk, padded;         /* bytes of a chunk; bytes of a block rounded up to whole chunks */
+    char *in, *out;                 /* the memory that the plan works on */
+    void *copy;                     /* a copy of the input, freed at the end; NULL: there is none */
+    bool apart;                     /* the call takes the way through the plan's own memory */
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } by_plan_t;
@@ -46,7 +48,7 @@ static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, ui
     return to != from && bytes > 0 ? by->team->runner.gpu->copy(stream_of(by), to, from, bytes) : MSCCLPP_OK;
 }
 
-/* Where this rank's own block is in a buffer with one block of each rank. */
+/* Index of this rank's own block in a buffer with one block per rank. */
 static uint64_t own_block(const by_plan_t *by, uint64_t stride)
 {
     return (uint64_t)by->team->group.oob.rank * stride;
@@ -59,7 +61,7 @@ static bool is_in_place(const by_plan_t *by)
     return call->in == call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? own_block(by, call->stride) : 0);
 }
 
-/* Copies blocks from one distance to another. */
+/* Copies blocks between buffers in which the blocks lie at different distances. */
 static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_stride, const char *from,
                                     uint64_t from_stride, uint64_t blocks)
 {
@@ -95,7 +97,7 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
         args->bases[3 * r + 2] = mscclpp_plans_place(room, r, room->scratch);
     }
     args->chunk = by->chunk;
-    /* Operations may go over the end of blocks that consist of whole chunks. */
+    /* In blocks of whole chunks, operations may go beyond the end of the data. */
     args->block_bytes = by->padded == stride && bytes == stride ? MSCCLPP_DEV_PLAN_NO_END : bytes;
     args->stride = stride;
     args->half = room->half;
@@ -125,7 +127,7 @@ static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t
     return status;
 }
 
-/* By the plan's own memory. */
+/* Serves the call through the plan's own memory. */
 static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
 {
     const mscclpp_plan_t *text = by->plan->file->plan;
@@ -174,7 +176,8 @@ static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
 }
 
 /*
- * Finds the buffers for the direct way. *apart_p is set if this rank cannot take it. That may be so on this rank alone.
+ * Finds the buffers for the direct way. Sets *apart_p if this rank cannot take that way, which may be so on this rank
+ * alone.
  */
 static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
 {
@@ -207,7 +210,7 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
     return MSCCLPP_OK;
 }
 
-/* True if no buffers of such a call would do. Proxies reach the plan's own memory alone. */
+/* True if no buffers of such a call can be used directly: between nodes, proxies reach only the plan's own memory. */
 static bool is_always_apart(const by_plan_t *by)
 {
     const mscclpp_plan_file_t *file = by->plan->file;

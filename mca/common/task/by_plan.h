@@ -6,14 +6,14 @@
 
 typedef struct {
     mscclpp_team_plan_t *plan;
-    const char *in; /* memory that kernels can access; of an all-gather in place, this rank's block of `out` */
+    const char *in; /* memory that kernels can access; in an all-gather in place, this rank's block of `out` */
     char *out;
-    uint64_t bytes;  /* data of a rank's block; of an all-reduce, of the whole message */
-    uint64_t stride; /* from one block to the next */
+    uint64_t bytes;  /* bytes of data in a rank's block; in an all-reduce, of the whole message */
+    uint64_t stride; /* from the start of one block to the next, bytes */
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
-    uint64_t call; /* its number, for messages */
-    bool early;    /* as in mscclpp_allreduce_args_t */
+    uint64_t call; /* number of the call, for messages */
+    bool early;    /* nobody waits for the call yet, as in mscclpp_allreduce_args_t */
 } mscclpp_by_plan_t;
 
 /*

@@ -1,4 +1,6 @@
-/* Which bytes a rank sends to its peers, and where it receives theirs. The host's version of device/kern/coll/blocks.h.
+/*
+ * Tells which bytes a rank sends to its peers, and where it receives theirs: the host's version of
+ * device/kern/coll/blocks.h.
  */
 #include "mca/common/task/coll_task.h"
 
@@ -14,7 +16,7 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
     return part;
 }
 
-/* Tells whether one rank sends anything to another in this call. */
+/* True if one rank sends anything to another in this call. */
 static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);
@@ -76,7 +78,7 @@ uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
         }
     }
     if (input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
-        span = task->bytes; /* the last rank's input is read, too */
+        span = task->bytes; /* the input of the last rank is read, too */
     }
     return span;
 }

@@ -21,7 +21,7 @@ static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const vo
     return task->queued ? gpu->put(task->stream, to, from, size) : gpu->copy(task->stream, to, from, size);
 }
 
-/* The output is complete in the stream's order. Waits for it, unless nobody does. */
+/* Waits until the output, which is complete in the stream's order, is complete for the host; unless nobody waits. */
 static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
 {
     return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);

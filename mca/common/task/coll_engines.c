@@ -57,7 +57,7 @@ static void give_streams(engines_t *engines)
     }
 }
 
-/* Starts the copies, in turn on all streams. */
+/* Starts the copies, spread over all streams. */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -146,7 +146,7 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
     mscclpp_runner_keep_mappings(&team->runner,
-                                 true); /* until no engine writes there any more, which no launch tells */
+                                 true); /* until no engine writes there any more, which no end of a launch tells */
     status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {
         status = await_copies(&engines);

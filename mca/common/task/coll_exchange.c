@@ -63,8 +63,8 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 }
 
 /*
- * Return the buffer if peers read or write it, else NULL. A buffer that holds no byte of any block is not shared,
- * because it may be any kind of memory, or none.
+ * The input if peers read it, else NULL. A buffer that holds no byte of any block is not shared, because it may be any
+ * kind of memory, or none.
  */
 static const void *shared_in(const mscclpp_coll_task_t *task)
 {
@@ -152,7 +152,7 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
     return status;
 }
 
-/* Where this rank's block belongs in the output of a peer. */
+/* Place of this rank's block in the output of a peer. */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
     const mscclpp_team_t *team = task->team;

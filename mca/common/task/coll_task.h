@@ -18,29 +18,29 @@ typedef struct {
     int root;
     bool strided;    /* blocks with holes are moved without packing; equal on all ranks */
     bool in_place;   /* this rank's own block is already at its place in the output */
-    uint64_t bytes;  /* of one block, if all have one size */
-    uint64_t stride; /* from one such block to the next, in bytes */
+    uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
+    uint64_t stride; /* from the start of one such block to the next, bytes */
     uint64_t most;   /* bytes of the largest block of any rank */
     const char *in;
     char *out;
-    void *in_stand_in; /* device memory in place of the caller's buffer; NULL: none */
+    void *in_stand_in; /* device memory in place of the caller's buffer; NULL: the buffer itself is used */
     void *out_stand_in;
     mscclpp_dev_release_t release; /* for kernels that write only to this rank's output */
     bool in_far;                   /* kernels cannot access the user's input */
     bool out_far;                  /* kernels cannot access the user's output */
-    mscclpp_gpu_stream_t *stream;  /* the team's, NULL until it is needed; or the application's, of a queued call */
-    bool queued;                   /* nobody waits */
+    mscclpp_gpu_stream_t *stream;  /* the team's stream, NULL until it is needed; in a queued call, the application's */
+    bool queued;                   /* the host does not wait for the call */
     mscclpp_coll_choice_t choice;
 
-    /* After an exchange: the buffers of all ranks, at their addresses on this rank. NULL: the rank shares none. */
+    /* Buffers of all ranks after an exchange, at their addresses on this rank. NULL: the rank shares none. */
     char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* where in each rank's output this rank's block belongs */
 } mscclpp_coll_task_t;
 
 /*
- * coll_blocks.c: the block that this rank sends to a peer, and the place of the block that it receives from a peer. The
- * host's version of device/kern/coll/blocks.h.
+ * coll_blocks.c: the block that this rank sends to a peer, and the place of the block that it receives from a peer, as
+ * on the device (device/kern/coll/blocks.h).
  */
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer);
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer);
@@ -89,7 +89,7 @@ mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll
 /* coll_direct.c: fills in the addresses for this rank's kernel or engines. The buffers must have been exchanged. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);
 
-/* The same for blocks with holes. */
+/* Like mscclpp_coll_fill_direct, for blocks with holes. */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided);
 
 /* coll_engines.c: moves the blocks by copy engines and waits for all ranks. The buffers must have been exchanged. */

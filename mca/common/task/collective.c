@@ -273,7 +273,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     return status;
 }
 
-/* In a team of one rank, its own block is the result. */
+/* In a team of one rank, the rank's own block is the result. */
 static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -302,7 +302,7 @@ static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (!task->args->known) {
-        status = mscclpp_coll_agree_size(task); /* only the ends of a pair know of its block */
+        status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
     }
     if (status == MSCCLPP_OK && mscclpp_team_wants_more(task->team, task->most, false)) {
         status = mscclpp_team_grow(task->team, task->most, false);
@@ -348,7 +348,8 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     mscclpp_status_t status;
 
     describe_call(task, &input);
-    status = choose(task, &input, true); /* equal on all ranks if it refuses: sizes take no part in that */
+    status = choose(task, &input, true); /* if it refuses, it does so on all ranks, because the refusal does not
+                                            depend on sizes */
     if (status != MSCCLPP_OK) {
         return status;
     }

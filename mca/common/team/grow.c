@@ -8,12 +8,13 @@
 
 #define KIB ((uint64_t)1024)
 
-/* The middle scratch_size. With the kernels' state the scratch is less than 1 MiB. */
+/* The middle value of scratch_size. With the kernels' state, a scratch of this size takes less than 1 MiB. */
 #define MIDDLE_SIZE (384 * KIB)
 
 /*
- * The areas of the smallest scratch, in bytes: half the packet area, and those of other algorithms, which serve larger
- * messages only if there is no memory for the larger scratch. For more ranks they would be too small for that.
+ * Areas of the smallest scratch, in bytes: half the packet area, and those of other algorithms. The other algorithms
+ * serve larger messages only if there is no memory for a larger scratch. With more ranks, these areas would be too
+ * small for that.
  */
 #define FIRST_HALF (16 * KIB)
 #define FIRST_BULK (8 * KIB)
@@ -23,7 +24,7 @@
 /* Packets take twice the size of their data in a slot of the packet area. */
 #define PACKET_FACTOR 2u
 
-/* The largest message that packets carry at full speed, in bytes. */
+/* The largest message, in bytes, that packets carry at full speed. */
 static uint64_t room_for(const mscclpp_layout_t *layout, int ranks)
 {
     return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
@@ -85,7 +86,8 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *l
     memset(first, 0, sizeof(first));
     for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
         first[b].launches = team->runner.launches;
-        first[b].epoch = (uint32_t)team->runner.epochs; /* packets of other nodes are not cleared */
+        first[b].epoch = (uint32_t)team->runner.epochs; /* packets from other nodes are not cleared, so their flags
+                                                           go on */
     }
     state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
     status = mscclpp_runner_take_stream(&team->runner);
@@ -168,7 +170,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
         own = team->runner.gpu->export_memory(grown, &mine->out);
     }
     mine->exportable = own == MSCCLPP_OK;
-    team->given_up = grown; /* kept, as peers may still map it after an error */
+    team->given_up = grown; /* kept, because peers may still map it after an error */
     status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
     if (status != MSCCLPP_OK) {
         return status;
@@ -193,7 +195,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
         given_up = grown;
     }
     team->given_up = given_up;
-    /* A shortage is not asked about again. */
+    /* After a shortage, the scratch does not ask for more memory again. */
     team->full_size = to_middle && status == MSCCLPP_OK && all ? team->full_size : 0;
     team->small_max = team->middle_max;
     team->lacks_puts = false;

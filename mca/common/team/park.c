@@ -13,7 +13,7 @@
 #define PARKED_MAX 8
 
 static pthread_mutex_t park_lock = PTHREAD_MUTEX_INITIALIZER;
-static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` are in use, the oldest first */
+static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` entries are in use, the oldest first */
 static int parked_count;
 
 static void no_progress(void *context)
@@ -27,7 +27,7 @@ static mscclpp_status_t no_trouble(void *context)
     return MSCCLPP_OK;
 }
 
-/* The oob of a team that has no communicator. */
+/* The oob of a parked team, which has no communicator. */
 static const mscclpp_oob_t nobody = {
     .label = "an ended communicator", .size = 1, .progress = no_progress, .check = no_trouble};
 
@@ -59,7 +59,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     return digest != 0 ? digest : 1;
 }
 
-/* With the lock held. */
+/* Takes a team out of the list. Call with the lock held. */
 static mscclpp_team_t *remove_at(int index)
 {
     mscclpp_team_t *team = parked[index];

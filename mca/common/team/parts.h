@@ -12,23 +12,24 @@
 #include "mca/common/run/runner.h"
 #include "mca/common/team/team.h"
 
-typedef struct mscclpp_team_stream mscclpp_team_stream_t; /* private to queue.c */
+typedef struct mscclpp_team_stream mscclpp_team_stream_t; /* defined in queue.c */
 typedef struct mscclpp_team_plan mscclpp_team_plan_t;
 
 struct mscclpp_team {
     mscclpp_group_t group;
     mscclpp_runner_t runner;
-    mscclpp_protocol_t protocol; /* rank 0's */
+    mscclpp_protocol_t protocol; /* the settings that all ranks share: those of rank 0 */
     bool ll128;                  /* all links deliver lines of 128 bytes whole; equal on all ranks */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint64_t server;        /* the server of this rank's GPU, see mscclpp_gpu_info_t */
-    uint32_t gpu_users;     /* processes on this GPU that this rank knows of */
-    uint32_t gpu_strangers; /* how many of these processes use another server */
+    uint64_t server;        /* MPS server of this rank's GPU, as in mscclpp_gpu_info_t */
+    uint32_t gpu_users;     /* number of processes on this GPU that this rank knows of */
+    uint32_t gpu_strangers; /* number of those processes that use another server */
     bool one_gpu;           /* there are several ranks, all on one GPU; equal on all ranks */
     uint64_t full_size;     /* the scratch_size to grow to; 0: the scratch does not grow any more */
     uint64_t small_max;     /* the largest message that does not make the scratch grow */
-    bool lacks_puts;        /* somebody asks for puts, or for any algorithm, and the scratch has no room for puts */
-    uint64_t middle_max;    /* the largest one for which it does not grow to its full size; 0: there is no such size */
+    bool lacks_puts;        /* a user asks for puts, or for any algorithm, and the scratch has no room for puts */
+    uint64_t middle_max;    /* the largest message for which the scratch does not grow to its full size; 0: there is
+                               no such size */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
@@ -40,9 +41,9 @@ struct mscclpp_team {
 
     bool engines;               /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */
-    mscclpp_team_plan_t *plans; /* see team/plans.h */
+    mscclpp_team_plan_t *plans; /* execution plans of the team; see team/plans.h */
     int plan_count;
-    uint64_t park_key; /* see team/park.h; 0: the team is never taken over */
+    uint64_t park_key; /* key of the team among parked ones (team/park.h); 0: the team is never taken over */
 
     /* Used by team.c after the team has ended. */
     mscclpp_team_t *next_remains;
@@ -58,8 +59,8 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 
 /*
  * renew.c: reserves `epochs` more packet flags. If they would pass the limit, all ranks meet, clear their packet areas
- * and begin again at 0. All ranks call it at the same point. `stream` is the stream of the team's kernels; NULL: one of
- * the team's own.
+ * and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the team's
+ * kernels; NULL: one of the team's own.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 

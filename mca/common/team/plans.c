@@ -9,7 +9,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
-/* Rooms for larger chunks than this are only as large as they have to be. */
+/* Rooms for chunks up to this size are made for a rounded size. Larger ones are only as large as they have to be. */
 #define ROUND_MAX ((uint64_t)1 << 20)
 
 mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
@@ -43,7 +43,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
     int64_t algorithm = 0;
     bool ruled;
 
-    /* Parameters that name an algorithm or its sizes win. */
+    /* Parameters that name an algorithm, or sizes for one, override plans. */
     if (team->plan_count == 0 ||
         (whole && (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
         protocol->algorithm == MSCCLPP_COLL_STAGE ||
@@ -75,13 +75,13 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* Chunks of equal rooms differ less, so that rooms are made less often. */
+/* The chunk size that a room is made for. It is rounded up, so that rooms are made less often. */
 static uint64_t room_for(const mscclpp_plan_file_t *file, uint64_t chunk)
 {
     uint64_t room = 4096;
 
     if (file->mixes) {
-        return chunk; /* what was data must not be taken for packets of another size */
+        return chunk; /* not rounded: data of one size must not be taken for packets of another */
     }
     while (room < chunk && room < ROUND_MAX) {
         room *= 2;
@@ -89,7 +89,7 @@ static uint64_t room_for(const mscclpp_plan_file_t *file, uint64_t chunk)
     return round_up(room > chunk ? room : chunk, file->unit);
 }
 
-/* Where things are in a room. `local` is the offset of what only this rank uses. */
+/* Computes the offsets of what lies in a room. *local_p is the offset of what only this rank uses. */
 static void lay_out(const mscclpp_team_plan_t *plan, int ranks, mscclpp_plan_room_t *room, uint64_t *local_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
@@ -102,9 +102,9 @@ static void lay_out(const mscclpp_team_plan_t *plan, int ranks, mscclpp_plan_roo
     *local_p = room->out + area;
 }
 
-/* What only this rank uses, as it is copied to the device. */
+/* An image of what only this rank uses, to be copied to the device. */
 typedef struct {
-    char *bytes; /* NULL: the sizes are counted */
+    char *bytes; /* NULL: only the size is counted */
     uint64_t size;
 } image_t;
 
@@ -131,7 +131,7 @@ static bool is_near(const mscclpp_team_t *team, int rank)
     return nodes == NULL || nodes->node_of[rank] == nodes->node;
 }
 
-/* Fills in an image, and the arguments that point into it at `base`. */
+/* Fills in an image. Sets the arguments that point into it, for an image at `base` on the device. */
 static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
     const mscclpp_plan_program_t *program = &plan->program;
@@ -143,7 +143,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
 
     for (int r = 0; r < team->group.oob.size; ++r) {
         arrived[r] = (uint64_t *)(void *)plan->room.peers[r];
-        args->names[r] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + r); /* if it is on another node */
+        args->names[r] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + r); /* the name of a rank on another node */
     }
     for (int i = 0; i < team->group.size; ++i) {
         args->names[team->group.members[i]] = (uint8_t)i;
@@ -168,7 +168,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->starts = place(base, append(image, program->starts, program->block_count * sizeof(*program->starts)));
 }
 
-/* Copies to the device what only this rank uses. The peers' memory is mapped. */
+/* Copies to the device what only this rank uses. The peers' memory is mapped by now. */
 static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base, uint64_t local)
 {
     image_t image = {NULL, 0};
@@ -210,7 +210,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     if (status != MSCCLPP_OK) {
         return status;
     }
-    fill_image(plan, team, &image, NULL); /* the size alone */
+    fill_image(plan, team, &image, NULL); /* counts the size only */
     lay_out(plan, team->group.oob.size, room, local_p);
     room->bytes = *local_p + image.size;
     status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
@@ -233,7 +233,7 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
     }
 }
 
-/* Maps the rooms that the ranks have exchanged. Stops at the first failure, of which *whose_p is the rank. */
+/* Maps the rooms that the ranks have exchanged. Stops at the first failure, and sets *whose_p to that room's rank. */
 static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *whose_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -259,7 +259,10 @@ static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t 
     return status;
 }
 
-/* Joins a room with those of other nodes, if there are any. Returns an error of the exchange; *own_p is this rank's. */
+/*
+ * Joins a room with those of other nodes, if there are any. Returns an error of the exchange, which is equal on all
+ * ranks; *own_p is this rank's own status.
+ */
 static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                                    mscclpp_status_t *own_p)
 {
@@ -304,7 +307,7 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
     return status;
 }
 
-/* Gives up a room's connections with other nodes, and its ports. */
+/* Gives up a room's connections to other nodes, and its ports. */
 static void leave_fabric(mscclpp_plan_room_t *room)
 {
     mscclpp_fabric_leave(room->join);
@@ -326,7 +329,7 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint6
     return mscclpp_group_wait_words(&team->group, what, bytes, mine, team->group.meetings);
 }
 
-/* Takes the new room in place of the old one, which becomes the one given up. */
+/* Takes the new room in place of the old one. The old one's memory becomes `given_up`. */
 static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t local,
                          mscclpp_status_t *status)
 {
@@ -339,12 +342,12 @@ static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclp
         plan->launches = 0;
         return;
     }
-    /* The old room's arguments hold no longer either, so the plan starts anew the next time. */
+    /* The arguments of the old room are invalid, too, so the plan starts anew the next time. */
     *room = plan->room;
     plan->room = old;
 }
 
-/* True if the room does for a call. */
+/* True if the room is large enough for a call. */
 static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
 {
     const mscclpp_plan_room_t *room = &plan->room;
@@ -354,12 +357,12 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas
         return false;
     }
     if (!room->areas && mscclpp_plan_scratch_bytes(plan->file->plan, 1, &half) == 0) {
-        return true; /* nothing in it depends on the size of chunks */
+        return true; /* nothing in the room depends on the size of chunks */
     }
     return plan->file->mixes ? chunk == room->chunk : chunk <= room->chunk;
 }
 
-/* Says why calls like this one are served without the plan. `step`: what `own` is the status of. */
+/* Reports why calls like this one are served without the plan. `step` is the step whose status is `own`. */
 static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
                            const char *step, int whose, mscclpp_status_t own)
 {
@@ -376,7 +379,7 @@ static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t
                 peer ? "a peer has none" : mscclpp_status_string(own));
 }
 
-/* The ranks of this node have voted; all nodes have to agree. */
+/* Votes among all nodes, after the ranks of this node have voted. */
 static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own, bool *all_p)
 {
     mscclpp_vote_t vote;
@@ -413,7 +416,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (chunk >= plan->refused) {
         return MSCCLPP_OK;
     }
-    /* Its blocks keep processors that memory may have to wait for. */
+    /* The lingering kernel's blocks occupy multiprocessors, for which the allocation of memory may have to wait. */
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
@@ -421,7 +424,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     room.chunk = room_for(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
     room.areas = areas || plan->room.areas;
     own = allocate(team, plan, &room, &local);
-    plan->given_up = room.base; /* after an error peers may still map it */
+    plan->given_up = room.base; /* kept, because peers may still map it after an error */
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->asked = team->group.asked;
     mine->in_place = 0;
@@ -449,7 +452,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
         step = "filling";
         whose = -1;
         replace_room(team, plan, &room, local, &own);
-        plan->given_up = room.base; /* the one of the two that the plan does not keep */
+        plan->given_up = room.base; /* whichever of the two rooms the plan does not keep */
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, own == MSCCLPP_OK, &all);
     if (status == MSCCLPP_OK && team->fabric != NULL) {
@@ -460,7 +463,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
         return status;
     }
     if (!all) {
-        /* No rank uses a room now: the old one's counters may be ahead on some ranks. */
+        /* No rank uses a room now, because the old one's counters may be ahead on some ranks. */
         plan->refused = chunk < plan->refused ? chunk : plan->refused;
         leave_fabric(&plan->room);
         close_peers(team, &plan->room);

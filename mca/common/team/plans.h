@@ -1,6 +1,6 @@
 /*
- * The execution plans of a team: those that all its ranks have, each with the memory that it works with. This memory is
- * made when a plan is first used, and made anew when a message needs more of it.
+ * The execution plans of a team: those that all of its ranks have. Each plan has memory to work with, its room, which
+ * is made when the plan is first used, and made anew when a message needs a larger one.
  */
 #ifndef MCA_COMMON_TEAM_PLANS_H
 #define MCA_COMMON_TEAM_PLANS_H
@@ -10,57 +10,56 @@
 #include "mca/common/team/parts.h"
 
 /*
- * Device memory of a plan on one rank. Arrays have the plan's ranks. It begins with what peers use: the counters of
- * signals, the scratch, and, if the plan does not work on the users' buffers, areas in their place. These are at the
- * same offsets on all ranks.
+ * A room: device memory of a plan on one rank. Arrays have one entry for each of the plan's ranks. A room begins with
+ * what peers use, at the same offsets on all ranks: the counters of signals, the scratch, and, if the plan does not
+ * work on the users' buffers, areas in their place.
  */
 typedef struct {
-    char *base; /* NULL: none was made yet */
+    char *base; /* NULL: no room has been made yet */
     uint64_t bytes;
-    char *peers[MSCCLPP_DEV_MAX_RANKS]; /* of every rank on this node, including this one */
+    char *peers[MSCCLPP_DEV_MAX_RANKS]; /* by rank of this node, including this one: start of that rank's room */
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_fabric_join_t *join;       /* with the rooms of ranks on other nodes; NULL: there are none */
-    mscclpp_dev_port_channel_t *ports; /* this rank's port channels to them; those to others are zeroed */
-    uint64_t chunk;                    /* the largest that there is room for, bytes */
+    mscclpp_fabric_join_t *join;       /* connections to the rooms of ranks on other nodes; NULL: there are none */
+    mscclpp_dev_port_channel_t *ports; /* by rank: this rank's port channel to it; zeroed for ranks of this node */
+    uint64_t chunk;                    /* the largest chunk that the room has space for, bytes */
     bool areas;
-    uint64_t scratch, in, out; /* offsets */
-    uint64_t half;             /* see mscclpp_dev_plan_args_t */
+    uint64_t scratch, in, out; /* offsets in the room, bytes */
+    uint64_t half;             /* as in mscclpp_dev_plan_args_t */
 } mscclpp_plan_room_t;
 
 struct mscclpp_team_plan {
     mscclpp_plan_file_t *file;
-    int64_t rule; /* what stands for its name in rules, see mscclpp_rule_by_plan */
+    int64_t rule; /* the number that stands for the plan's name in rules (mscclpp_rule_by_plan) */
     mscclpp_plan_program_t program;
     mscclpp_plan_room_t room;
-    uint64_t chunk;               /* of the last call, bytes; equal on all ranks */
-    uint64_t launches;            /* since the room was made */
-    uint64_t refused;             /* the smallest chunk that there was no memory for; equal on all ranks */
-    char *given_up;               /* an old room, while peers may still map it */
-    mscclpp_dev_plan_args_t args; /* those that do not depend on the call */
+    uint64_t chunk;               /* chunk size of the last call, bytes; equal on all ranks */
+    uint64_t launches;            /* number of launches since the room was made */
+    uint64_t refused;             /* the smallest chunk for which there was no memory; equal on all ranks */
+    char *given_up;               /* an old room, kept while peers may still map it */
+    mscclpp_dev_plan_args_t args; /* arguments that do not depend on the call */
 };
 
-/* A call, as far as the choice of a plan depends on it: equal on all ranks. */
+/* What the choice of a plan depends on: facts about a call that are equal on all ranks. */
 typedef struct {
     mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
-    uint64_t bytes;      /* of a block */
+    uint64_t bytes;      /* of one block */
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
     bool in_place;
-    uint32_t blocks; /* the most that the kernel may have; 0: no limit */
+    uint32_t blocks; /* the most blocks that the kernel may have; 0: no limit */
 } mscclpp_plan_wish_t;
 
 /*
- * Chooses a plan for a call: the one that a rule names. Where no rule is for such a call, it is the plan whose own
- * range has the message, and of several the one whose range ends first. NULL: none. Pure.
+ * Chooses a plan for a call: the plan that a rule names. If no rule matches the call, the plan whose own range of sizes
+ * has the message, and among several the one whose range ends first. NULL: no plan. Pure.
  */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish);
 
 /*
- * Makes ready for a call with chunks of `chunk` bytes: makes sure of room for them, and of areas if `areas` is set. If
- * the chunks have another size than those of the last call, all ranks meet: what is where in the scratch changes, so no
- * peer may be in an earlier call. All ranks call it alike, while no
- * operation of the team is in flight. *there_p, equal on all ranks, is false if there is no memory. An error breaks the
- * team.
+ * Makes sure that the plan has a room for chunks of `chunk` bytes, with areas if `areas` is set. If the chunk size
+ * differs from that of the last call, all ranks meet: the scratch is divided anew, so no peer may still be in an
+ * earlier call. All ranks call this function alike, while no operation of the team is in flight. *there_p, equal on all
+ * ranks, is false if there is no memory. An error breaks the team.
  */
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p);

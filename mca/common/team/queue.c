@@ -11,7 +11,7 @@
 #include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
 
-/* A team gets one part in so many of the blocks that can run at once on a GPU; all teams together get a quarter. */
+/* A team gets 1 / PART of the blocks that can run at once on a GPU. All teams together get a quarter. */
 #define PART 16u
 
 /*
@@ -54,7 +54,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     runner->queues = true;
     runner->queue_blocks = blocks;
     team->park_key =
-        0; /* another communicator could not go on from this team's counts, as the host does not know them */
+        0; /* no other communicator takes over this team, because the host does not know the team's counts */
     if (status == MSCCLPP_OK && team->full_size != 0) {
         status = mscclpp_team_grow(team, team->full_size, true);
         mscclpp_runner_give_stream(runner);
@@ -89,7 +89,8 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
     known = calloc(1, sizeof(*known));
     if (known == NULL) {
         mscclpp_error("%s: no memory for a stream", team->group.oob.label);
-        return mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY); /* the other ranks queue this call */
+        return mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY); /* an error for all ranks, because the other ranks
+                                                                  queue this call */
     }
     status = team->runner.gpu->stream_wrap(team->runner.device, native, &known->stream);
     if (status != MSCCLPP_OK) {
@@ -181,7 +182,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     runner->queues = false;
 }
 
-/* The rank that a kernel has named in the mailbox. Numbers above the limit stand for ranks of other nodes. */
+/* The rank that a kernel named in the mailbox. Numbers above the limit stand for ranks of other nodes. */
 static uint64_t rank_named(const mscclpp_team_t *team, uint64_t failed)
 {
     return failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->group.members[failed - 1]

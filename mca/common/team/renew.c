@@ -5,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
-/* Waits until all ranks have come to this point; each has received all packets by then. */
+/* Waits until all ranks have come to this point. By then, each has received all packets. */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;

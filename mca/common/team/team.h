@@ -21,9 +21,10 @@ typedef struct mscclpp_team mscclpp_team_t;
 
 typedef struct {
     const mscclpp_config_t *config; /* copied; all ranks use rank 0's values of the parameters that must be equal */
-    const mscclpp_config_t *own;    /* what the user has set on this rank, for messages; NULL: `config` */
-    const mscclpp_rules_t *rules;   /* NULL: none; all ranks use rank 0's */
-    mscclpp_plan_library_t *plans;  /* NULL: none; only plans that all ranks have are used */
+    const mscclpp_config_t *own;    /* the configuration that the user has set on this rank, for messages; NULL: same
+                                       as `config` */
+    const mscclpp_rules_t *rules;   /* NULL: there is no rules file; all ranks use rank 0's rules */
+    mscclpp_plan_library_t *plans;  /* NULL: there are no plans; only plans that all ranks have are used */
     const mscclpp_gpu_ops_t *gpu;
     int device;
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
@@ -93,7 +94,7 @@ int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, msccl
  */
 bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device);
 
-/* True if a rank has decided; *device_p is the decision. */
+/* True if a rank has decided how call `call` is served, and *device_p is the decision. */
 bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p);
 
 /*

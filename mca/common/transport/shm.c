@@ -17,13 +17,13 @@
 #include "mca/common/transport/transport.h"
 #include "mca/common/base/words.h"
 
-/* Describes a peer's memory: its tokens in an address, a region in a key. */
+/* Describes a peer's memory. An address describes its tokens, a key describes a region. */
 typedef struct {
     uint64_t magic;
-    int64_t rank;    /* of the owner */
-    uint64_t offset; /* in the segment */
+    int64_t rank;    /* rank of the owner */
+    uint64_t offset; /* offset in the segment, bytes */
     uint64_t length;
-    mscclpp_shmseg_descriptor_t segment; /* zeroed for a length of 0 */
+    mscclpp_shmseg_descriptor_t segment; /* zeroed if the length is 0 */
 } shm_card_t;
 
 #define SHM_ADDRESS UINT64_C(0x6d7363636c736d61)
@@ -41,13 +41,13 @@ typedef struct {
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
-    shm_card_t card; /* of the tokens */
+    shm_card_t card; /* describes this rank's tokens */
 };
 
 struct mscclpp_conn {
     mscclpp_transport_t *transport;
     int peer;
-    shm_window_t tokens; /* of the peer; base is NULL until connected */
+    shm_window_t tokens; /* the peer's tokens; base is NULL until connected */
 };
 
 struct mscclpp_region {
@@ -59,7 +59,7 @@ struct mscclpp_region {
 struct mscclpp_remote {
     mscclpp_conn_t *conn;
     shm_window_t window;
-    void *pinned; /* for kernels of this rank; NULL: nothing is */
+    void *pinned; /* start of the part pinned for kernels of this rank; NULL: nothing is pinned */
 };
 
 /* Describes memory of this rank. MSCCLPP_ERR_NOT_SUPPORTED if it does not lie within one segment of this process. */
@@ -193,7 +193,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Any memory can be a source of puts; memory that is not shared only has no key. */
+/* Any memory can be a source of puts. Memory that is not shared only has no key. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {

@@ -11,7 +11,7 @@ static pthread_once_t cuda_find_once = PTHREAD_ONCE_INIT;
 static pthread_once_t cuda_use_once = PTHREAD_ONCE_INIT;
 static PFN_cuCtxGetCurrent_v4000 cuda_get_current; /* NULL if there is no driver; see cuda_find */
 static mscclpp_cuda_driver_t cuda_table;
-_Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded; /* &cuda_table once it is filled in */
+_Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded; /* points to cuda_table once the table is filled in */
 
 cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error)
 {
@@ -35,8 +35,8 @@ CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, 
 }
 
 /*
- * The level for a failed release. At the end of the process the runtime may be gone before its users; then nothing is
- * wrong, as its resources are gone with it.
+ * The level for messages about a failed release. At the end of the process the runtime may be gone before its users;
+ * then nothing is wrong, because its resources are gone with it.
  */
 static mscclpp_log_level_t release_level(cudaError_t error)
 {
@@ -270,7 +270,10 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
     CUdevice device;
     int fallback, count;
 
-    /* Probes, as a rank without device memory may have to join ranks that have some before it has used CUDA itself. */
+    /*
+     * Probes, because a rank without device memory may have to join ranks that have some before it has used CUDA
+     * itself.
+     */
     if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }

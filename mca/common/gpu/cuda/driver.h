@@ -77,8 +77,8 @@ static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
 }
 
 /*
- * Like mscclpp_cuda_driver, but probes first if nobody has, provided that the driver is initialised. Initialising it is
- * left to the application. Until it has done so this returns NULL, and the process owns no device memory.
+ * Like mscclpp_cuda_driver, but probes first if nobody has, provided that the application has initialised the driver.
+ * Until then, returns NULL, and the process owns no device memory.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
 
@@ -157,11 +157,11 @@ mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p);
 cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error);
 #define CUDA_CALL(level_, call_) mscclpp_cuda_check((level_), #call_, (call_))
 
-/* For calls that release something: the caller goes on in any case. */
+/* Like mscclpp_cuda_check, for calls that release something: the caller goes on in any case. */
 void mscclpp_cuda_check_release(const char *call, cudaError_t error);
 #define CUDA_RELEASE(call_) mscclpp_cuda_check_release(#call_, (call_))
 
-/* The same for calls of the driver, which has no last error. */
+/* Like mscclpp_cuda_check, for calls of the driver, which has no last error. */
 CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, CUresult result);
 #define DRIVER_CALL(level_, call_) mscclpp_cuda_check_driver((level_), #call_, (call_))
 

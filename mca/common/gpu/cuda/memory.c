@@ -11,16 +11,16 @@
 /* The opaque bytes of a handle. */
 typedef struct {
     cudaIpcMemHandle_t ipc;
-    int32_t device; /* the exporter's device; has a meaning only in its own process */
+    int32_t device; /* the exporter's device, a number that only its own process understands */
 } cuda_opaque_t;
 
 _Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
 
 /*
  * What a thread has recently learnt about addresses, so that it asks the driver fewer questions. An entry holds as long
- * as the address belongs to the same allocation. So the allocation's number is asked for each time, which takes a third
- * of the time of the other questions. Only plain allocations are kept, once they are settled; behind one number, mapped
- * and pool memory can change.
+ * as the address belongs to the same allocation. So each use asks for the allocation's number, which takes a third of
+ * the time of the other questions. Only plain allocations are kept, once they are settled; mapped and pool memory can
+ * change behind one number.
  */
 typedef struct {
     const void *address;
@@ -81,7 +81,7 @@ bool mscclpp_cuda_is_device(const void *address)
     if (address == NULL || mscclpp_host_memory_is_certain(address)) {
         return false;
     }
-    /* Errors count as "no": a driver that nobody has initialised in this process (a forked child) owns no memory. */
+    /* Errors count as "no": a driver that was not initialised in this process (a forked child) owns no memory. */
     driver = mscclpp_cuda_driver_in_use();
     if (driver == NULL) {
         return false;
@@ -295,7 +295,7 @@ static bool is_unreachable(cudaError_t error)
 {
     switch (error) {
     case cudaErrorPeerAccessUnsupported:
-    case cudaErrorAlreadyMapped: /* by somebody else in this process */
+    case cudaErrorAlreadyMapped: /* another part of this process has mapped it */
     case cudaErrorTooManyPeers:
     case cudaErrorInvalidDevice:
     case cudaErrorMapBufferObjectFailed:
@@ -344,7 +344,7 @@ static cudaError_t enable_peer_access(int device, int peer)
         error = can_access ? cudaDeviceEnablePeerAccess(peer, 0) : cudaErrorPeerAccessUnsupported;
     }
     if (cudaErrorPeerAccessAlreadyEnabled == error) {
-        (void)cudaGetLastError(); /* by the application */
+        (void)cudaGetLastError(); /* the application has enabled the access already */
         error = cudaSuccess;
     }
     if (cudaSuccess == error) {

@@ -1,6 +1,6 @@
 /*
- * Prepared launches: graphs of one kernel. The driver has written everything that the device needs before the start, so
- * a start takes 2 us instead of 4, and the device has nothing to assemble.
+ * Prepared launches: graphs of one kernel each. The driver has written all that the device needs before the start, so a
+ * start takes 2 us instead of 4, and the device has nothing to assemble.
  */
 #include "mca/common/gpu/cuda/driver.h"
 
@@ -11,7 +11,7 @@ struct mscclpp_gpu_prepared {
     int device;
 };
 
-/* With the device entered. */
+/* Captures a launch in a graph. Call with the device entered. */
 static cudaError_t capture(int device, cudaStream_t stream, const mscclpp_dev_launch_t *launch, cudaGraph_t *graph_p)
 {
     cudaError_t error = CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
@@ -29,8 +29,8 @@ static cudaError_t capture(int device, cudaStream_t stream, const mscclpp_dev_la
 }
 
 /*
- * Makes the graph, in a stream of the highest priority: the kernel gets the priority of the stream that it is captured
- * from.
+ * Makes the graph in a stream of the highest priority, because the kernel gets the priority of the stream that it is
+ * captured from.
  */
 static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {

@@ -13,9 +13,10 @@
 #define MPS_FOLDER "/tmp/nvidia-mps"
 
 /*
- * The number of the MPS server that this process uses, 0 without one. Processes with the same server run kernels at the
- * same time. Those without MPS, or with different servers, take turns on a GPU. An MPS daemon is identified by its
- * folder, and has one server for each user. If the folder cannot be read, this process shares with nobody.
+ * Returns the number of the MPS server that this process uses; 0 without one. Processes with the same server run
+ * kernels at the same time. Those without MPS, or with different servers, take turns on a GPU. An MPS daemon is
+ * identified by its folder, and has one server for each user. If the folder cannot be read, this process shares with no
+ * other.
  */
 static uint64_t find_server(int device)
 {
@@ -58,7 +59,7 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
     }
     _Static_assert(sizeof(uuid) == sizeof(info.uuid), "a UUID is a UUID");
     memcpy(info.uuid, &uuid, sizeof(info.uuid));
-    /* Needed only to choose the nearest HCA, so a failure does no harm. */
+    /* Only the choice of the nearest HCA needs this, so a failure does no harm. */
     if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG,
                                     driver->device_get_pci_bus_id(info.pci_bus_id, sizeof(info.pci_bus_id), device))) {
         info.pci_bus_id[0] = '\0';
@@ -69,8 +70,8 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 }
 
 /*
- * CUDA does not report this directly. Native atomics between the devices are taken as the sign: NVLink has them, and
- * PCIe does not.
+ * CUDA does not report whether lines arrive whole. Native atomics between the devices are taken as the sign: NVLink has
+ * them, and PCIe does not.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
@@ -121,7 +122,7 @@ static mscclpp_status_t cuda_preload(int device)
 }
 
 /*
- * Zeroes memory in a stream of its own: the default stream would wait for the application's work, and may not be used
+ * Zeroes memory in a stream of its own. The default stream would wait for the application's work, and must not be used
  * during a capture.
  */
 static cudaError_t zero(void *address, size_t size)
@@ -165,7 +166,7 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
     }
     error = cudaMalloc(&address, size);
     if (cudaSuccess != error) {
-        /* If memory is short, callers make do with less, and report it. */
+        /* Callers do with less memory if there is a shortage, and report it. */
         mscclpp_log(cudaErrorMemoryAllocation == error ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_ERROR,
                     "cannot allocate %zu bytes on CUDA device %d: %s (%s)", size, device, cudaGetErrorName(error),
                     cudaGetErrorString(error));

@@ -55,7 +55,7 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     if (mscclpp_cuda_driver()->devices[stream->device].has_pools) {
         CUDA_RELEASE(cudaFreeAsync(address, stream->stream));
     } else {
-        CUDA_RELEASE(cudaFree(address)); /* waits for the stream's work by itself */
+        CUDA_RELEASE(cudaFree(address)); /* waits for the stream's work before it frees */
     }
     mscclpp_cuda_leave(&scope);
 }

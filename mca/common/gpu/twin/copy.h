@@ -15,9 +15,9 @@
 typedef uint64_t __attribute__((may_alias)) mscclpp_twin_word_t;
 
 /*
- * Copies `size` bytes; the two areas do not overlap. Other threads may store words at multiples of 8 atomically in the
- * meantime, such as counters of signals. Each such word arrives with a value that it had at some time, as it does when
- * a GPU copies.
+ * Copies `size` bytes between areas that do not overlap. Meanwhile, other threads may store words at multiples of 8
+ * atomically, such as counters of signals. Each such word arrives with a value that it had at some time, as it does
+ * when a GPU copies.
  */
 static inline void mscclpp_twin_copy(void *to, const void *from, size_t size)
 {

@@ -20,7 +20,7 @@ typedef struct host_pending {
 struct mscclpp_gpu_stream {
     mscclpp_dev_twin_queue_t *queue;
     bool owned;
-    pthread_mutex_t lock; /* of `pending` */
+    pthread_mutex_t lock; /* guards `pending` */
     host_pending_t *pending;
 };
 
@@ -169,8 +169,8 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
         return;
     }
     /*
-     * In the application's own queue the memory is freed by the queue, which the application may destroy before the
-     * next call of this file.
+     * Work in the application's own queue may go on after the next call of this file, and the application may destroy
+     * the queue. So the queue frees the memory.
      */
     if (!stream->owned && mscclpp_dev_twin_call(stream->queue, free, address) == 0) {
         return;
@@ -272,9 +272,9 @@ mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* The twin gains nothing from prepared launches. It has them so that code that uses them runs here, too. */
+/* Prepared launches bring the twin no speed. They exist so that code that uses them runs on the twin, too. */
 struct mscclpp_gpu_prepared {
-    mscclpp_dev_launch_t launch; /* `args` are behind it in the same memory */
+    mscclpp_dev_launch_t launch; /* its `args` follow this struct in the same memory */
 };
 
 mscclpp_status_t mscclpp_twin_launch_prepare(int device, const mscclpp_dev_launch_t *launch,

@@ -20,9 +20,9 @@
 typedef struct host_memory {
     struct host_memory *next;
     mscclpp_shmseg_t *segment;
-    uint64_t id;                 /* the segment's, in its creator */
-    bool imported;               /* from a peer, or from this process itself; else allocated here */
-    mscclpp_gpu_handle_t handle; /* of imported memory */
+    uint64_t id;                 /* number of the segment in its creator */
+    bool imported;               /* mapped from a peer or from this process itself; else allocated here */
+    mscclpp_gpu_handle_t handle; /* the handle of imported memory */
 } host_memory_t;
 
 _Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
@@ -64,12 +64,12 @@ static mscclpp_status_t host_current_device(int *device_p)
 }
 
 /*
- * The device's UUID: one for each machine. All processes of a machine use the same CPUs, so the twin's device is one
- * GPU that they share.
+ * Makes the device's UUID, one for each machine. All processes of a machine use the same CPUs, so the twin's device is
+ * one GPU that they share.
  */
 static void host_uuid(unsigned char *uuid)
 {
-    const uint64_t words[2] = {mscclpp_machine_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU's is like this */
+    const uint64_t words[2] = {mscclpp_machine_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU has a UUID like this */
 
     memcpy(uuid, words, MSCCLPP_GPU_UUID_SIZE);
 }
@@ -101,7 +101,7 @@ static bool holds(const host_memory_t *memory, const void *address)
     return (uintptr_t)address - base < mscclpp_shmseg_length(memory->segment);
 }
 
-/* The link to the memory at an address, or to the list's terminating NULL. With host_lock held. */
+/* Returns the link to the memory at an address, or to the list's terminating NULL. Call with host_lock held. */
 static host_memory_t **find_memory(const void *address, bool imported)
 {
     host_memory_t **link = &host_memories;
@@ -193,7 +193,7 @@ static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reac
     return MSCCLPP_OK;
 }
 
-/* Nothing to do: the application copies with memcpy, which has ended when it returns. */
+/* Nothing to order: the application copies with memcpy, which has ended when it returns. */
 static mscclpp_status_t host_settle(const void *address)
 {
     (void)address;
@@ -268,7 +268,7 @@ static void host_host_free(void *host_address)
     free(host_address);
 }
 
-/* Nothing to do: the twin's kernels reach any memory. */
+/* Nothing to register: the twin's kernels reach any memory. */
 static mscclpp_status_t host_host_register(void *host_address, size_t size, void **device_address_p)
 {
     (void)size;
@@ -313,8 +313,8 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
 }
 
 /*
- * True if this process still maps memory that its owner has freed and that lay where the memory of this handle is now.
- * CUDA refuses to map the latter in that case, and so does the twin.
+ * True if this process still maps memory that its owner has freed and that lay where the handle's memory is now. CUDA
+ * refuses to map the new memory in that case, and so does the twin.
  */
 static bool is_in_the_way(const mscclpp_gpu_handle_t *handle)
 {
