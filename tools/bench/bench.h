@@ -30,13 +30,13 @@
 #define BENCH_EXIT_WRONG 1
 #define BENCH_EXIT_USAGE 2
 
-/* Types. `nccl` is NCCL's number of the type. */
+/* An element type. `nccl` is NCCL's number of the type. */
 typedef struct {
     const char *name;
     size_t size;
     mscclpp_dtype_t dtype;
     int nccl;
-    long sum_max; /* integers from 0 to here are exact in the type */
+    long sum_max; /* the type holds integers from 0 to this one exactly */
 } bench_type_t;
 
 typedef struct {
@@ -50,7 +50,7 @@ extern const int bench_type_count;
 extern const bench_op_t bench_ops[];
 extern const int bench_op_count;
 
-/* MPI_DATATYPE_NULL where MPI has no such type. */
+/* Returns MPI's type, or MPI_DATATYPE_NULL where MPI has none. */
 MPI_Datatype bench_type_mpi(const bench_type_t *type);
 MPI_Op bench_op_mpi(const bench_op_t *op);
 
@@ -71,20 +71,26 @@ bool bench_parse_factor(const char *text, double *factor_p);
 bool bench_parse_list(const char *list, void *context, bool (*add)(const char *name, void *context));
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p);
 
-/* Prints that line, and returns false. */
+/* Prints the line about a value that is not allowed, and returns false. */
 bool bench_refuse(const char *option, const char *value, const char *allowed);
 
-/* The same as bench_refuse, for an option that getopt_long refused with the result "?" or ":". */
+/* Like bench_refuse, for an option that getopt_long refused with the result "?" or ":". */
 struct option;
 bool bench_refuse_option(int result, char *const *argv, const struct option *table);
 
 /* True on the one rank that prints for all ranks before MPI_Init. */
 bool bench_speaks(void);
 
-/* The exit status of a run that ends with `status`. If standard output was lost, prints a line and never returns 0. */
+/*
+ * Returns the exit status of a run that ends with `status`. If standard output was lost, prints a line and never
+ * returns 0.
+ */
 int bench_end(int status);
 
-/* The exit status of a run that ends before MPI_Init. On failure first gives the rank that prints time to do so. */
+/*
+ * Returns the exit status of a run that ends before MPI_Init. On failure, first gives the rank that prints time to do
+ * so.
+ */
 int bench_leave(int status);
 
 /* Options */
@@ -96,7 +102,7 @@ typedef enum {
     BENCH_MODE_NONBLOCKING, /* MPI's nonblocking function and MPI_Wait, one at a time */
     BENCH_MODE_PERSISTENT,  /* MPI_Start and MPI_Wait of one request, one at a time */
     BENCH_MODE_QUEUED,      /* the extension library's calls in a stream, one wait at the end */
-    BENCH_MODE_GRAPH,       /* the same, captured in a graph */
+    BENCH_MODE_GRAPH,       /* the extension library's calls, captured in a graph */
     BENCH_MODE_CHANNEL      /* no collective: channels of applications' kernels between pairs of ranks */
 } bench_mode_t;
 
@@ -115,7 +121,7 @@ typedef enum {
 typedef enum {
     BENCH_MEMORY_DEVICE,
     BENCH_MEMORY_HEAP,  /* the host's, from malloc */
-    BENCH_MEMORY_STACK, /* of the calling thread */
+    BENCH_MEMORY_STACK, /* on the stack of the calling thread */
     BENCH_MEMORY_LARGE  /* within one large mapping */
 } bench_memory_t;
 
@@ -126,8 +132,8 @@ typedef struct {
     bool given;
     bench_kernel_kind_t kind;
     double microseconds; /* duration of each kernel */
-    int calls;           /* in each turn of kernels */
-    int ahead;           /* kernels queued before the calls; 0: one after them */
+    int calls;           /* calls in each turn of kernels */
+    int ahead;           /* kernels queued before the calls; 0: one kernel after them */
     int matrix;          /* rows of a product's matrices, chosen at the start */
 } bench_between_t;
 
@@ -152,16 +158,16 @@ typedef struct {
     int nops;
     bool out_of_place;
     bool in_place;
-    int iterations; /* 0: by size */
+    int iterations; /* 0: chosen by size */
     int warmup;
     int checks;
     int rounds;
-    const char *transport; /* of port channels; "all" */
+    const char *transport; /* transport of port channels, or "all" */
     int window;            /* puts before a flush */
     bool nccl_spin;        /* poll for the end of NCCL's calls, instead of cudaStreamSynchronize */
     const char *nccl_library;
     const char *plan;   /* the file of an execution plan; NULL: none */
-    const char *json;   /* file, or NULL */
+    const char *json;   /* path of the JSON file; NULL: none */
     const char *device; /* "auto", "cuda" or "host" */
 } bench_options_t;
 
@@ -170,8 +176,13 @@ typedef struct {
  * a bad option, for which one line has been printed.
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p);
+/* bench_consistent.c: false, after one printed line, if the options contradict one another. */
+bool bench_options_fit_together(const bench_options_t *options);
 const char *bench_mode_name(bench_mode_t mode);
-/* Whether MPI serves the calls, or its extension library; whether they are queued, with one wait at the end. */
+/*
+ * True if MPI or its extension library serves the calls of a mode; true if the calls are queued, with one wait at the
+ * end.
+ */
 bool bench_mode_is_mpi(bench_mode_t mode);
 bool bench_mode_queues(bench_mode_t mode);
 const char *bench_compare_name(bench_compare_t compare);
@@ -188,8 +199,8 @@ typedef struct {
 } bench_place_t;
 
 typedef struct {
-    MPI_Comm comm;    /* carries the measured calls only */
-    MPI_Comm control; /* carries the program's own point-to-point messages and barriers */
+    MPI_Comm comm;    /* used by the measured calls only */
+    MPI_Comm control; /* used by the program's own point-to-point messages and barriers */
     int rank;
     int size;
     int nodes;
@@ -200,11 +211,11 @@ typedef struct {
     double init;     /* seconds that MPI_Init took */
     bench_place_t *places;
     mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
-    mscclpp_rules_t *rules;  /* set by the parameter; NULL: none */
+    mscclpp_rules_t *rules;  /* rules of the rules file; NULL: none */
     mscclpp_gpu_stream_t *stream;
     void *native_stream;           /* the same stream as CUDA knows it; NULL on the twin */
     mscclpp_team_t *team;          /* NULL until bench_library_open */
-    mscclpp_plan_library_t *plans; /* for this team; NULL: none */
+    mscclpp_plan_library_t *plans; /* plans of this team; NULL: none */
     const char *plan;              /* the name of the plan that has to serve all calls; NULL: none */
 } bench_env_t;
 
@@ -214,7 +225,7 @@ bool bench_env_choose_device(bench_env_t *env, const char *device);
 /* The default size of the largest message: what the device can handle in a short time, but at least `min`. */
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
-/* After MPI_Init. On failure all ranks return false and rank 0 has printed one line. */
+/* Opens the environment after MPI_Init. On failure, all ranks return false and rank 0 has printed one line. */
 bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env);
 
@@ -223,7 +234,7 @@ void bench_env_close(bench_env_t *env);
  * or disturb them. On the twin the collectives under test would serve the program's own host buffers, too.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
-void bench_broadcast(MPI_Comm comm, void *data, size_t length); /* from rank 0 */
+void bench_broadcast(MPI_Comm comm, void *data, size_t length); /* broadcasts from rank 0 */
 double bench_max(MPI_Comm comm, double value);
 uint64_t bench_sum(MPI_Comm comm, uint64_t value);
 bool bench_all(MPI_Comm comm, bool value);
@@ -232,7 +243,7 @@ mscclpp_oob_t bench_oob(MPI_Comm *comm);
 /* The component's state, as read through MPI's tool interface. */
 typedef struct {
     bool loaded;   /* its parameters are registered */
-    bool disabled; /* by enable or priority */
+    bool disabled; /* disabled by the parameter enable or priority */
     bool counters; /* it counts what it served */
     uint64_t served;
     uint64_t staged;
@@ -250,7 +261,7 @@ typedef struct {
     char *send;
     char *recv;
     size_t capacity;
-    char *staging; /* pinned */
+    char *staging; /* pinned host memory */
     size_t staging_size;
     char *expected; /* one period of the result */
 } bench_buffers_t;
@@ -292,7 +303,7 @@ typedef struct bench_contender {
     const char *name;
     bench_env_t *env;
     bool (*call)(struct bench_contender *contender, const bench_operation_t *operation);
-    bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL: each call waits for itself */
+    bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL: each call waits for its own end */
     /* What the contender can do with a collective, equal on all ranks. NULL: it serves all collectives. */
     bench_serves_t (*serves)(const struct bench_contender *contender, const bench_coll_t *coll, bool in_place);
     mscclpp_team_t *team; /* the host library's team that serves the calls; NULL: something else serves them */
@@ -302,10 +313,10 @@ typedef struct bench_contender {
     struct bench_contender *calls; /* for a loop with kernels, and a graph: the contender that it calls; NULL: none */
     /* Lets go of what the first call has prepared for an operation, before there is another one. NULL: nothing. */
     bool (*forget)(struct bench_contender *contender);
-    MPI_Request request; /* prepared */
-    void *graph;         /* prepared */
+    MPI_Request request; /* a persistent request, made by the first call */
+    void *graph;         /* a graph, made by the first call */
     int batch;           /* operations that a call makes; 0: one */
-    int timed_batch;     /* so many while it is timed; 0: as many as ever */
+    int timed_batch;     /* operations that a call makes while it is timed; 0: as many as otherwise */
 } bench_contender_t;
 
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
@@ -339,7 +350,7 @@ bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm);
 /* The host library's call of a collective other than all-reduce. */
 mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call);
 
-/* What this contender can do. */
+/* Returns what this contender can do with a collective. */
 bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place);
 
 /* Creates a team of the host library; `plans` may be NULL. All ranks return the same; one line on failure. */
@@ -366,7 +377,7 @@ void bench_staged_close(bench_contender_t *contender);
 bool bench_plan_open(bench_env_t *env, bench_options_t *options);
 void bench_plan_close(bench_env_t *env);
 
-/* Whether the plan has served the library's last call; one line if not. Equal on all ranks. */
+/* True if the plan has served the library's last call; prints one line if not. Equal on all ranks. */
 bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes);
 
 /* The host library's own algorithms in a team of its own, beside a plan. Closed by bench_launched_close. */
@@ -412,9 +423,9 @@ typedef struct {
     bench_times_t ours; /* with kernels between the calls: the time of one turn of the loop */
     bench_times_t rival;
     bench_times_t base; /* the time of one turn of the loop without the calls, if there is such a loop */
-    uint64_t wrong;     /* elements, all ranks and checks together */
+    uint64_t wrong;     /* wrong elements of all ranks and checks together */
     uint64_t rival_wrong;
-    char algorithm[32]; /* empty where MPI hides it */
+    char algorithm[32]; /* empty where MPI hides the algorithm */
 } bench_cell_t;
 
 typedef struct {
@@ -422,7 +433,7 @@ typedef struct {
     const bench_layout_t *layout;
     const bench_type_t *type;
     const bench_op_t *op;
-    const char *path; /* of the measured calls */
+    const char *path; /* the way that the measured calls took */
     bench_cell_t out_of_place;
     bench_cell_t in_place;
 } bench_row_t;
@@ -435,7 +446,7 @@ bench_times_t bench_between_added(const bench_between_t *between, const bench_ti
 
 /* The parts of a measurement. On failure those that return a bool print the cause and return false. */
 
-/* A round of this length averages over enough calls. It has at least BENCH_MIN_ITERATIONS calls. */
+/* Length of a round: long enough to average over many calls. A round has at least BENCH_MIN_ITERATIONS calls. */
 #define BENCH_ROUND_SECONDS 0.02
 #define BENCH_MIN_ITERATIONS 5
 
@@ -452,7 +463,7 @@ int bench_batch(const bench_contender_t *contender);
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p);
 
-/* Verified calls; *wrong_p counts the wrong elements of all ranks. */
+/* Makes verified calls; *wrong_p counts the wrong elements of all ranks. */
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p);
 
@@ -470,13 +481,13 @@ void bench_json_string(FILE *file, const char *text);
 typedef struct {
     FILE *json;
     bool first_row;
-    const bench_coll_t *coll; /* of the table under way */
-    bool rival;               /* in its columns */
+    const bench_coll_t *coll; /* collective of the current table */
+    bool rival;               /* the current table has columns for a rival */
     bool out_of_place;
     bool in_place;
     const bench_options_t *options;
     const bench_env_t *env;
-    bench_calls_t calls; /* before the table under way */
+    bench_calls_t calls; /* numbers of queued calls before the current table */
     /* For each collective, how many calls the component served. */
     struct {
         bool measured;
@@ -491,16 +502,16 @@ void bench_report_places(const bench_env_t *env);
 /* Mode channel. False after a wrong result or a failure; a failure prints one line. */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options);
 void bench_report_header(const bench_report_t *report);
-/* Begins a collective's table: prints what a size means, and the columns. `rival`: NULL if there is none. */
+/* Begins a collective's table: prints what a size means, and the columns. `rival` NULL: there is none. */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);
 void bench_report_row(bench_report_t *report, const bench_row_t *row);
 /* Parts of the JSON file, which is open. */
 void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place);
 bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component);
 
-/* What the component served between two readings. */
+/* Ends a collective's table. `before` and `after` are readings of what the component has served. */
 void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after);
-/* False if the JSON file could not be written. */
+/* Closes the report. False if the JSON file could not be written. */
 bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
                         const bench_component_t *component);
 

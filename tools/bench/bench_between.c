@@ -10,9 +10,9 @@
 static struct {
     const bench_between_t *between;
     const bench_env_t *env;
-    void *stream; /* of the kernels; NULL on the twin */
+    void *stream; /* stream of the kernels; NULL on the twin */
     bool own_stream;
-    double until; /* on the twin, where the CPU spins: when the last kernel ends */
+    double until; /* on the twin, where the CPU spins: the time at which the last kernel ends */
 } loop;
 
 const char *bench_between_name(bench_kernel_kind_t kind)
@@ -98,7 +98,10 @@ static bool await_work(void)
     return true;
 }
 
-/* Calls that are queued in the kernels' stream need no wait of their own: the loop waits for that stream. */
+/*
+ * Makes the calls of a turn. Calls queued in the kernels' stream need no wait of their own, because the loop waits for
+ * that stream.
+ */
 static bool make_calls(bench_contender_t *calls, const bench_operation_t *operation)
 {
     bool ok = true;
@@ -109,7 +112,7 @@ static bool make_calls(bench_contender_t *calls, const bench_operation_t *operat
     return ok && (calls->finish == NULL || (loop.stream != NULL && !loop.own_stream) || calls->finish(calls));
 }
 
-/* One iteration: work and then the contender's call, or the call and then work. */
+/* Runs one turn: work and then the contender's call, or the call and then work. */
 static bool iterate(bench_contender_t *contender, const bench_operation_t *operation)
 {
     bool ok = true;

@@ -192,7 +192,7 @@ static bool spread(bench_buffers_t *buffers, const bench_env_t *env, char *to, s
     return ok && MSCCLPP_OK == env->gpu->stream_sync(env->stream);
 }
 
-/* How many elements the staging area holds, in whole periods. */
+/* Elements that the staging area holds, in whole periods. */
 static size_t unit_of(const bench_buffers_t *buffers, const bench_type_t *type)
 {
     return buffers->staging_size / (PERIOD * type->size) * PERIOD;

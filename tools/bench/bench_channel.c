@@ -20,12 +20,12 @@ static const char *const way_names[BENCH_CHANNEL_WAYS] = {"packets", "put", "por
 /* One rank's end of a pair. */
 typedef struct {
     bench_env_t *env;
-    int peer; /* -1: none */
+    int peer; /* -1: there is no peer */
     MPIX_Mscclpp_memory memory;
     MPIX_Mscclpp_channels channels;
     MPIX_Mscclpp_channels ports;
     bench_channel_args_t args;
-    uint64_t *elapsed_ns; /* the host's address */
+    uint64_t *elapsed_ns; /* at the address of the host */
     char *staging;        /* pinned */
     size_t capacity;
 } end_t;
@@ -130,7 +130,9 @@ static bool run_kernel(end_t *end)
     return true;
 }
 
-/* The seconds of a round of the slowest rank. If a rank fails, its peer would wait for ever, so the program ends. */
+/*
+ * Returns the seconds per round of the slowest rank. If a rank fails, its peer would wait forever, so the program ends.
+ */
 static double time_rounds(end_t *end, int way, size_t bytes, int rounds)
 {
     double seconds = 0;
@@ -162,7 +164,7 @@ static unsigned char content(int rank, int seed, size_t i)
     return (unsigned char)((size_t)rank * 31 + (size_t)seed * 7 + i + (i >> 8));
 }
 
-/* Sends known bytes in each way, and counts the wrong ones that come. */
+/* Sends known bytes in each way, and counts the wrong ones that arrive. */
 static uint64_t check(end_t *end, const bench_options_t *options, size_t bytes)
 {
     uint64_t wrong = 0;

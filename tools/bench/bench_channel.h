@@ -13,12 +13,12 @@ typedef struct {
     mpix_u32 way;
     mpix_u32 first; /* this rank sends first */
     mpix_u32 rounds;
-    mpix_u32 flag; /* packets have later ones than this */
+    mpix_u32 flag; /* the flag of the last packets; later packets have higher flags */
     mpix_u64 bytes;
-    mpix_u64 incoming; /* offset in the registered memory; outgoing data lie at 0 */
+    mpix_u64 incoming; /* offset of incoming data in the registered memory; outgoing data lie at 0 */
     mpix_u64 packets;
     char *base;
-    mpix_u64 *elapsed_ns; /* pinned host memory: of all rounds, never 0; 0: the kernel failed */
+    mpix_u64 *elapsed_ns; /* pinned host memory: duration of all rounds, never 0; 0: the kernel failed */
 } bench_channel_args_t;
 
 MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
@@ -44,7 +44,10 @@ MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_
     }
 }
 
-/* A message to and fro `rounds` times. One that is not timed comes first, so that no rank times the other's launch. */
+/*
+ * Sends a message to and fro `rounds` times. One message that is not timed comes first, so that no rank times the
+ * other's launch.
+ */
 MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_args_t *args)
 {
     mpix_u64 begin = 0, end;

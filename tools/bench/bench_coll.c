@@ -89,7 +89,10 @@ static size_t share(const bench_layout_t *layout, int index)
     return share_first(layout, index + 1) - share_first(layout, index);
 }
 
-/* In an exchange, the sum of two ranks determines the size of their blocks. So both send each other equally many. */
+/*
+ * In an exchange, the sum of two ranks determines the size of their blocks, so both ranks send each other the same
+ * number of elements.
+ */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
 {
     return share(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);

@@ -15,27 +15,27 @@
 #include "mca/common/base/colls.h"
 
 typedef enum {
-    BENCH_WHOLE,     /* no blocks */
-    BENCH_GATHERS,   /* each rank has one block for all, or for the root */
-    BENCH_SCATTERS,  /* each rank, or the root, has a block for each */
-    BENCH_EXCHANGES, /* each rank has a block for each, and gets one from each */
+    BENCH_WHOLE,     /* the collective has no blocks */
+    BENCH_GATHERS,   /* each rank has one block, for all ranks or for the root */
+    BENCH_SCATTERS,  /* each rank, or the root, has a block for each rank */
+    BENCH_EXCHANGES, /* each rank has a block for each rank, and gets one from each */
 } bench_blocks_t;
 
 typedef struct {
     mscclpp_coll_t coll;  /* MSCCLPP_COLL_LAST: all-reduce */
-    const char *name;     /* "allgather", as in --coll */
-    const char *title;    /* "all-gather" */
-    const char *function; /* "MPI_Allgather" */
+    const char *name;     /* the name as in --coll, such as "allgather" */
+    const char *title;    /* the name for titles, such as "all-gather" */
+    const char *function; /* MPI's function, such as "MPI_Allgather" */
     const char *whole;    /* which buffer a size means */
     bench_blocks_t blocks;
     bool reduces;
     bool rooted;
     bool varied;   /* blocks of unequal sizes */
-    bool in_place; /* MPI has it in place and out of place; else the collective has one buffer */
-    double bus;    /* busbw is algbw times this times (n - 1) / n; 0: busbw equals algbw */
+    bool in_place; /* MPI has the collective in place and out of place; else it has one buffer */
+    double bus;    /* busbw = algbw * bus * (n - 1) / n; 0: busbw = algbw */
 } bench_coll_t;
 
-extern const bench_coll_t bench_colls[]; /* all-reduce first */
+extern const bench_coll_t bench_colls[]; /* all collectives, all-reduce first */
 extern const int bench_coll_count;
 
 #define BENCH_MAX_COLLS 16
@@ -62,7 +62,7 @@ typedef struct {
     /* MPI's arguments for the unequal blocks that this rank has or gets; NULL if blocks are equal. */
     int *counts;
     int *firsts;
-    int *bytes; /* where the blocks begin, in bytes */
+    int *bytes; /* where the blocks begin in the buffer, bytes */
     MPI_Datatype *types;
 } bench_layout_t;
 

@@ -52,7 +52,7 @@ static bool is_known(const bench_coll_t *coll)
     return !coll->varied || MSCCLPP_COLL_ALLGATHERV == coll->coll || MSCCLPP_COLL_REDUCE_SCATTER == coll->coll;
 }
 
-/* The largest block, of those given and those before them. */
+/* The largest block among `blocks` and those that `args` has so far. */
 static uint64_t find_most(const mscclpp_coll_args_t *args, const mscclpp_dev_block_t *blocks, int count)
 {
     uint64_t most = args->most;

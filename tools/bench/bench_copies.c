@@ -19,7 +19,7 @@ typedef struct {
 
 /* The buffers of one rank, at this rank's addresses. */
 typedef struct {
-    mscclpp_mapping_t *mapping[2]; /* NULL: this rank's own buffers */
+    mscclpp_mapping_t *mapping[2]; /* mappings of the peer's buffers; NULL: this rank's own buffers */
     char *send;
     char *recv;
 } seen_t;
@@ -69,7 +69,7 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
 }
 
-/* The buffers of a rank; this rank's own buffers if the peers' buffers are not mapped. */
+/* Returns the buffers of a rank, or this rank's own buffers if the peers' buffers are not mapped. */
 static seen_t *see(const bench_env_t *env, int rank)
 {
     return &copies.seen[copies.mapped ? rank : env->rank];

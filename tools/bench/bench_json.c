@@ -38,11 +38,58 @@ static void json_between(FILE *file, const bench_between_t *between)
     fprintf(file, "},\n");
 }
 
+/* The version of NCCL, and what its figures depend on. */
+static void json_nccl(FILE *file, const bench_options_t *options)
+{
+    const char *nvls = getenv("NCCL_NVLS_ENABLE");
+
+    json_member(file, "nccl_version", bench_nccl_version());
+    json_member(file, "nccl_nvls_enable", nvls == NULL ? "" : nvls);
+    json_member(file, "nccl_wait",
+                BENCH_MODE_GRAPH == options->mode  ? "graph"
+                : bench_mode_queues(options->mode) ? "end"
+                : options->nccl_spin               ? "spin"
+                                                   : "sync");
+}
+
+/* The component's parameters, with the values in force. */
+static void json_parameters(FILE *file)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    const char *separator = "";
+
+    fprintf(file, "  \"parameters\": {");
+    for (int i = 0; i < mscclpp_param_count; ++i) {
+        if (bench_component_parameter(mscclpp_params[i].name, text, sizeof(text))) {
+            fprintf(file, "%s\n    ", separator);
+            bench_json_string(file, mscclpp_params[i].name);
+            fprintf(file, ": ");
+            bench_json_string(file, text);
+            separator = ",";
+        }
+    }
+    fprintf(file, "\n  },\n");
+}
+
+/* The number of nodes, and where each rank is. */
+static void json_ranks(FILE *file, const bench_env_t *env)
+{
+    fprintf(file, "  \"nodes\": %d,\n  \"ranks\": [", env->nodes);
+    for (int i = 0; i < env->size; ++i) {
+        fprintf(file, "%s\n    {\"rank\": %d, \"host\": ", 0 == i ? "" : ",", i);
+        bench_json_string(file, env->places[i].host);
+        fprintf(file, ", \"device\": %d, \"device_name\": ", env->places[i].device);
+        bench_json_string(file, env->places[i].device_name);
+        fprintf(file, "}");
+    }
+    fprintf(file, "\n  ],\n");
+}
+
+/* Everything before the results: the program, what it compares, where it runs and with which parameters. */
 static void json_environment(FILE *file, const bench_options_t *options, const bench_env_t *env)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     bench_component_t state;
-    bool first = true;
     int length;
 
     fprintf(file, "{\n");
@@ -62,14 +109,7 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
         json_member(file, "copies", bench_copies_describe());
     }
     if (BENCH_COMPARE_NCCL == options->compare) {
-        const char *nvls = getenv("NCCL_NVLS_ENABLE");
-        json_member(file, "nccl_version", bench_nccl_version());
-        json_member(file, "nccl_nvls_enable", nvls == NULL ? "" : nvls);
-        json_member(file, "nccl_wait",
-                    BENCH_MODE_GRAPH == options->mode  ? "graph"
-                    : bench_mode_queues(options->mode) ? "end"
-                    : options->nccl_spin               ? "spin"
-                                                       : "sync");
+        json_nccl(file, options);
     }
     if (options->between.given) {
         json_between(file, &options->between);
@@ -78,25 +118,9 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
     json_member(file, "mpi", text);
     bench_component_read(&state);
     json_member(file, "component", !state.loaded ? "not loaded" : state.disabled ? "disabled" : "loaded");
-    fprintf(file, "  \"parameters\": {");
-    for (int i = 0; i < mscclpp_param_count; ++i) {
-        if (bench_component_parameter(mscclpp_params[i].name, text, sizeof(text))) {
-            fprintf(file, "%s\n    ", first ? "" : ",");
-            bench_json_string(file, mscclpp_params[i].name);
-            fprintf(file, ": ");
-            bench_json_string(file, text);
-            first = false;
-        }
-    }
-    fprintf(file, "\n  },\n  \"nodes\": %d,\n  \"ranks\": [", env->nodes);
-    for (int i = 0; i < env->size; ++i) {
-        fprintf(file, "%s\n    {\"rank\": %d, \"host\": ", 0 == i ? "" : ",", i);
-        bench_json_string(file, env->places[i].host);
-        fprintf(file, ", \"device\": %d, \"device_name\": ", env->places[i].device);
-        bench_json_string(file, env->places[i].device_name);
-        fprintf(file, "}");
-    }
-    fprintf(file, "\n  ],\n  \"warmup\": %d,\n  \"rounds\": %d,\n  \"checks\": %d,\n  \"results\": [", options->warmup,
+    json_parameters(file);
+    json_ranks(file, env);
+    fprintf(file, "  \"warmup\": %d,\n  \"rounds\": %d,\n  \"checks\": %d,\n  \"results\": [", options->warmup,
             options->rounds, options->checks);
 }
 

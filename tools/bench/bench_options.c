@@ -353,150 +353,28 @@ static bool take(int option, const char *value, bench_options_t *options)
     return ok;
 }
 
-static bool consistent_between(const bench_options_t *options)
+/* Fills in what the options have left open. The options must have been checked: some checks ask what was given. */
+static void add_defaults(bench_options_t *options)
 {
-    char ahead[16];
-
-    if (options->between.given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode ||
-                                   BENCH_MODE_CHANNEL == options->mode)) {
-        return bench_refuse("--mode", bench_mode_name(options->mode),
-                            "blocking, library, stream, nonblocking, persistent or queued with --between");
+    if (0 == options->ntypes) {
+        add_type("float", options);
     }
-    if (0 != options->between.ahead && BENCH_KERNEL_NONE == options->between.kind) {
-        snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
-        return bench_refuse("--between-ahead", ahead, "it with kernels of --between");
+    if (0 == options->ncolls) {
+        add_coll("allreduce", options);
     }
-    return true;
-}
-
-static bool consistent_colls(const bench_options_t *options)
-{
-    bool reduces = false, rooted = false, out_of_place = false, moves = false;
-    char root[16];
-
-    for (int i = 0; i < options->ncolls; ++i) {
-        const bench_coll_t *coll = options->colls[i];
-        if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
-            return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
-        }
-        reduces |= coll->reduces;
-        rooted |= coll->rooted;
-        out_of_place |= coll->in_place;
-        moves |= !coll->reduces;
+    if (0 == options->nops) {
+        add_op("sum", options);
     }
-    if (0 != options->root && !rooted) {
-        snprintf(root, sizeof(root), "%d", options->root);
-        return bench_refuse("--root", root, "it with a collective of --coll that has a root");
+    if (!options->in_place && !options->out_of_place) {
+        options->in_place = true;
+        options->out_of_place = true;
     }
-    if (options->nops > 0 && options->ncolls > 0 && !reduces) {
-        return bench_refuse("--op", options->ops[0]->name, "it with a collective of --coll that reduces");
+    if (0 == options->window) {
+        options->window = 64;
     }
-    if (options->out_of_place && !options->in_place && options->ncolls > 0 && !out_of_place) {
-        return bench_refuse("--out-of-place", "bcast", "it with a collective of --coll that has two buffers");
+    if (options->transport == NULL) {
+        options->transport = "all";
     }
-    if (BENCH_COMPARE_COPIES == options->compare && !moves) {
-        return bench_refuse("--compare", "copies", "it with a collective of --coll that moves without reducing");
-    }
-    return true;
-}
-
-static bool consistent_host(const bench_options_t *options)
-{
-    const char *memory = bench_memory_name(options->memory);
-
-    if (BENCH_MEMORY_DEVICE == options->memory) {
-        return true;
-    }
-    if (BENCH_MODE_BLOCKING != options->mode) {
-        return bench_refuse("--mode", bench_mode_name(options->mode), "blocking with --host-buffers");
-    }
-    if (BENCH_COMPARE_NONE != options->compare) {
-        return bench_refuse("--compare", bench_compare_name(options->compare),
-                            "a run of its own under --mca coll ^mscclpp with --host-buffers");
-    }
-    if (BENCH_MEMORY_STACK == options->memory &&
-        (options->min > BENCH_STACK_BUFFER || options->max > BENCH_STACK_BUFFER)) {
-        return bench_refuse("--host-buffers", memory, "heap or large above 64k");
-    }
-    for (int i = 0; i < options->ntypes; ++i) {
-        if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
-            return bench_refuse("--type", options->types[i]->name, "types that MPI has with --host-buffers");
-        }
-    }
-    return true;
-}
-
-/* What needs a type of MPI: the modes that are MPI's, but for blocking calls, and calls of MPI beside others. */
-static bool consistent_types(const bench_options_t *options)
-{
-    const bool mode = bench_mode_is_mpi(options->mode) && BENCH_MODE_BLOCKING != options->mode;
-    const bool compare = BENCH_COMPARE_STAGED == options->compare || BENCH_COMPARE_BLOCKING == options->compare;
-    char allowed[64];
-
-    snprintf(allowed, sizeof(allowed), "types that MPI has with --%s %s", compare ? "compare" : "mode",
-             compare ? bench_compare_name(options->compare) : bench_mode_name(options->mode));
-    for (int i = 0; (mode || compare) && i < options->ntypes; ++i) {
-        if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
-            return bench_refuse("--type", options->types[i]->name, allowed);
-        }
-    }
-    return true;
-}
-
-static bool consistent_compare(const bench_options_t *options)
-{
-    const char *compare = bench_compare_name(options->compare);
-
-    if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
-        return bench_refuse("--compare", compare, "it with --mode blocking, as MPI's staged call blocks");
-    }
-    if (BENCH_COMPARE_BLOCKING == options->compare && BENCH_MODE_BLOCKING == options->mode) {
-        return bench_refuse("--compare", compare, "it with another --mode");
-    }
-    if (BENCH_COMPARE_LAUNCHED == options->compare && BENCH_MODE_LIBRARY != options->mode) {
-        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --compare launched");
-    }
-    if (BENCH_COMPARE_COPIES == options->compare && BENCH_MODE_GRAPH == options->mode) {
-        return bench_refuse("--compare", compare, "nccl, kernel or blocking with --mode graph");
-    }
-    return true;
-}
-
-static bool consistent_plan(const bench_options_t *options)
-{
-    if (options->plan != NULL && BENCH_MODE_LIBRARY != options->mode) {
-        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --plan");
-    }
-    if (options->plan != NULL && options->ncolls > 0) {
-        return bench_refuse("--coll", options->colls[0]->name, "it without --plan, whose file names the collective");
-    }
-    if (options->plan == NULL && BENCH_COMPARE_NATIVE == options->compare) {
-        return bench_refuse("--compare", "native", "it with --plan");
-    }
-    return true;
-}
-
-/* Checks options that depend on each other. */
-static bool consistent(const bench_options_t *options)
-{
-    char max[32];
-
-    if (BENCH_MODE_PORT == options->mode || BENCH_MODE_CHANNEL == options->mode) {
-        if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
-            options->out_of_place || options->ncolls > 0) {
-            return bench_refuse("--mode", bench_mode_name(options->mode),
-                                "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
-        }
-    }
-    if (BENCH_MODE_PORT != options->mode && (options->transport != NULL || 0 != options->window)) {
-        return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
-    }
-    if (0 != options->max && options->min > options->max) {
-        snprintf(max, sizeof(max), "%zu", options->max);
-        return bench_refuse("--max", max, "a size that is not below --min");
-    }
-    return consistent_compare(options) && consistent_plan(options) && consistent_types(options) &&
-           consistent_colls(options) && consistent_between(options) && consistent_host(options);
 }
 
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
@@ -540,28 +418,10 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
     if ((BENCH_COMPARE_LAUNCHED == options.compare || options.plan != NULL) && !options.mode_given) {
         options.mode = BENCH_MODE_LIBRARY;
     }
-    if (!consistent(&options)) {
+    if (!bench_options_fit_together(&options)) {
         return false;
     }
-    if (0 == options.ntypes) {
-        add_type("float", &options);
-    }
-    if (0 == options.ncolls) {
-        add_coll("allreduce", &options);
-    }
-    if (0 == options.nops) {
-        add_op("sum", &options);
-    }
-    if (!options.in_place && !options.out_of_place) {
-        options.in_place = true;
-        options.out_of_place = true;
-    }
-    if (0 == options.window) {
-        options.window = 64;
-    }
-    if (options.transport == NULL) {
-        options.transport = "all";
-    }
+    add_defaults(&options);
     *options_p = options;
     return true;
 }

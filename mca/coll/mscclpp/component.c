@@ -152,8 +152,8 @@ static int component_close(void)
         mca_coll_mscclpp_state.gpu = NULL;
     }
     /*
-     * Removes the sink, as its code is about to be unloaded together with the host library. The default sink writes to
-     * stderr.
+     * Removes the sink, because its code is about to be unloaded together with the host library. The default sink
+     * writes to stderr.
      */
     mscclpp_log_set(NULL, NULL, mscclpp_log_level);
     if (mca_coll_mscclpp_state.output >= 0) {
@@ -204,19 +204,32 @@ static bool wants_ucx(const mscclpp_config_t *config)
     return (config->ucx || 0 == strcmp(config->transport, "auto")) && may_span_nodes(config);
 }
 
+/* Reads the rules file, and notes the files of plans, which the first communicator reads. */
+static void read_files(mca_coll_mscclpp_state_t *state)
+{
+    if ('\0' != state->config.rules[0]) {
+        /* A bad file is reported, and then the built-in table is used. */
+        (void)mscclpp_rules_read(state->config.rules, &state->rules);
+    }
+    if ('\0' != state->config.plans[0]) {
+        state->plans = mscclpp_plan_library_create(state->config.plans);
+    }
+}
+
+/* Open MPI's question whether the component can be used: starts what the whole process needs. */
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     const mscclpp_gpu_ops_t *gpu;
 
     (void)enable_progress_threads;
-    (void)enable_mpi_threads; /* all of this component is safe with threads at all times */
+    (void)enable_mpi_threads; /* all of this component is always thread-safe */
     mca_coll_mscclpp_adopt_settings();
     if (!state->config.enable || state->config.priority < 0) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
     if (MSCCLPP_OK != mscclpp_gpu_open_later(state->config.device, &gpu)) {
-        return OMPI_ERR_NOT_AVAILABLE; /* for "auto" this is no error; all others have been reported */
+        return OMPI_ERR_NOT_AVAILABLE; /* no error for "auto"; for other values, the cause has been reported */
     }
     gpu = mscclpp_gpu_refusing(gpu);
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
@@ -234,22 +247,16 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
         goto err_watch_fini;
     }
-    if ('\0' != state->config.rules[0]) {
-        (void)mscclpp_rules_read(state->config.rules,
-                                 &state->rules); /* a fault is reported, and then the built-in table is used */
-    }
-    if ('\0' != state->config.plans[0]) {
-        state->plans = mscclpp_plan_library_create(state->config.plans); /* they are read by the first communicator */
-    }
-    /* Called here because an application that will have threads is not likely to have them yet. */
+    read_files(state);
+    /* Called here because the application, if it will have threads, most likely has none yet. */
     mscclpp_setup_prepare(wants_ucx(&state->config));
     state->stage_others = others_need_staging(state->config.stage, gpu);
     state->gpu = gpu;
     state->bind = mca_coll_mscclpp_bind;
     if (state->stage_others && gpu->twin) {
         /*
-         * For the twin, also the memory of Open MPI's own collectives is device memory; those must not fail for want of
-         * a stream.
+         * On the twin, memory of Open MPI's own collectives is device memory, too. These collectives must not fail for
+         * lack of a stream.
          */
         mca_coll_mscclpp_stage_open(0);
     }

@@ -17,7 +17,7 @@ void mca_coll_mscclpp_adopt_settings(void);
 /* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
 void mca_coll_mscclpp_widen_selection(void);
 
-/* module.c */
+/* module.c: makes the module of a new communicator, or returns NULL. */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
 
 /*

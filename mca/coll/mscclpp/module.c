@@ -29,10 +29,10 @@ static void module_construct(mca_coll_mscclpp_module_t *module)
  */
 #define SPARES 64
 
-static mca_coll_mscclpp_module_t spares[SPARES]; /* which of them are in use is guarded by the component's lock */
+static mca_coll_mscclpp_module_t spares[SPARES]; /* the component's lock guards which of them are in use */
 static int spares_made;
 
-/* Tells whether a module is one of the static ones. */
+/* True if a module is one of the spares. */
 static bool is_spare(const mca_coll_mscclpp_module_t *module)
 {
     return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
@@ -107,7 +107,7 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
     }
 
-/* Puts the functions that compare calls (check_calls) over whatever serves a slot by then. Used last. */
+/* Installs the functions that compare calls (check_calls) in front of those that serve a slot by then. Used last. */
 #define INSTALL_CHECK(slot_)                                                                                           \
     if (module->previous.slot_ != NULL) {                                                                              \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, mca_coll_mscclpp_checked_##slot_);                          \
@@ -193,8 +193,8 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
     mca_coll_mscclpp_module_t *module;
 
     /*
-     * Communicators of one process and inter-communicators are served, too, because other components cannot take device
-     * buffers there.
+     * This component also serves communicators of one process and inter-communicators, because other components cannot
+     * take device buffers there.
      */
     if (state->gpu == NULL || (OMPI_COMM_IS_INTER(comm) && !state->stage_others && !state->config.check_calls)) {
         return NULL;

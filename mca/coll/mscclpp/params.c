@@ -21,7 +21,7 @@ static const char *params_decimal[PARAMS_MAX];
 static int params_choice[PARAMS_MAX];
 static char params_word[PARAMS_MAX][CHOICE_LENGTH_MAX];
 
-/* Tells whether a parameter is one of a list of words. */
+/* True if a parameter's values are words of a list. */
 static bool is_choice(const mscclpp_param_t *param)
 {
     return MSCCLPP_PARAM_STRING == param->type && param->choices != NULL;
@@ -73,7 +73,7 @@ static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t 
     return rc;
 }
 
-/* The number of a word in "a|b|c", or -1; and below the word of a number. */
+/* The number of a word in a list such as "a|b|c", or -1. */
 static int choice_number(const char *choices, const char *word)
 {
     size_t length = strlen(word);
@@ -156,8 +156,9 @@ static const char *file_text(int index)
 }
 
 /*
- * Takes over the value that Open MPI has read, if it is allowed; mscclpp_config_set decides. `written` is the text that
- * Open MPI has read, if it is known: Open MPI itself may take texts for numbers or truth values that are none.
+ * Takes over the value that Open MPI has read, if it is allowed, which mscclpp_config_set decides. `written` is the
+ * text that Open MPI has read, if known. Open MPI itself accepts some texts as numbers or truth values that are
+ * neither.
  */
 static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
 {
@@ -179,13 +180,13 @@ static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_
         return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
     case MSCCLPP_PARAM_STRING:
         if (is_choice(param)) {
-            if (written != NULL && '\0' == written[0]) { /* about which Open MPI reports nothing */
+            if (written != NULL && '\0' == written[0]) { /* an empty text, which Open MPI does not report */
                 return mscclpp_config_set(config, param, written);
             }
             choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
             return mscclpp_config_set(config, param, word);
         }
-        if (*(const char *const *)native == NULL) { /* how Open MPI shows an empty value */
+        if (*(const char *const *)native == NULL) { /* Open MPI shows an empty value as NULL */
             return mscclpp_config_set(config, param, "");
         }
         return mscclpp_config_set(config, param, *(const char *const *)native);
@@ -228,8 +229,8 @@ int mca_coll_mscclpp_register_params(void)
         }
         rc = register_variable(param);
         if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
-            continue; /* from a file, and no word of the enumeration: Open MPI has told the user, and the default stays
-                       */
+            continue; /* from a file, and not one of the words: Open MPI has told the user, and the default stays in
+                         force */
         }
         if (rc < 0) {
             mscclpp_error("cannot register parameter %s with Open MPI (%d); component disabled", param->name, rc);

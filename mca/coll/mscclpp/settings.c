@@ -1,8 +1,10 @@
 /*
- * Makes rank 0's settings valid on all ranks of a job. Some settings are needed before a communicator's set-up
- * exchange: they decide whether this component serves the communicator at all, and what a call does before that
- * exchange. A rank with other values would leave its peers waiting. The settings are sent with the data that Open MPI
- * exchanges in MPI_Init. Ranks keep their own settings if there is no such exchange, or rank 0 lacks this component.
+ * Makes rank 0's settings valid on all ranks of a job.
+ *
+ * Some settings are needed before a communicator's set-up exchange. They decide whether this component serves the
+ * communicator at all, and what a call does before that exchange. A rank with other values would leave its peers
+ * waiting. Therefore the settings travel with the data that Open MPI exchanges in MPI_Init. Ranks keep their own
+ * settings if there is no such exchange, or if rank 0 lacks this component.
  */
 #include "mca/coll/mscclpp/component.h"
 
@@ -30,8 +32,8 @@ void mca_coll_mscclpp_publish_settings(void)
 }
 
 /*
- * True for parameters that decide whether there is ever a set-up exchange. The set-up exchange itself reports
- * differences in all others.
+ * True for parameters that decide whether there is ever a set-up exchange. That exchange reports differences in all
+ * other parameters.
  */
 static bool decides(const mscclpp_param_t *param)
 {
@@ -82,8 +84,8 @@ void mca_coll_mscclpp_adopt_settings(void)
             mscclpp_settings_apply(&state->config, param, theirs.values[i]);
             if (decides(param)) {
                 report_difference(param, mine.values[i], theirs.values[i]);
-                mscclpp_settings_apply(&state->own, param,
-                                       theirs.values[i]); /* so that the set-up does not report it once more */
+                /* So that the set-up does not report the difference once more. */
+                mscclpp_settings_apply(&state->own, param, theirs.values[i]);
             }
         }
     } else {

@@ -9,7 +9,7 @@
 
 #include "mca/common/base/log.h"
 
-/* After so many calls served by kernels, all buffers of this process count as host memory. */
+/* After this many calls served by kernels, all buffers of this process count as host memory. */
 static uint64_t calls_before = UINT64_MAX;
 
 static bool shared_only;
@@ -33,7 +33,7 @@ static bool shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *hig
     return found;
 }
 
-/* Tells whether an address counts as host memory, by the settings for tests. */
+/* True if an address counts as host memory, by the settings for tests. */
 static bool is_host(const void *address)
 {
     uintptr_t low, high;
@@ -41,7 +41,7 @@ static bool is_host(const void *address)
     return mca_coll_mscclpp_served_calls() >= calls_before || (shared_only && !shared_mapping(address, &low, &high));
 }
 
-/* The allocation that an address of shared memory lies in. */
+/* Yields the allocation that contains an address of shared memory. */
 static void bounds(const void *address, void **base_p, size_t *length_p)
 {
     uintptr_t low, high;

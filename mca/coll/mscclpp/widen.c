@@ -1,9 +1,13 @@
 /*
- * Adds the components that `--mca coll mscclpp` leaves out. That option tells Open MPI to load this component alone,
- * but no communicator can be made then, since each of 50 functions needs some component. This component adds the others
- * while it is opened, because the list of components is not final before. A program that uses Open MPI's parameters
- * before MPI_Init, as MPI_T_init_thread does, registers all components whatever the list says, and may change the list.
- * Components that the list does not name are unloaded before the first one is opened.
+ * Adds the components that `--mca coll mscclpp` leaves out.
+ *
+ * That option tells Open MPI to load this component alone, but then no communicator can be made, because each of 50
+ * functions needs some component. This component adds the others while it is opened, because the list of components is
+ * not final before.
+ *
+ * A program that uses Open MPI's parameters before MPI_Init, as MPI_T_init_thread does, registers all components
+ * whatever the list says, and may change the list. Components that the list does not name are unloaded before the first
+ * one is opened.
  */
 #include "mca/coll/mscclpp/component.h"
 
@@ -27,7 +31,7 @@ static bool listed(char **names, const char *name)
     return false;
 }
 
-/* True for a component that Open MPI has opened or is about to open. */
+/* True if Open MPI has opened a component or is about to open it. */
 static bool loaded(const char *name)
 {
     mca_base_component_list_item_t *item;
@@ -41,7 +45,10 @@ static bool loaded(const char *name)
     return false;
 }
 
-/* True for a component that could be loaded. Must be asked before loading: to load one that does not exist is fatal. */
+/*
+ * True if a component could be loaded. Always ask this before loading, because loading a component that does not exist
+ * is fatal.
+ */
 static bool exists(const char *name)
 {
     mca_base_framework_t *framework = &ompi_coll_base_framework;
@@ -71,7 +78,7 @@ static bool start_component(const mca_base_component_t *component)
 {
     if (component->mca_register_component_params != NULL &&
         OPAL_SUCCESS != component->mca_register_component_params()) {
-        return false; /* it stays in memory, which does no harm */
+        return false; /* the component stays in memory, which does no harm */
     }
     if (component->mca_open_component != NULL && OPAL_SUCCESS != component->mca_open_component()) {
         mca_base_component_close(component, ompi_coll_base_framework.framework_output);
@@ -93,7 +100,8 @@ static bool load(char *name)
     bool loaded_any = false;
     int rc;
 
-    framework->framework_selection = name; /* what the next call searches for; nothing else uses it meanwhile */
+    framework->framework_selection = name; /* the name that the next call searches for; nothing else uses it
+                                              meanwhile */
     rc = mca_base_component_find(NULL, framework, false, true);
     framework->framework_selection = selection;
     if (OPAL_SUCCESS != rc) {
@@ -104,8 +112,8 @@ static bool load(char *name)
 
         if (start_component(item->cli_component)) {
             /*
-             * Inserted before this component, which Open MPI is opening now; it would open components behind this one
-             * itself.
+             * Inserted before this component, which Open MPI is opening now: it will open the components behind this
+             * one itself.
              */
             opal_list_prepend(components, &item->super);
             loaded_any = true;
@@ -116,7 +124,7 @@ static bool load(char *name)
     return loaded_any;
 }
 
-/* The names of a list that exist and are not loaded. */
+/* The names of a list whose components exist and are not loaded. */
 static char **missing(const char *list)
 {
     char **wanted = opal_argv_split(list, ',');
@@ -131,7 +139,10 @@ static char **missing(const char *list)
     return names;
 }
 
-/* The names to load: those of the user's widen_list, or of the default if with the user's list MPI_Init would fail. */
+/*
+ * The names to load: those of the user's widen_list, or those of the default if MPI_Init would fail with the user's
+ * list.
+ */
 static char **choose(void)
 {
     const char *list = mca_coll_mscclpp_state.config.widen_list;
@@ -164,7 +175,7 @@ void mca_coll_mscclpp_widen_selection(void)
 
     if (!mca_coll_mscclpp_state.config.widen_selection || selection == NULL || '\0' == selection[0] ||
         '^' == selection[0]) {
-        return; /* every component is loaded, or all but some */
+        return; /* there is no list of components to load */
     }
     if (loaded(needed[0]) && loaded(needed[1])) {
         return;

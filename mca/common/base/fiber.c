@@ -61,7 +61,7 @@ struct mscclpp_fiber {
     void (*run)(void *argument);
     void *argument;
     char *stack;
-    bool begun; /* a function runs on the stack, or waits to be run there */
+    bool begun; /* code runs on the stack, which may only wait for its next function */
     bool ended; /* the function has returned */
     place_t inner;
     place_t outer;

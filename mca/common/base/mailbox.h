@@ -14,18 +14,18 @@
  * Returns the number of operations that one block has ended. Acquire order, because the caller next reads what the
  * block wrote before.
  */
-static inline uint64_t mscclpp_mailbox_of(const mscclpp_dev_mailbox_t *mailbox, uint32_t block)
+static inline uint64_t mscclpp_mailbox_ended_by(const mscclpp_dev_mailbox_t *mailbox, uint32_t block)
 {
     return __atomic_load_n(&mailbox->ended[block], __ATOMIC_ACQUIRE);
 }
 
 /* True if each of the first `blocks` blocks has ended at least `launches` operations. */
-static inline bool mscclpp_mailbox_says(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks, uint64_t launches)
+static inline bool mscclpp_mailbox_all_ended(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks, uint64_t launches)
 {
     uint32_t b;
 
     for (b = 0; b < blocks; ++b) {
-        if (mscclpp_mailbox_of(mailbox, b) < launches) {
+        if (mscclpp_mailbox_ended_by(mailbox, b) < launches) {
             return false;
         }
     }
@@ -33,13 +33,13 @@ static inline bool mscclpp_mailbox_says(const mscclpp_dev_mailbox_t *mailbox, ui
 }
 
 /* The number of operations that all of the first `blocks` blocks have ended. `blocks` is at least 1. */
-static inline uint64_t mscclpp_mailbox_count(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks)
+static inline uint64_t mscclpp_mailbox_ended(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks)
 {
-    uint64_t count = mscclpp_mailbox_of(mailbox, 0);
+    uint64_t count = mscclpp_mailbox_ended_by(mailbox, 0);
     uint32_t b;
 
     for (b = 1; b < blocks; ++b) {
-        const uint64_t theirs = mscclpp_mailbox_of(mailbox, b);
+        const uint64_t theirs = mscclpp_mailbox_ended_by(mailbox, b);
 
         count = theirs < count ? theirs : count;
     }

@@ -57,9 +57,9 @@ struct mscclpp_ctrl_carrier {
 /* Guards everything below. Held around every call of UCX, including callbacks. */
 static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_ucx_functions_t ucx;
-static bool ucx_tried; /* UCX failed to start. The failure is final, so that all ranks of later teams agree on the other
-                          carrier. */
-static pid_t ucx_pid;  /* the process that made the context; a forked child must leave the context alone */
+static bool ucx_failed; /* UCX failed to start. The failure is final, so that all ranks of later teams agree on the
+                          other carrier. */
+static pid_t ucx_pid;   /* the process that made the context; a forked child must leave the context alone */
 static ucp_context_h ucx_context; /* NULL: there is no context, and so no worker */
 static ucp_worker_h ucx_worker;   /* NULL: there is no worker */
 static ucp_address_t *ucx_address;
@@ -68,7 +68,7 @@ static mscclpp_ctrl_carrier_t *ucx_carriers;
 static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
 static mscclpp_ctrl_ucx_queue_t ucx_orphans;
-static bool ucx_moved; /* a message came from or went to another process, so a connection may be half made */
+static bool ucx_met_others; /* a message came from or went to another process, so a connection may be half made */
 
 static bool is_for(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
 {
@@ -203,8 +203,8 @@ static bool start_worker(void)
 /* Makes the context if there is none. True if there is one that this process may use. Call with the lock held. */
 static bool have_context(void)
 {
-    if (ucx_context == NULL && !ucx_tried) {
-        ucx_tried = !open_context();
+    if (ucx_context == NULL && !ucx_failed) {
+        ucx_failed = !open_context();
     }
     return ucx_context != NULL && ucx_pid == getpid();
 }
@@ -219,7 +219,7 @@ static void ucx_prepare(bool wanted)
     mscclpp_ucx_allow(wanted);
     if (wanted) {
         pthread_mutex_lock(&ucx_lock);
-        ucx_tried = ucx_tried && ucx_context != NULL; /* after a refusal, loading may be tried again */
+        ucx_failed = ucx_failed && ucx_context != NULL; /* after a refusal, loading may be tried again */
         (void)have_context();
         pthread_mutex_unlock(&ucx_lock);
     }
@@ -242,9 +242,9 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     pthread_mutex_lock(&ucx_lock);
     usable = have_context();
     /* If the limits refuse a worker now, there may be one for a later team. */
-    if (usable && ucx_worker == NULL && !ucx_tried &&
+    if (usable && ucx_worker == NULL && !ucx_failed &&
         mscclpp_ucx_check_limits("control messages", (size_t)oob->size) == MSCCLPP_OK) {
-        ucx_tried = !start_worker();
+        ucx_failed = !start_worker();
     }
     usable = usable && ucx_worker != NULL;
     if (usable) {
@@ -300,7 +300,7 @@ static unsigned progress_worker(void)
 {
     unsigned events = ucx.ucp_worker_progress(ucx_worker);
 
-    ucx_moved = ucx_moved || events != 0;
+    ucx_met_others = ucx_met_others || events != 0;
     return events;
 }
 
@@ -476,7 +476,7 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 
     pthread_mutex_lock(&ucx_lock);
     status = send_frame(carrier->peers[peer], &frame);
-    ucx_moved = true;
+    ucx_met_others = true;
     (void)progress_worker();
     pthread_mutex_unlock(&ucx_lock);
     if (status != MSCCLPP_OK) {
@@ -574,7 +574,7 @@ static void ucx_finalize(void)
      * UCX 1.13 aborts if a worker is destroyed while one of its connections is half made, even by a peer that wanted to
      * send and has ended. So a worker that has met other processes stays, for later teams.
      */
-    if (ucx_worker != NULL && !ucx_moved) {
+    if (ucx_worker != NULL && !ucx_met_others) {
         ucx.ucp_worker_release_address(ucx_worker, ucx_address);
         ucx.ucp_worker_destroy(ucx_worker);
         ucx_worker = NULL;

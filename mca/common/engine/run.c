@@ -115,7 +115,7 @@ static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 /* The number of chunks of this rank's shard that are reduced. Empty chunks count, too; they come last. */
 static uint64_t reduced_chunks(const mscclpp_engine_t *engine)
 {
-    const uint64_t done = mscclpp_mailbox_count(engine->runner->mailbox, engine->launch.nblocks);
+    const uint64_t done = mscclpp_mailbox_ended(engine->runner->mailbox, engine->launch.nblocks);
     const uint64_t ended = done > engine->launches ? done - engine->launches
                                                    : 0; /* `done` may be less: earlier operations may still be queued */
 

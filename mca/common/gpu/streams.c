@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /*
- * The streams that nobody has borrowed. The last one returned is lent first, so that the same few streams stay in use.
+ * The streams that no task has borrowed. The last one returned is lent first, so that the same few streams stay in use.
  */
 typedef struct idle {
     struct idle *next;

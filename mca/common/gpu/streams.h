@@ -1,8 +1,9 @@
 /*
- * A pool of streams that tasks borrow. A process has only as many streams as it has tasks in flight, not one for each
- * communicator: a GPU has few hardware queues, and streams that share one run one after another. Kernels in such
- * streams that wait for each other's peers would wait for ever. A task of copy engines borrows a few more streams, in
- * which nothing waits.
+ * A pool of streams that tasks borrow.
+ *
+ * A process has only as many streams as it has tasks in flight, not one for each communicator. A GPU has few hardware
+ * queues, and streams that share one run one after another: kernels in such streams that wait for each other's peers
+ * would wait forever. A task of copy engines borrows a few more streams, in which nothing waits.
  */
 #ifndef MCA_COMMON_GPU_STREAMS_H
 #define MCA_COMMON_GPU_STREAMS_H
@@ -20,7 +21,7 @@ mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, ms
  */
 void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering);
 
-/* Destroys the streams that nobody has borrowed. To be called before the GPU runtime goes away. */
+/* Destroys the streams that no task has borrowed. Call it before the GPU runtime goes away. */
 void mscclpp_stream_drain(void);
 
 #endif

@@ -16,7 +16,7 @@
 
 typedef struct {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint64_t process; /* the process that has joined; a forked child has not */
+    uint64_t process; /* the process that has joined; a forked child has another id and has not joined */
     int fd;
 } membership_t;
 
@@ -24,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static membership_t memberships[GPUS_MAX];
 static int membership_count;
 
-/* The prefix of the names of all users of a GPU, or, if `server_p` is not NULL, of its users with that server. */
+/* Writes the prefix of the names of all users of a GPU or, if `server_p` is not NULL, of its users with that server. */
 static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
 {
     int length = snprintf(name, NAME_MAX_BYTES, "mscclpp.gpu.");
@@ -108,7 +108,7 @@ static void join_users(const unsigned char *uuid, const char *name)
         return;
     }
     if (membership != NULL) {
-        close(membership->fd); /* the parent process's */
+        close(membership->fd); /* inherited from the parent process */
     } else if (membership_count < GPUS_MAX) {
         membership = &memberships[membership_count++];
         memcpy(membership->uuid, uuid, sizeof(membership->uuid));

@@ -46,24 +46,32 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->bytes = bytes;
 }
 
+/* True if a set of absent ranks contains `rank`. */
+static bool has_absent(uint64_t set, int rank)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX; ++i) {
+        if (mscclpp_board_absent(set, i) == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Lists ranks of other nodes that have not entered the call, as the ranks of this node report them on the board. */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
     uint64_t absent = 0;
     size_t used = 0;
-    int rank, i, j;
+    int rank, i;
 
     for (rank = 0; rank < group->size; ++rank) {
         const uint64_t word = mscclpp_board_load(&group->board[rank].absent);
 
         absent |= word & MSCCLPP_BOARD_ABSENT_MORE;
         for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(word, i) >= 0; ++i) {
-            for (j = 0; j < MSCCLPP_BOARD_ABSENT_MAX; ++j) {
-                if (mscclpp_board_absent(absent, j) == mscclpp_board_absent(word, i)) {
-                    break;
-                }
-            }
-            if (j == MSCCLPP_BOARD_ABSENT_MAX) {
+            if (!has_absent(absent, mscclpp_board_absent(word, i))) {
                 absent = mscclpp_board_add_absent(absent, mscclpp_board_absent(word, i));
             }
         }

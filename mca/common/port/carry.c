@@ -235,7 +235,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     mscclpp_proxy_channel_t *channel = mscclpp_proxy_find(proxy, job.request.channel);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (job.request.channel < proxy->table_size && job.position < proxy->gone_before[job.request.channel]) {
+    if (job.request.channel < proxy->table_size && job.position < proxy->discard_before[job.request.channel]) {
         return MSCCLPP_OK;
     }
     if (channel == NULL) {

@@ -48,7 +48,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
     mscclpp_proxy_channel_t **channels, **busy;
-    uint64_t *gone_before;
+    uint64_t *discard_before;
     uint32_t *numbers, i;
 
     if (size > MSCCLPP_DEV_PORT_CHANNELS) {
@@ -58,20 +58,20 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     }
     channels = calloc(size, sizeof(*channels)); /* NOLINT(bugprone-sizeof-expression) */
     busy = calloc(size, sizeof(*busy));         /* NOLINT(bugprone-sizeof-expression) */
-    gone_before = calloc(size, sizeof(*gone_before));
+    discard_before = calloc(size, sizeof(*discard_before));
     numbers = calloc(size, sizeof(*numbers));
-    if (channels == NULL || busy == NULL || gone_before == NULL || numbers == NULL) {
+    if (channels == NULL || busy == NULL || discard_before == NULL || numbers == NULL) {
         mscclpp_error("%s: out of memory for %u port channels", proxy->label, size);
         free(channels);
         free(busy);
-        free(gone_before);
+        free(discard_before);
         free(numbers);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     for (i = 0; i < proxy->table_size; ++i) {
         channels[i] = proxy->channels[i];
         busy[i] = proxy->busy[i];
-        gone_before[i] = proxy->gone_before[i];
+        discard_before[i] = proxy->discard_before[i];
     }
     /* The lowest numbers go on top of the stack. No number is free now, or the table would not grow. */
     for (i = size; i-- > proxy->table_size;) {
@@ -79,11 +79,11 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     }
     free(proxy->channels);
     free(proxy->busy);
-    free(proxy->gone_before);
+    free(proxy->discard_before);
     free(proxy->free_numbers);
     proxy->channels = channels;
     proxy->busy = busy;
-    proxy->gone_before = gone_before;
+    proxy->discard_before = discard_before;
     proxy->free_numbers = numbers;
     proxy->table_size = size;
     return MSCCLPP_OK;
@@ -236,7 +236,7 @@ static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     for (i = 0; i < size; ++i) {
         if (mscclpp_fifo_peek(proxy->fifo, next + i, &trigger) &&
             mscclpp_dev_trigger_unpack(&trigger).channel == number) {
-            proxy->gone_before[number] = next + i + 1;
+            proxy->discard_before[number] = next + i + 1;
         }
     }
 }
@@ -305,7 +305,7 @@ void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
     }
     free(proxy->channels);
     free(proxy->busy);
-    free(proxy->gone_before);
+    free(proxy->discard_before);
     free(proxy->free_numbers);
     free(proxy->transports);
 }

@@ -73,26 +73,27 @@ struct mscclpp_proxy {
     bool threaded; /* a thread of the proxy makes the progress; atomic */
 
     pthread_mutex_t lock;
-    pthread_cond_t work; /* wakes the proxy's thread when there may be something to do, or when it must end */
+    pthread_cond_t work_comes; /* wakes the proxy's thread when there may be something to do, or when it must end */
     pthread_t thread;
     bool closing;
-    uint32_t wanted; /* atomic: the number of threads that wait for the lock; the proxy's thread lets them go first */
-    uint32_t in_flight; /* operations that have begun and not ended; atomic */
-    uint32_t unsettled; /* atomic: nonzero if work may be left even though nothing is in flight */
-    uint64_t until; /* atomic: the last launch that nobody waits for, which counts as in flight until it has ended; see
-                       UNTIL_BLOCKS */
-    bool watches;   /* the thread looks for triggers also while nothing is known to be in flight */
-    uint64_t seen;  /* position in the FIFO when the watching thread last looked */
-    double active_at; /* when it last found something to do, or was told of it */
-    int failure;      /* atomic: the mscclpp_status_t of the first failure */
+    uint32_t
+        lock_waiters; /* atomic: the number of threads that wait for the lock; the proxy's thread lets them go first */
+    uint32_t in_flight;        /* operations that have begun and not ended; atomic */
+    uint32_t unsettled;        /* atomic: nonzero if work may be left even though nothing is in flight */
+    uint64_t unawaited_launch; /* atomic: the last launch that nobody waits for, which counts as in flight until it has
+                       ended; see LAUNCH_BLOCKS */
+    bool watches;              /* the thread looks for triggers also while nothing is known to be in flight */
+    uint64_t seen;             /* position in the FIFO when the watching thread last looked */
+    double active_at;          /* when it last found something to do, or was told of it */
+    int failure;               /* atomic: the mscclpp_status_t of the first failure */
 
     mscclpp_fifo_t *fifo;
 
     /* Tables of `table_size` entries, except for the pages. `channels` has NULL for numbers without a channel. */
     mscclpp_proxy_channel_t **channels;
     mscclpp_proxy_channel_t **busy;
-    uint64_t *gone_before;  /* by channel number: triggers at positions below this belong to a destroyed channel */
-    uint32_t *free_numbers; /* stack of channel numbers without a channel */
+    uint64_t *discard_before; /* by channel number: triggers at positions below this belong to a destroyed channel */
+    uint32_t *free_numbers;   /* stack of channel numbers without a channel */
     uint32_t table_size;
     uint32_t busy_count;
     uint32_t free_count;
@@ -105,9 +106,9 @@ struct mscclpp_proxy {
 
 static inline void mscclpp_proxy_lock(mscclpp_proxy_t *proxy)
 {
-    __atomic_fetch_add(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&proxy->lock_waiters, 1, __ATOMIC_ACQ_REL);
     pthread_mutex_lock(&proxy->lock);
-    __atomic_fetch_sub(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&proxy->lock_waiters, 1, __ATOMIC_ACQ_REL);
 }
 
 static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)

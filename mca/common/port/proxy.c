@@ -19,8 +19,8 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
 }
 
-/* `until` is a launch's number times this, plus the number of blocks that report its end. */
-#define UNTIL_BLOCKS ((uint64_t)256)
+/* `unawaited_launch` is a launch's number times this, plus the number of blocks that report its end. */
+#define LAUNCH_BLOCKS ((uint64_t)256)
 
 /*
  * While it watches, the thread spins for so many seconds after the last trigger. Then it naps: for a part of the time
@@ -47,10 +47,10 @@ static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 
 static bool is_idle(const mscclpp_proxy_t *proxy)
 {
-    const uint64_t until = __atomic_load_n(&proxy->until, __ATOMIC_ACQUIRE);
+    const uint64_t until = __atomic_load_n(&proxy->unawaited_launch, __ATOMIC_ACQUIRE);
 
     return __atomic_load_n(&proxy->in_flight, __ATOMIC_ACQUIRE) == 0 &&
-           mscclpp_mailbox_says(proxy->mailbox, (uint32_t)(until % UNTIL_BLOCKS), until / UNTIL_BLOCKS);
+           mscclpp_mailbox_all_ended(proxy->mailbox, (uint32_t)(until % LAUNCH_BLOCKS), until / LAUNCH_BLOCKS);
 }
 
 static bool watches(const mscclpp_proxy_t *proxy)
@@ -87,7 +87,7 @@ static void nap(mscclpp_proxy_t *proxy, double idle)
     until.tv_nsec += (long)(pause * 1e9);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&proxy->work, &proxy->lock, &until);
+    (void)pthread_cond_timedwait(&proxy->work_comes, &proxy->lock, &until);
 }
 
 /*
@@ -146,7 +146,7 @@ static void *thread_main(void *argument)
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->closing) {
         if (!has_work(proxy)) {
-            pthread_cond_wait(&proxy->work, &proxy->lock);
+            pthread_cond_wait(&proxy->work_comes, &proxy->lock);
             continue;
         }
         run_regular_round(proxy);
@@ -159,7 +159,7 @@ static void *thread_main(void *argument)
         /* Yields, because another thread would hardly ever get a lock that is released and retaken at once. */
         do {
             sched_yield();
-        } while (__atomic_load_n(&proxy->wanted, __ATOMIC_ACQUIRE) != 0);
+        } while (__atomic_load_n(&proxy->lock_waiters, __ATOMIC_ACQUIRE) != 0);
         pthread_mutex_lock(&proxy->lock);
     }
     pthread_mutex_unlock(&proxy->lock);
@@ -205,7 +205,7 @@ mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscc
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&proxy->work, &attributes);
+    pthread_cond_init(&proxy->work_comes, &attributes);
     pthread_condattr_destroy(&attributes);
     status = mscclpp_fifo_create(proxy->gpu, proxy->device, (uint64_t)params->config->fifo_size, &proxy->fifo);
     if (status != MSCCLPP_OK) {
@@ -223,7 +223,7 @@ mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscc
 err_fifo_destroy:
     mscclpp_fifo_destroy(proxy->fifo);
 err_free:
-    pthread_cond_destroy(&proxy->work);
+    pthread_cond_destroy(&proxy->work_comes);
     pthread_mutex_destroy(&proxy->lock);
     free(proxy);
     return status;
@@ -237,13 +237,13 @@ void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
     if (is_threaded(proxy)) {
         mscclpp_proxy_lock(proxy);
         proxy->closing = true;
-        pthread_cond_signal(&proxy->work);
+        pthread_cond_signal(&proxy->work_comes);
         mscclpp_proxy_unlock(proxy);
         pthread_join(proxy->thread, NULL);
     }
     mscclpp_proxy_free_channels(proxy);
     mscclpp_fifo_destroy(proxy->fifo);
-    pthread_cond_destroy(&proxy->work);
+    pthread_cond_destroy(&proxy->work_comes);
     pthread_mutex_destroy(&proxy->lock);
     free(proxy);
 }
@@ -262,7 +262,7 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         if (is_threaded(proxy)) {
             mscclpp_proxy_lock(proxy);
-            pthread_cond_signal(&proxy->work);
+            pthread_cond_signal(&proxy->work_comes);
             mscclpp_proxy_unlock(proxy);
         }
     }
@@ -299,9 +299,9 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     if (status == MSCCLPP_OK) {
         /* The order matters, as in mscclpp_proxy_begin. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&proxy->until, launch * UNTIL_BLOCKS + blocks, __ATOMIC_RELEASE);
+        __atomic_store_n(&proxy->unawaited_launch, launch * LAUNCH_BLOCKS + blocks, __ATOMIC_RELEASE);
         proxy->active_at = mscclpp_now();
-        pthread_cond_signal(&proxy->work);
+        pthread_cond_signal(&proxy->work_comes);
     }
     mscclpp_proxy_unlock(proxy);
     return status;
@@ -316,7 +316,7 @@ mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
     if (status == MSCCLPP_OK) {
         __atomic_store_n(&proxy->watches, true, __ATOMIC_RELAXED);
         proxy->active_at = mscclpp_now();
-        pthread_cond_signal(&proxy->work);
+        pthread_cond_signal(&proxy->work_comes);
     }
     mscclpp_proxy_unlock(proxy);
     return status;

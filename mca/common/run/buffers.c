@@ -126,7 +126,7 @@ void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
     if (runner->hold_count == 0) {
         return;
     }
-    done = mscclpp_mailbox_of(runner->mailbox, 0);
+    done = mscclpp_mailbox_ended_by(runner->mailbox, 0);
     /*
      * Block 0 has ended its last operation, but other blocks may still be working on that one, so it does not count as
      * ended.

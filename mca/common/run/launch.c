@@ -109,7 +109,7 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     inline_wait_t turn;
     mscclpp_status_t status;
-    uint32_t tellers;
+    uint32_t reporting_blocks;
 
     turn.status = MSCCLPP_OK;
     if (runner->group->on_twin) {
@@ -118,14 +118,14 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
         turn.wait.pumped = runner->pump != NULL;
         runner->gpu->set_progress(inline_turn, &turn);
     }
-    status = mscclpp_linger_start(runner, launch, &tellers);
+    status = mscclpp_linger_start(runner, launch, &reporting_blocks);
     if (runner->group->on_twin) {
         runner->gpu->set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    mscclpp_runner_note_launch(runner, tellers);
+    mscclpp_runner_note_launch(runner, reporting_blocks);
     return turn.status;
 }
 
@@ -134,7 +134,7 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
                                           const char *what)
 {
     --runner->launches;
-    runner->tellers = 1; /* all earlier operations have ended, so it is enough that one block reports */
+    runner->reporting_blocks = 1; /* all earlier operations have ended, so it is enough that one block reports */
     return start_operation(runner, launch, what);
 }
 

@@ -350,7 +350,7 @@ static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_la
  * The number of blocks that report the end of the operation. If it is for several blocks, all blocks report: each must
  * have read the relayed doorbell before the next doorbell overwrites it.
  */
-static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
+static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t code)
 {
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
 }
@@ -437,7 +437,7 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
  * lingering one does not leave soon.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
-                                         uint32_t *tellers_p)
+                                         uint32_t *reporting_blocks_p)
 {
     const mscclpp_dev_args_t *args = launch->args;
     mscclpp_linger_t *linger = &runner->linger;
@@ -483,12 +483,13 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger->staying = true;
     linger->stayed_at = linger->rings;
     linger->nblocks = lingering.nblocks;
-    *tellers_p = tellers(linger, linger_args.code);
+    *reporting_blocks_p = count_reporting_blocks(linger, linger_args.code);
     allow_rings(runner, linger_args.number);
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t *tellers_p)
+mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
+                                      uint32_t *reporting_blocks_p)
 {
     mscclpp_linger_t *linger = &runner->linger;
     const bool suitable = can_serve(runner, launch);
@@ -500,7 +501,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     mscclpp_status_t status;
 
     linger->rung = 0;
-    *tellers_p = launch->nblocks;
+    *reporting_blocks_p = launch->nblocks;
     /* Rings only if the team has no stream in hand: work in that stream would have to come first. */
     if (suitable && known && runner->stream == NULL && number != 0 && last_left(runner) < number &&
         linger->nblocks >= blocks_for(runner, launch)) {
@@ -508,7 +509,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
         ring(runner, launch, code, coll_word(launch));
         linger->rung = number;
-        *tellers_p = tellers(linger, code);
+        *reporting_blocks_p = count_reporting_blocks(linger, code);
         return MSCCLPP_OK;
     }
     status = mscclpp_runner_take_stream(runner);
@@ -517,7 +518,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     }
     note_kernel(linger, missed);
     if (suitable && is_worthwhile(linger, launch)) {
-        return launch_lingering(runner, launch, variant, tellers_p);
+        return launch_lingering(runner, launch, variant, reporting_blocks_p);
     }
     mscclpp_linger_clear(runner);
     return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);

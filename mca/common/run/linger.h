@@ -61,11 +61,11 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner);
 
 /*
  * Starts an operation that the host will wait for: rings for a lingering kernel, or launches a kernel in the team's
- * stream. That kernel lingers if this is likely to save time. *tellers_p is the number of blocks that will report the
- * operation's end. The caller must call mscclpp_runner_note_launch.
+ * stream. That kernel lingers if this is likely to save time. *reporting_blocks_p is the number of blocks that will
+ * report the operation's end. The caller must call mscclpp_runner_note_launch.
  */
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
-                                      uint32_t *tellers_p);
+                                      uint32_t *reporting_blocks_p);
 
 /* True if a lingering kernel of the team has not left yet. */
 bool mscclpp_linger_present(const mscclpp_runner_t *runner);

@@ -39,13 +39,13 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
 
 bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner)
 {
-    return mscclpp_mailbox_says(runner->mailbox, runner->tellers, runner->launches);
+    return mscclpp_mailbox_all_ended(runner->mailbox, runner->reporting_blocks, runner->launches);
 }
 
 void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks)
 {
     ++runner->launches;
-    runner->tellers = blocks;
+    runner->reporting_blocks = blocks;
 }
 
 mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)

@@ -36,7 +36,7 @@ struct mscclpp_runner {
     mscclpp_dev_mailbox_t *mailbox;        /* its host address */
     mscclpp_dev_mailbox_t *device_mailbox; /* its device address */
     uint64_t launches;                     /* operations started on the device; the mailbox counts ended ones */
-    uint32_t tellers;                      /* blocks that report the end of the last operation in the mailbox */
+    uint32_t reporting_blocks;             /* blocks that report the end of the last operation in the mailbox */
     mscclpp_linger_t linger;
     mscclpp_repeats_t repeats;
     uint64_t epochs; /* epochs (packet flags) used since the scratch was last cleared */

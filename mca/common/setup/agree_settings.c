@@ -8,8 +8,8 @@
 
 /* A rank's values of one parameter. */
 typedef struct {
-    uint64_t set;   /* set by the user on this rank */
-    uint64_t value; /* in force on this rank */
+    uint64_t set;   /* the value that the user has set on this rank */
+    uint64_t value; /* the value in force on this rank */
 } setting_t;
 
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
@@ -20,7 +20,10 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
     mscclpp_settings_read(own, &set);
     mscclpp_settings_read(config, &in_force);
     card_p->names = set.names;
-    /* Covers both, as a setting that rank 0's has already replaced still counts as a difference. */
+    /*
+     * The digest covers both values, because a setting that rank 0's value has already replaced still counts as a
+     * difference.
+     */
     card_p->digest = 31 * mscclpp_settings_digest(&set) + mscclpp_settings_digest(&in_force);
 }
 
@@ -45,7 +48,7 @@ static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *p
     int rank, earlier;
 
     if (__atomic_exchange_n(&told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
-        return; /* reported for an earlier communicator */
+        return; /* reported for an earlier communicator already */
     }
     mscclpp_settings_text(param, settings[0].value, mine, sizeof(mine));
     for (rank = 0; rank < oob->size; ++rank) {
@@ -92,7 +95,7 @@ mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_
 
     mscclpp_settings_read(own, &set);
     mscclpp_settings_read(config, &in_force);
-    /* One parameter at a time, so that the memory needed does not depend on the number of parameters. */
+    /* One parameter at a time, so that the memory needed does not grow with the number of parameters. */
     for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX && status == MSCCLPP_OK; ++i) {
         const setting_t mine = {set.values[i], in_force.values[i]};
 

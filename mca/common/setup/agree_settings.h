@@ -7,7 +7,7 @@
 
 /* A digest of a rank's settings. If those of all ranks are equal, the settings need no comparison. */
 typedef struct {
-    uint64_t names; /* the digest of the table of parameters */
+    uint64_t names; /* a digest of the table of parameters */
     uint64_t digest;
 } mscclpp_settings_card_t;
 

@@ -25,10 +25,10 @@ typedef struct {
     uint32_t block_limit;
     uint32_t threaded;  /* other threads launch kernels on the same GPU */
     uint32_t blocking;  /* launches wait for kernels to end */
-    uint32_t users;     /* processes on the same GPU that the sender knows of */
-    uint32_t strangers; /* how many of these processes use another server */
+    uint32_t users;     /* number of processes on the same GPU that the sender knows of */
+    uint32_t strangers; /* number of those processes that use another server */
     uint32_t plans;     /* the sender has been given execution plans */
-    uint64_t server;    /* see mscclpp_gpu_info_t */
+    uint64_t server;    /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
@@ -64,12 +64,12 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 }
 
 /*
- * Handles ranks that share a GPU: divides the limit of blocks by their number, as the blocks of all their kernels must
- * be able to run at once.
+ * Handles ranks that share a GPU: divides the limit of blocks by their number, because the blocks of all their kernels
+ * must be able to run at once. *shared_p tells whether processes take turns on a GPU.
  *
- * With imitated nodes, ranks of different nodes may share a GPU. Such ranks do not meet before their kernels start, so
- * the kernel of one rank, waiting for a late rank, may keep that rank's kernel from starting. So such a GPU is shared
- * only if the user has set coll_mscclpp_shared_gpu to kernels. *shared_p tells whether processes take turns on a GPU.
+ * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start, so the
+ * kernel of one rank, waiting for a late rank, may keep that rank's kernel from starting. Therefore such a GPU is
+ * shared only if the user has set coll_mscclpp_shared_gpu to kernels.
  */
 static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
                                           const node_facts_t *facts, bool *shared_p)
@@ -138,7 +138,8 @@ static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_
 
 /*
  * Connects control messages between nodes. Without them, other nodes notice a failure of this one only by their
- * deadlines. If the ranks have no way in common to send them, that is no error, and equal on all ranks.
+ * deadlines. If the ranks have no carrier in common, there are no control messages; this is no error, and equal on all
+ * ranks.
  */
 static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts)
 {

@@ -32,7 +32,7 @@ typedef struct {
     uint64_t offers[MSCCLPP_PARK_OFFERS]; /* numbers of ended teams that the sender could take over (team/park.h) */
     int32_t leader;
     int32_t status; /* the sender's status so far */
-} rank_facts_t;
+} rank_card_t;
 
 /* The machine's id, cached because finding it takes several system calls. */
 static uint64_t host_id(void)
@@ -48,15 +48,15 @@ static uint64_t host_id(void)
 }
 
 /* The number of an ended team that all ranks offer; 0 if there is none. The result is equal on all ranks. */
-static uint64_t find_common_offer(const rank_facts_t *places, int size)
+static uint64_t find_common_offer(const rank_card_t *cards, int size)
 {
     int offer, rank, i;
 
-    for (offer = 0; offer < MSCCLPP_PARK_OFFERS && places[0].offers[offer] != 0; ++offer) {
-        const uint64_t id = places[0].offers[offer];
+    for (offer = 0; offer < MSCCLPP_PARK_OFFERS && cards[0].offers[offer] != 0; ++offer) {
+        const uint64_t id = cards[0].offers[offer];
 
         for (rank = 1; rank < size; ++rank) {
-            for (i = 0; i < MSCCLPP_PARK_OFFERS && places[rank].offers[i] != id; ++i) {
+            for (i = 0; i < MSCCLPP_PARK_OFFERS && cards[rank].offers[i] != id; ++i) {
             }
             if (i == MSCCLPP_PARK_OFFERS) {
                 break;
@@ -70,10 +70,10 @@ static uint64_t find_common_offer(const rank_facts_t *places, int size)
 }
 
 /*
- * Makes those settings equal on all ranks that must be, before anything uses them. All ranks pass the same `places`, so
- * they all agree on whether there is anything to compare.
+ * Makes those settings equal on all ranks that must be equal, before anything uses them. All ranks pass the same
+ * `cards`, so all of them agree on whether there is anything to compare.
  */
-static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, const rank_facts_t *places,
+static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, const rank_card_t *cards,
                                           mscclpp_config_t *config, bool *differ_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
@@ -81,51 +81,56 @@ static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, c
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        if (places[rank].settings.names != places[0].settings.names) {
+        if (cards[rank].settings.names != cards[0].settings.names) {
             mscclpp_warn("%s: rank %d has other parameters than rank 0, as another version of the component has: "
                          "device buffers are staged",
                          oob->label, rank);
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        differ = differ || places[rank].settings.digest != places[0].settings.digest;
+        differ = differ || cards[rank].settings.digest != cards[0].settings.digest;
     }
     *differ_p = differ;
     return differ ? mscclpp_settings_agree(oob, params->own != NULL ? params->own : params->config, config)
                   : MSCCLPP_OK;
 }
 
-/* What all ranks have told at the beginning. */
+/* The cards of all ranks, and some of their contents as arrays. */
 typedef struct {
-    rank_facts_t *places;
+    rank_card_t *of; /* Copies the contents of the cards into arrays. Returns the first error that a rank reports. */
     uint64_t *jobs;
     uint64_t *hosts;
-} all_facts_t;
+} all_cards_t;
 
 /* Copies the ranks' facts into arrays. Returns the first error that a rank reports. */
-static mscclpp_status_t read_facts(const mscclpp_oob_t *oob, all_facts_t *said, mscclpp_nodes_t *nodes)
+static mscclpp_status_t read_facts(const mscclpp_oob_t *oob, all_cards_t *cards, mscclpp_nodes_t *nodes)
 {
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        const rank_facts_t *place = &said->places[rank];
+        const rank_card_t *card = &cards->of[rank];
 
-        said->jobs[rank] = place->job;
-        said->hosts[rank] = place->host;
-        nodes->leaders[rank] = place->leader;
-        if (place->status != MSCCLPP_OK) {
+        cards->jobs[rank] = card->job;
+        cards->hosts[rank] = card->host;
+        nodes->leaders[rank] = card->leader;
+        if (card->status != MSCCLPP_OK) {
             mscclpp_info("%s: rank %d: memory for the set-up of nodes: %s: device buffers are staged", oob->label, rank,
-                         mscclpp_status_string((mscclpp_status_t)place->status));
+                         mscclpp_status_string((mscclpp_status_t)card->status));
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
     }
     return MSCCLPP_OK;
 }
 
-/* Finds out which ranks share a node. The result is equal on all ranks. */
-static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const all_facts_t *said,
+/*
+ * The first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node. `config`
+ * are this rank's settings; they become rank 0's. `offers` are ended teams. If all ranks take over an ended team,
+ * *taken_p is that team, and the set-up is complete; else *taken_p is NULL. `mine` tells whether this rank has the
+ * memory that it needs besides `cards`.
+ */
+static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const all_cards_t *cards,
                                   mscclpp_nodes_t *nodes)
 {
-    mscclpp_nodes_join_jobs(nodes, said->jobs, said->hosts, oob->size);
+    mscclpp_nodes_join_jobs(nodes, cards->jobs, cards->hosts, oob->size);
     if (!mscclpp_nodes_map(nodes, oob->size, oob->rank, config->ranks_per_node)) {
         mscclpp_info("%s: ranks contradict one another on who shares a node: device buffers are staged", oob->label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -142,21 +147,22 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
  * The first exchange: all ranks tell their facts, agree on settings, and find out which ranks share a node. `config`
  * are this rank's settings; they become rank 0's. `offers` are ended teams. If all ranks take over an ended team,
  * *taken_p is that team, and the set-up is complete; else it is NULL. `mine` tells whether this rank has the memory
- * that it needs besides `said`.
+ * that it needs besides `cards`.
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
-                                   all_facts_t *said, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
+                                   all_cards_t *cards, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
                                    mscclpp_team_t **taken_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     bool differ = false;
     mscclpp_status_t status;
-    rank_facts_t own;
+    rank_card_t own;
     uint64_t id;
     int i;
 
     *taken_p = NULL;
-    memset(&own, 0, sizeof(own)); /* the padding is sent, too */
+    memset(&own, 0, sizeof(own)); /* Calls find_nodes with memory for the cards of all ranks. A rank without memory
+                                     still takes part, and all ranks learn of it. */
     own.job = params->job;
     own.host = host_id();
     own.leader = params->leader;
@@ -165,17 +171,17 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     for (i = 0; i < MSCCLPP_PARK_OFFERS && offers[i] != NULL; ++i) {
         own.offers[i] = offers[i]->group.id;
     }
-    status = oob->allgather(oob->context, &own, said->places, sizeof(own));
+    status = oob->allgather(oob->context, &own, cards->of, sizeof(own));
     if (status == MSCCLPP_OK) {
-        status = read_facts(oob, said, nodes);
+        status = read_facts(oob, cards, nodes);
     }
     if (status == MSCCLPP_OK) {
-        status = agree_on_settings(params, said->places, config, &differ);
+        status = agree_on_settings(params, cards->of, config, &differ);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    id = differ ? 0 : find_common_offer(said->places, oob->size);
+    id = differ ? 0 : find_common_offer(cards->of, oob->size);
     for (i = 0; i < MSCCLPP_PARK_OFFERS && id != 0; ++i) {
         if (own.offers[i] == id) {
             *taken_p = offers[i];
@@ -183,7 +189,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
             return MSCCLPP_OK;
         }
     }
-    return map_nodes(oob, config, said, nodes);
+    return map_nodes(oob, config, cards, nodes);
 }
 
 /*
@@ -194,19 +200,19 @@ static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_s
                                   mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
 {
     const size_t size = (size_t)params->oob.size;
-    all_facts_t said = {.places = malloc(size * (sizeof(*said.places) + sizeof(*said.jobs) + sizeof(*said.hosts)))};
+    all_cards_t cards = {.of = malloc(size * (sizeof(*cards.of) + sizeof(*cards.jobs) + sizeof(*cards.hosts)))};
     mscclpp_status_t status = mscclpp_nodes_init(nodes, params->oob.size);
 
     if (status != MSCCLPP_OK) {
-        free(said.places);
-        said.places = NULL;
+        free(cards.of);
+        cards.of = NULL;
     }
-    if (said.places != NULL) {
-        said.jobs = (uint64_t *)(void *)(said.places + size);
-        said.hosts = said.jobs + size;
+    if (cards.of != NULL) {
+        cards.jobs = (uint64_t *)(void *)(cards.of + size);
+        cards.hosts = cards.jobs + size;
     }
-    status = find_nodes(params, mine, config, &said, nodes, offers, taken_p);
-    free(said.places);
+    status = find_nodes(params, mine, config, &cards, nodes, offers, taken_p);
+    free(cards.of);
     return status;
 }
 

@@ -17,7 +17,7 @@
  * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
  * have left in flight.
  */
-static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
+static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     mscclpp_reach_t in = MSCCLPP_REACH_HOME, out = MSCCLPP_REACH_HOME;
@@ -321,7 +321,7 @@ static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t
 }
 
 /* Reads control messages, so that they do not pile up on a rank that never waits. */
-static void look_at_notices(mscclpp_team_t *team)
+static void read_notices(mscclpp_team_t *team)
 {
     mscclpp_group_notice_t failed, host;
 
@@ -356,9 +356,9 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     team->group.asked =
         mscclpp_board_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
-    look_at_notices(team);
+    read_notices(team);
     mscclpp_runner_release_mappings(&team->runner, false);
-    status = look_at_buffers(task);
+    status = examine_buffers(task);
     /* A copy of bytes would overwrite padding and holes, which must stay as they are. */
     if (status == MSCCLPP_OK && task->ranks == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
         task->args->in_pack_count + task->args->out_pack_count == 0) {

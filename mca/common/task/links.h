@@ -5,10 +5,12 @@
 #include "mca/common/team/team.h"
 
 /*
- * In each of `rounds` rounds every rank puts `bytes` bytes from `in` to the next rank, or with `get` fetches them from
- * the next rank, and then waits for its neighbour. `out` receives the data of the last round: the previous rank's
- * input, or with `get` the next rank's. Blocking and collective; all arguments except the buffers must be equal on all
- * ranks. *seconds_p is the duration of the call. MSCCLPP_ERR_INVALID if `bytes` is more than mscclpp_links_max.
+ * Runs `rounds` rounds around the ring. In each round, every rank puts `bytes` bytes from `in` to the next rank, or
+ * with `get` fetches them from the next rank, and then waits for its neighbour. `out` receives the data of the last
+ * round: the previous rank's input, or with `get` the next rank's.
+ *
+ * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the duration of
+ * the call. MSCCLPP_ERR_INVALID if `bytes` is more than mscclpp_links_max.
  */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                    bool get, double *seconds_p);

@@ -71,7 +71,7 @@ static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
  * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
  * have left in flight, so that all later accesses, by any rank, come after it.
  */
-static mscclpp_status_t look_at_buffers(task_t *task)
+static mscclpp_status_t examine_buffers(task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     const mscclpp_allreduce_args_t *args = task->args;
@@ -446,7 +446,7 @@ static mscclpp_status_t run(task_t *task)
         return status;
     }
     /* A queued operation comes after the work in its stream, and waits for no other. */
-    status = team->runner.queues ? MSCCLPP_OK : look_at_buffers(task);
+    status = team->runner.queues ? MSCCLPP_OK : examine_buffers(task);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }

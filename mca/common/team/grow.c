@@ -146,6 +146,30 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     return status;
 }
 
+/* Replaces the team's scratch by a larger one, of which all ranks have mapped all parts. Returns the old scratch. */
+static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layout, char *const *scratch,
+                             const mscclpp_gpu_handle_t *handles)
+{
+    char *old = team->runner.scratch;
+
+    mscclpp_runner_close_peers(&team->runner);
+    team->runner.scratch = scratch[team->group.rank];
+    memcpy(team->runner.peer_scratch, scratch, sizeof(team->runner.peer_scratch));
+    memcpy(team->runner.peer_handle, handles, sizeof(team->runner.peer_handle));
+    team->runner.layout = *layout;
+    mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
+    return old;
+}
+
+/* Notes which larger sizes the scratch may still get. After a shortage, it does not ask for more memory again. */
+static void note_growth(mscclpp_team_t *team, bool can_grow_further)
+{
+    team->full_size = can_grow_further ? team->full_size : 0;
+    team->small_max = team->middle_max;
+    team->lacks_puts = false;
+    team->middle_max = 0;
+}
+
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool queued)
 {
     const bool to_middle = team->middle_max != 0 && bytes <= team->middle_max && !queued;
@@ -183,23 +207,13 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
         status = agree_with_nodes(team, own, &all);
     }
     if (status == MSCCLPP_OK && all) {
-        mscclpp_runner_close_peers(&team->runner);
-        given_up = team->runner.scratch;
-        team->runner.scratch = grown;
-        memcpy(team->runner.peer_scratch, scratch, sizeof(scratch));
-        memcpy(team->runner.peer_handle, handles, sizeof(handles));
-        team->runner.layout = layout;
-        mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
+        given_up = replace_scratch(team, &layout, scratch, handles);
     } else {
         close_all(team, scratch, handles);
         given_up = grown;
     }
     team->given_up = given_up;
-    /* After a shortage, the scratch does not ask for more memory again. */
-    team->full_size = to_middle && status == MSCCLPP_OK && all ? team->full_size : 0;
-    team->small_max = team->middle_max;
-    team->lacks_puts = false;
-    team->middle_max = 0;
+    note_growth(team, to_middle && status == MSCCLPP_OK && all);
     if (status == MSCCLPP_OK) {
         status = meet(team, bytes);
     }

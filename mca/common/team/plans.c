@@ -393,21 +393,103 @@ static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own
     return status;
 }
 
+/* A new room of a plan, from its allocation to the vote of all ranks on it. */
+typedef struct {
+    mscclpp_plan_room_t room;
+    uint64_t local;       /* offset of what only this rank uses, bytes */
+    mscclpp_status_t own; /* this rank's status of the last step that it has tried */
+    const char *step;     /* that step, for messages */
+    int whose;            /* the rank whose room the step was about; -1: this rank's own */
+    bool all;             /* all ranks have succeeded; equal on all ranks */
+} new_room_t;
+
+/* Makes a room on all ranks and lets them vote on it. Returns an error only if the exchange itself fails. */
+static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, new_room_t *made)
+{
+    mscclpp_board_buffers_t *mine;
+    mscclpp_status_t status;
+
+    made->step = "allocating";
+    made->own = allocate(team, plan, &made->room, &made->local);
+    plan->given_up = made->room.base; /* kept, because peers may still map it after an error */
+    mine = mscclpp_group_begin_exchange(&team->group);
+    mine->asked = team->group.asked;
+    mine->in_place = 0;
+    if (made->own == MSCCLPP_OK) {
+        made->step = "exporting";
+        made->own = team->runner.gpu->export_memory(made->room.base, &mine->out);
+    }
+    mine->exportable = made->own == MSCCLPP_OK;
+    status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", chunk);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (made->own == MSCCLPP_OK) {
+        made->step = "mapping that";
+        made->own = map_all(team, &made->room, &made->whose);
+    }
+    if (team->fabric != NULL) {
+        made->step = made->own == MSCCLPP_OK ? "joining nodes" : made->step;
+        status = join_nodes(team, plan, &made->room, &made->own);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+    }
+    if (made->own == MSCCLPP_OK) {
+        made->step = "filling";
+        made->whose = -1;
+        replace_room(team, plan, &made->room, made->local, &made->own);
+        plan->given_up = made->room.base; /* whichever of the two rooms the plan does not keep */
+    }
+    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, made->own == MSCCLPP_OK,
+                                        &made->all);
+    if (status == MSCCLPP_OK && team->fabric != NULL) {
+        status = vote_of_nodes(team, made->own, &made->all);
+    }
+    if (status != MSCCLPP_OK) {
+        close_peers(team, &made->room);
+    }
+    return status;
+}
+
+/* After the vote: frees the room that the plan does not keep; and the plan's own one, too, if a rank has failed. */
+static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
+                                          new_room_t *made)
+{
+    mscclpp_status_t status;
+
+    if (!made->all) {
+        /* No rank uses a room now, because the old one's counters may be ahead on some ranks. */
+        plan->refused = chunk < plan->refused ? chunk : plan->refused;
+        leave_fabric(&plan->room);
+        close_peers(team, &plan->room);
+    }
+    leave_fabric(&made->room);
+    close_peers(team, &made->room);
+    plan->given_up = made->room.base;
+    status = meet_ranks(team, "memory of a plan, given up by all", chunk);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    team->runner.gpu->device_free(team->runner.device, made->room.base);
+    plan->given_up = NULL;
+    if (!made->all) {
+        team->runner.gpu->device_free(team->runner.device, plan->room.base);
+        memset(&plan->room, 0, sizeof(plan->room));
+    }
+    return MSCCLPP_OK;
+}
+
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p)
 {
     const uint64_t limit = team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;
-    mscclpp_plan_room_t room;
-    mscclpp_board_buffers_t *mine;
-    mscclpp_status_t status, own;
-    const bool renewed = plan->room.base != NULL && plan->launches >= limit;
-    const char *step = "allocating";
-    uint64_t local = 0;
-    bool all = false;
-    int whose = -1;
+    const bool flags_used_up = plan->room.base != NULL && plan->launches >= limit;
+    new_room_t made = {.whose = -1};
+    mscclpp_status_t status;
 
     *there_p = true;
-    if (has_room(plan, chunk, areas) && !renewed) {
+    if (has_room(plan, chunk, areas) && !flags_used_up) {
         status = chunk == plan->chunk ? MSCCLPP_OK : meet_ranks(team, "chunks of a plan of another size", chunk);
         plan->chunk = chunk;
         return status;
@@ -420,75 +502,24 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    memset(&room, 0, sizeof(room));
-    room.chunk = room_for(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
-    room.areas = areas || plan->room.areas;
-    own = allocate(team, plan, &room, &local);
-    plan->given_up = room.base; /* kept, because peers may still map it after an error */
-    mine = mscclpp_group_begin_exchange(&team->group);
-    mine->asked = team->group.asked;
-    mine->in_place = 0;
-    if (own == MSCCLPP_OK) {
-        step = "exporting";
-        own = team->runner.gpu->export_memory(room.base, &mine->out);
+    made.room.chunk = room_for(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
+    made.room.areas = areas || plan->room.areas;
+    status = exchange_room(team, plan, chunk, &made);
+    if (status == MSCCLPP_OK) {
+        status = free_unused_rooms(team, plan, chunk, &made);
     }
-    mine->exportable = own == MSCCLPP_OK;
-    status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", chunk);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (own == MSCCLPP_OK) {
-        step = "mapping that";
-        own = map_all(team, &room, &whose);
-    }
-    if (team->fabric != NULL) {
-        step = own == MSCCLPP_OK ? "joining nodes" : step;
-        status = join_nodes(team, plan, &room, &own);
-        if (status != MSCCLPP_OK) {
-            return status;
-        }
-    }
-    if (own == MSCCLPP_OK) {
-        step = "filling";
-        whose = -1;
-        replace_room(team, plan, &room, local, &own);
-        plan->given_up = room.base; /* whichever of the two rooms the plan does not keep */
-    }
-    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, own == MSCCLPP_OK, &all);
-    if (status == MSCCLPP_OK && team->fabric != NULL) {
-        status = vote_of_nodes(team, own, &all);
-    }
-    if (status != MSCCLPP_OK) {
-        close_peers(team, &room);
-        return status;
-    }
-    if (!all) {
-        /* No rank uses a room now, because the old one's counters may be ahead on some ranks. */
-        plan->refused = chunk < plan->refused ? chunk : plan->refused;
-        leave_fabric(&plan->room);
-        close_peers(team, &plan->room);
-    }
-    leave_fabric(&room);
-    close_peers(team, &room);
-    plan->given_up = room.base;
-    status = meet_ranks(team, "memory of a plan, given up by all", chunk);
-    if (status != MSCCLPP_OK) {
-        return status;
-    }
-    team->runner.gpu->device_free(team->runner.device, room.base);
-    plan->given_up = NULL;
-    if (!all) {
-        team->runner.gpu->device_free(team->runner.device, plan->room.base);
-        memset(&plan->room, 0, sizeof(plan->room));
-        report_no_room(team, plan, chunk, step, whose, own);
-    }
-    if (all) {
+    if (made.all) {
         mscclpp_debug("%s: %s has %llu bytes of memory, for chunks of up to %llu bytes%s", team->group.oob.label,
                       plan->file->label, (unsigned long long)plan->room.bytes, (unsigned long long)plan->room.chunk,
-                      renewed ? ", as its flags are used up" : "");
+                      flags_used_up ? ", as its flags are used up" : "");
+    } else {
+        report_no_room(team, plan, chunk, made.step, made.whose, made.own);
     }
     plan->chunk = chunk;
-    *there_p = all;
+    *there_p = made.all;
     return MSCCLPP_OK;
 }
 

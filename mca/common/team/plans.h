@@ -17,7 +17,7 @@
 typedef struct {
     char *base; /* NULL: no room has been made yet */
     uint64_t bytes;
-    char *peers[MSCCLPP_DEV_MAX_RANKS]; /* by rank of this node, including this one: start of that rank's room */
+    char *peers[MSCCLPP_DEV_MAX_RANKS]; /* by rank of the communicator: start of the room of a rank on this node */
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_fabric_join_t *join;       /* connections to the rooms of ranks on other nodes; NULL: there are none */
     mscclpp_dev_port_channel_t *ports; /* by rank: this rank's port channel to it; zeroed for ranks of this node */

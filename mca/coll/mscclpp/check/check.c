@@ -1,7 +1,7 @@
 /*
- * Compares the calls of all ranks. Each rank sends its arguments to all others, under the number of the call. A rank
- * that has the arguments of all ranks compares them all, so all ranks come to the same result. An error is found before
- * the call begins, and so leaves the communicator as it was.
+ * Compares the calls of all ranks. Each rank sends its arguments to all others, with the number of the call. A rank
+ * that has the arguments of all ranks compares them, so all ranks come to the same result. An error is found before the
+ * call begins, so the communicator stays as it was.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/check/check.h"
@@ -28,19 +28,19 @@ typedef struct check {
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_oob_t *oob;
     uint64_t number;
-    int peers; /* ranks of the communicator; on an inter-communicator, of the remote group */
-    int rank;  /* this rank's number among the peers; -1 on an inter-communicator */
+    int peers; /* number of ranks in the communicator or, on an inter-communicator, in the remote group */
+    int rank;  /* this rank's index among the peers; -1 on an inter-communicator */
     int missing;
     double started;
     bool warned;
     bool posted;
     mca_coll_mscclpp_signature_t *mine;
-    mca_coll_mscclpp_signature_t *signatures[]; /* NULL: not received yet */
+    mca_coll_mscclpp_signature_t *signatures[]; /* by peer; NULL: not received yet */
 } check_t;
 
 /*
- * Comparisons of calls that do not wait, of all communicators. Such a call may be made within opal_progress while this
- * thread holds the lock further down its stack. So the comparison is pushed on `arrived`, and the next holder of the
+ * Comparisons of nonblocking calls on all communicators. Such a call may be made within opal_progress while this thread
+ * holds the lock further down its stack. Therefore the comparison is pushed on `arrived`, and the next holder of the
  * lock moves it to `pending`.
  */
 static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -59,7 +59,7 @@ static void discard(check_t *check)
     free(check);
 }
 
-/* Makes the comparison of one call. NULL if there is no memory. */
+/* Makes the comparison of one call. Returns NULL if there is no memory. */
 static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                        const mca_coll_mscclpp_check_call_t *call)
 {
@@ -89,7 +89,7 @@ static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t
     return check;
 }
 
-/* The caller of this function, and of the next two, holds the oob's lock. */
+/* Sends this rank's arguments to all peers. Called, like the next two functions, with the oob's lock held. */
 static mscclpp_status_t post(check_t *check)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -270,7 +270,7 @@ static void push_arrived(check_t *check)
     }
 }
 
-/* The caller holds pending_lock. */
+/* Moves what has arrived to the pending comparisons. Call with pending_lock held. */
 static void move_arrived(void)
 {
     check_t **end = &pending;
@@ -286,7 +286,9 @@ static check_t *take_ended(mscclpp_status_t *status_p)
 {
     check_t **link, *check = NULL;
 
-    /* Never waits for the lock: this callback may hold it further down the stack, or another thread does the work. */
+    /*
+     * Never waits for the lock: this callback may hold it further down the stack, or another thread is doing the work.
+     */
     if (0 != pthread_mutex_trylock(&pending_lock)) {
         return NULL;
     }
@@ -309,7 +311,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
     return check;
 }
 
-/* A callback of opal_progress that compares calls that do not wait. */
+/* A callback of opal_progress that advances comparisons of nonblocking calls. */
 static int progress(void)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -448,7 +450,7 @@ static void only_tell(check_t *check)
 
 static uint64_t known_callers[KNOWN];
 
-/* Tells whether it is known already whether a caller is MPI itself; *is_mpi_p is the answer then. */
+/* True if the cache has the caller; *is_mpi_p then tells whether the caller is MPI itself. */
 static bool is_known(uintptr_t caller, bool *is_mpi_p)
 {
     const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % KNOWN], __ATOMIC_RELAXED);
@@ -470,7 +472,8 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
         return !module->comparing;
     }
     if (found.dli_fbase != mpi.dli_fbase) {
-        return !module->comparing; /* the caller is a component in front of this one, or one that serves the call */
+        return !module->comparing; /* the caller is a component in front of this one, or one that serves a compared
+                                      call */
     }
     is_mpi = found.dli_sname != NULL &&
              (0 == strncmp(found.dli_sname, "MPI_", 4) || 0 == strncmp(found.dli_sname, "PMPI_", 5));

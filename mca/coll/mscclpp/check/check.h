@@ -9,7 +9,7 @@
 
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* A number for each function whose calls are compared. */
+/* Numbers of the functions whose calls are compared. */
 typedef enum {
 #define MCA_COLL_MSCCLPP_CHECK_NUMBER(name_) MCA_COLL_MSCCLPP_CHECK_##name_,
     MCA_COLL_MSCCLPP_BLOCKING(MCA_COLL_MSCCLPP_CHECK_NUMBER) MCA_COLL_MSCCLPP_NONBLOCKING(MCA_COLL_MSCCLPP_CHECK_NUMBER)
@@ -31,8 +31,8 @@ typedef struct {
     mca_coll_mscclpp_check_function_t function;
     bool has_root;
     int root;
-    struct ompi_op_t *op; /* NULL: none */
-    uint64_t count;       /* elements of `size` bytes each, equal on all ranks; 0: see `pairs` */
+    struct ompi_op_t *op; /* NULL: the function has no operation */
+    uint64_t count;       /* number of elements of `size` bytes each, equal on all ranks; 0: `pairs` has the sizes */
     uint64_t size;
     bool same_to; /* all ranks have the same `to` for each peer */
     mca_coll_mscclpp_check_pair_t *pairs;
@@ -59,9 +59,8 @@ static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 }
 
 /*
- * Comparisons of calls that do not wait go on in opal_progress. `settle` waits for a module's comparisons and then
- * drops those that are left. `forget` drops them at once. If the module is NULL, this is for the comparisons of all
- * modules.
+ * Comparisons of nonblocking calls go on in opal_progress. `settle` waits for a module's comparisons and then drops
+ * those that are left. `forget` drops them at once. If the module is NULL, they act on the comparisons of all modules.
  */
 int mca_coll_mscclpp_check_init(void);
 void mca_coll_mscclpp_check_fini(void);

@@ -7,7 +7,7 @@
 
 #define NONE (-1000)
 
-/* Signatures of calls: making them, comparing them, and saying in words how they differ. */
+/* Signatures of calls: makes them, compares them, and describes how they differ. */
 
 /* Ranks can compare only one property of users' operations: whether they commute. */
 #define OP_COMMUTES (-1)
@@ -123,8 +123,8 @@ static void size_text(const mca_coll_mscclpp_signature_t *signature, char *text,
 }
 
 /*
- * Only the first of these that differs is reported. Ranks that call different functions pass different arguments, too,
- * and a message about these would say nothing more.
+ * What is compared, in order. Only the first aspect that differs is reported: ranks that call different functions pass
+ * different arguments, too, and a message about these would say nothing more.
  */
 static const aspect_t aspects[] = {
     {"the call", function_value, function_text},
@@ -175,7 +175,7 @@ static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t
     }
 }
 
-/* Tells whether all ranks passed the same. */
+/* True if all ranks passed the same value. */
 static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks)
 {
     for (int rank = 1; rank < ranks; ++rank) {

@@ -10,7 +10,7 @@
 
 typedef struct {
     uint32_t function;
-    int32_t root; /* -1000: none */
+    int32_t root; /* rank; -1000: the function has no root */
     int32_t op;   /* index of a predefined operation, equal on all ranks; -1 or -2: a user's operation; -1000: none */
     uint32_t pairs;
     uint64_t same_to;
@@ -31,12 +31,12 @@ size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signa
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size);
 
-/* The same for two calls: that of this rank, and that of one rank of an inter-communicator's remote group. */
+/* Compares two calls: that of this rank, and that of one rank of an inter-communicator's remote group. */
 bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
                                              const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
                                              size_t size);
 
-/* "MPI_Bcast" and the like. */
+/* Writes the name of a function, such as "MPI_Bcast". */
 void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size);
 
 #endif

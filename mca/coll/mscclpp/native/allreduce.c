@@ -33,7 +33,10 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
     if (module->team != NULL) {
         mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
-    /* The call's number has been written before, so native/mixture.c sees it if it sees this flag. */
+    /*
+     * The call's number was written before this flag, so whoever sees the flag in native/mixture.c sees the number,
+     * too.
+     */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
     mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce);
     rc = call_previous(module, sendbuf, recvbuf, count, datatype, op);
@@ -55,7 +58,8 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *devi
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective)
 {
     if (!module->told_broken) {
-        module->told_broken = true; /* an application that goes on under MPI_ERRORS_RETURN may call often */
+        module->told_broken = true; /* reported once, because an application that goes on under MPI_ERRORS_RETURN may
+                                       call often */
         mscclpp_error("%s: %s call %llu: an earlier call failed, which broke the communicator for device buffers; this "
                       "and further calls on them return an error",
                       mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->in_hand);
@@ -86,7 +90,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
         *rc_p = mca_coll_mscclpp_refuse_broken(module, "all-reduce");
         return true;
     }
-    /* Equal on all ranks: MPI wants the same operation and elements of the same types from all of them. */
+    /* Equal on all ranks, because MPI requires the same operation and the same types of elements from all of them. */
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return false;
     }
@@ -122,7 +126,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     }
     mca_coll_mscclpp_request_await(module);
     if (OPAL_UNLIKELY(!ompi_datatype_is_predefined(datatype))) {
-        /* The data may lie elsewhere than the pointers. Staging looks at the data, and passes host memory on. */
+        /* The data may lie elsewhere than the pointers. Staging examines the data, and passes host memory on. */
         return stage(module, sendbuf, recvbuf, count, datatype, op);
     }
     device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
@@ -152,7 +156,7 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
                                               module->previous.iallreduce_module));
 }
 
-/* The parts of a nonblocking call that are carried out in its turn. */
+/* The arguments of a nonblocking call, for the parts that run in its turn. */
 #define PASSED (sbuf, rbuf, count, type, op)
 
 /* Gives a request to the component before this one. */
@@ -172,8 +176,8 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
 
 /*
  * True if the application made the call. Open MPI itself calls this function while it makes communicators, with
- * integers on the host, and not at the same point on all ranks. Calls on host memory are not counted. But to the twin
- * all memory is device memory, so there the caller decides.
+ * integers in host memory, and not at the same point on all ranks. Such calls must not be counted. On GPUs, calls on
+ * host memory are never counted. On the twin all memory is device memory, so the caller's address decides.
  */
 static bool is_applications(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
@@ -224,7 +228,10 @@ static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *args)
     return mscclpp_allreduce_prepare(team, args);
 }
 
-/* Serves a persistent call that was started once more. */
+/*
+ * MPI_Iallreduce. A call on host memory goes to the component before this one at once, unless another call waits before
+ * it.
+ */
 static int serve_again(mca_coll_mscclpp_request_t *request)
 {
     mscclpp_allreduce_args_t args = persistent_args(MCA_COLL_MSCCLPP_KEPT(request, PASSED));
@@ -236,7 +243,9 @@ static int serve_again(mca_coll_mscclpp_request_t *request)
                           : mca_coll_mscclpp_lane_finish(lane, MSCCLPP_COLL_LAST, mscclpp_allreduce(lane->team, &args));
 }
 
-/* NULL on all ranks alike if kernels are not to serve the request. */
+/*
+ * Makes the lane of a persistent request. *lane_p is NULL, on all ranks alike, if kernels are not to serve the request.
+ */
 static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                      struct ompi_datatype_t *type, struct ompi_op_t *op, mca_coll_mscclpp_lane_t **lane_p)
 {

@@ -41,7 +41,7 @@ typedef enum {
 
 /* MPI's arguments, as far as the collective has them. A broadcast's buffer is recvbuf, its type recvtype. */
 typedef struct {
-    size_t size; /* of this structure */
+    size_t size; /* bytes of this structure */
     mca_coll_mscclpp_queue_coll_t coll;
     const void *sendbuf;
     void *recvbuf;
@@ -69,7 +69,7 @@ typedef struct {
 
 typedef enum {
     MCA_COLL_MSCCLPP_QUEUED,
-    MCA_COLL_MSCCLPP_NOT_QUEUED, /* nothing has happened, on no rank */
+    MCA_COLL_MSCCLPP_NOT_QUEUED, /* nothing has happened on any rank */
     MCA_COLL_MSCCLPP_QUEUE_TIMEOUT,
     MCA_COLL_MSCCLPP_QUEUE_PEER, /* another rank failed */
     MCA_COLL_MSCCLPP_QUEUE_BUSY, /* two operations of one communicator ran at once */
@@ -78,21 +78,24 @@ typedef enum {
 
 typedef struct {
     uint32_t version;
-    uint32_t size; /* of this structure */
+    uint32_t size; /* bytes of this structure */
     mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
     /* Tells whether the communicator's queued operations have failed. Never waits. `text` is empty if nothing is known.
      */
     mca_coll_mscclpp_queue_end_t (*find_failure)(MPI_Comm comm, char *text, size_t size);
 
-    /* Number of calls of the communicator that were queued. */
+    /* Returns the number of the communicator's calls that were queued. */
     uint64_t (*count)(MPI_Comm comm);
 
-    /* Waits for all work in the stream. An MPI error code. */
+    /* Waits for all work in the stream. Returns an MPI error code. */
     int (*wait)(void *stream);
     int (*is_capturing)(void *stream);
 
-    /* Streams of the twin, which are NULL or fail with MPI_ERR_UNSUPPORTED_OPERATION if the component runs on GPUs. */
+    /*
+     * Streams of the twin. If the component runs on GPUs, streams are NULL, or functions fail with
+     * MPI_ERR_UNSUPPORTED_OPERATION.
+     */
     int (*host_stream_create)(void **stream_p);
     int (*host_stream_destroy)(void *stream);
     int (*host_call)(void *stream, void (*function)(void *argument), void *argument);

@@ -46,7 +46,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     module->user_lane = NULL;
     mca_coll_mscclpp_queued_end(module);
     mca_coll_mscclpp_check_forget(module);
-    mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */
+    mca_coll_mscclpp_oob_destroy(module); /* after the team, because the team's table is part of it */
 }
 
 /* Open MPI is about to free a communicator: ends what is under way on it, and releases its team. */
@@ -71,7 +71,10 @@ static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
     return module->keeps_comm;
 }
 
-/* Finds a module. The lock is released before the caller uses the module, which may take the lock. */
+/*
+ * Finds a module for which `is_so` is true. Releases the lock before the caller uses the module, because such use may
+ * take the lock.
+ */
 static mca_coll_mscclpp_module_t *next_that(bool (*is_so)(const mca_coll_mscclpp_module_t *))
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -111,7 +114,7 @@ int mca_coll_mscclpp_bind_self(void)
 
 int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
 {
-    int rc = mca_coll_mscclpp_bind_self(); /* if this component does not serve MPI_COMM_SELF */
+    int rc = mca_coll_mscclpp_bind_self(); /* in case this component does not serve MPI_COMM_SELF */
 
     if (OMPI_SUCCESS == rc && !module->bound) {
         rc = mca_coll_mscclpp_attribute_attach(module->comm, comm_deleted, module);
@@ -120,7 +123,7 @@ int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
     return rc;
 }
 
-/* Called in the communicator's first call on device memory, persistent requests aside. */
+/* Makes the team. Called in the communicator's first call on device memory, except for persistent requests. */
 static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf)
 {
     mscclpp_team_t *team;
@@ -163,7 +166,7 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
     if (0 != ompi_comm_rank(module->comm)) {
         return;
     }
-    /* This rank is rank 0, whose value counts. */
+    /* This rank is rank 0, whose value is valid for all ranks. */
     append(0 != strcmp(mca_coll_mscclpp_state.config.algorithm, "stage") ? native : others, sizeof(native),
            "allreduce");
 #define APPEND(id_, name_, pattern_)                                                                                   \

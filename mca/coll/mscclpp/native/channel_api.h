@@ -18,7 +18,7 @@ struct mscclpp_user_channels;
 struct mscclpp_user_room;
 
 typedef struct {
-    uint32_t size; /* of this structure */
+    uint32_t size; /* bytes of this structure */
 
     /* MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if the communicator has no channels. */
     int (*memory_create)(MPI_Comm comm, void *base, uint64_t bytes, struct mscclpp_user_memory **memory_p);
@@ -36,7 +36,7 @@ typedef struct {
     int (*channels_open)(struct mscclpp_user_channels *channels);
     int (*channels_close)(struct mscclpp_user_channels *channels);
 
-    /* The handler returns 0 when it is done, 1 to be called again, and a negative number for an error. */
+    /* The handler returns 0 when it has finished, 1 to be called again, and a negative number for an error. */
     int (*channels_set_handler)(struct mscclpp_user_channels *channels, int index,
                                 int (*handler)(void *context, const mscclpp_dev_request_t *request), void *context);
     int (*channels_set_list)(struct mscclpp_user_channels *channels, int index, int count,

@@ -15,8 +15,8 @@ static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
 }
 
 /*
- * Makes the team in the communicator's first call, which waits for all ranks. *user_p is NULL on all ranks if there is
- * none. `base` says which device is meant.
+ * Makes the team in the communicator's first call, which waits for all ranks. *user_p is NULL, on all ranks, if there
+ * can be none. `base` is an address on the device to use.
  */
 static int have_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
 {

@@ -7,7 +7,7 @@
  */
 #include "mca/coll/mscclpp/native/define.h"
 
-/* The beginning of element `index` of a buffer. */
+/* Start of element `index` of a buffer. */
 static char *element(const void *buffer, ptrdiff_t index, type_t *type)
 {
     ptrdiff_t lb, extent;
@@ -17,8 +17,8 @@ static char *element(const void *buffer, ptrdiff_t index, type_t *type)
 }
 
 /*
- * In place: this rank's data lies in its receive buffer, behind so many elements. If the output is packed, this rank's
- * data is packed separately, and the call is no longer in place.
+ * Describes the input of a call in place: this rank's data lie in its receive buffer, after `skip` elements. If the
+ * output is packed, this data is packed separately, and the call is no longer in place.
  */
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {
@@ -108,7 +108,10 @@ static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scoun
     return 0 != call->args.count;
 }
 
-/* In place with what is received packed: the own block, packed for itself, for all ranks. */
+/*
+ * Describes the input of a call in place whose output is packed: packs this rank's own block separately, to be sent to
+ * all ranks.
+ */
 static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, int rank)
 {
     const ptrdiff_t displ = mca_coll_mscclpp_displ_at(blocks->displs, rank);
@@ -118,7 +121,7 @@ static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, in
     call->buffers[0] = NULL;
 }
 
-/* All ranks know the counts of all. */
+/* All ranks know the counts of all ranks. */
 static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                             counts_t rcounts, displs_t displs, type_t *rtype)
 {
@@ -141,7 +144,10 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
     return 0 != call->args.most;
 }
 
-/* The bytes of a pair are known to both its ends alone. In place, what is received has the place of what is sent. */
+/*
+ * Describes an exchange of blocks, of which only the two ranks concerned know the size. In place, what a rank receives
+ * takes the place of what it sends.
+ */
 static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, const mca_coll_mscclpp_blocks_t *recv)
 {
     call->args.varied = true;
@@ -151,7 +157,7 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
         mca_coll_mscclpp_native_send_blocks(call, send);
     } else if (call->args.out_pack_count > 0) {
         mca_coll_mscclpp_native_send_blocks(call, recv);
-        call->args.send_runs = NULL; /* what is sent must be read before it is written */
+        call->args.send_runs = NULL; /* what this rank sends must be read before it is overwritten */
         call->buffers[0] = NULL;
     } else {
         call->args.in_place = true;
@@ -226,7 +232,7 @@ static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t sco
     return true;
 }
 
-/* A reduction of so many elements in all; NULL: this rank has no such buffer. */
+/* Describes the buffers of a reduction; NULL: this rank has no such buffer. */
 static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *type, struct ompi_op_t *op)
 {
     call->args.dtype = mca_coll_mscclpp_dtype(type);
@@ -250,7 +256,10 @@ static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, co
     return 0 != count;
 }
 
-/* Blocks of so many elements, one behind the other; the last element of a block ends with its data. */
+/*
+ * Describes a reduction whose result is divided into blocks without gaps. The last element of a block ends with its
+ * data.
+ */
 static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(const void *counts, int peer),
                                 const void *counts)
 {
@@ -291,7 +300,7 @@ static uint64_t count_at(const void *counts, int peer)
     return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);
 }
 
-/* Blocks are of one size, and where the last element ends with padding, further apart than that. */
+/* All blocks have one size. If the last element ends with padding, the blocks lie further apart than that size. */
 static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, void *rbuf, count_t rcount,
                                       type_t *type, struct ompi_op_t *op)
 {
@@ -320,7 +329,7 @@ static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, coun
     return 0 != count;
 }
 
-/* What rank 0 receives into is not significant, unless it works in place and has its operand there. */
+/* The receive buffer of rank 0 is not significant, unless rank 0 works in place and has its operand there. */
 static bool fill_exscan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                         struct ompi_op_t *op)
 {

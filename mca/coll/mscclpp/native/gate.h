@@ -25,7 +25,7 @@ bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *s
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
 
-/* Counts a blocking call, which is carried out at once. */
+/* Counts a blocking call, which runs at once. */
 static inline void mca_coll_mscclpp_take_in_hand(mca_coll_mscclpp_module_t *module)
 {
     const uint64_t call = module->calls + 1;
@@ -34,16 +34,16 @@ static inline void mca_coll_mscclpp_take_in_hand(mca_coll_mscclpp_module_t *modu
     __atomic_store_n(&module->in_hand, call, __ATOMIC_RELAXED);
 }
 
-/* The error for a call on a communicator that an earlier call has broken. */
+/* Returns the error for a call on a communicator that an earlier call has broken. */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
 
-/* Local, and never waits for other ranks. The communicator need no longer be usable. */
+/* Releases the module's team. Local, and never waits for other ranks. The communicator may be unusable by then. */
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 
 /* Makes MPI_Finalize free the teams that are left. Returns an Open MPI error code, which is logged. */
 int mca_coll_mscclpp_bind_self(void);
 
-/* The same, and makes MPI_Comm_free free the module's team. */
+/* Like mca_coll_mscclpp_bind_self; also makes MPI_Comm_free free the module's team. */
 int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module);
 
 #endif

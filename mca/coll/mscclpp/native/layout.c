@@ -1,4 +1,4 @@
-/* From buffers, counts and types to the bytes that are moved. */
+/* Describes the buffers, counts and types of a call as the bytes that are moved. */
 #include "mca/coll/mscclpp/native/native.h"
 
 #include <stdint.h>
@@ -15,7 +15,7 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
     return count * size;
 }
 
-/* Room for the lists of a communicator with more ranks than a node may have. */
+/* Allocates the lists of a call on a communicator with more ranks than a node may have. */
 static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {
     const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
@@ -68,13 +68,13 @@ void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call)
 
 /* Some elements of one type, in bytes. */
 typedef struct {
-    char *first; /* the first byte of data of the first element, if there is no hole */
+    char *first; /* the first byte of data of the first element, if there are no holes */
     char *address;
     size_t count;
-    size_t size; /* of the data of one */
+    size_t size; /* bytes of data in one element */
     ptrdiff_t extent;
     ptrdiff_t true_extent;
-    bool dense; /* no holes, within elements and between them */
+    bool dense; /* there are no holes, neither within elements nor between them */
     const struct ompi_datatype_t *type;
 } elements_t;
 
@@ -97,7 +97,7 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
     return elements;
 }
 
-/* Describes elements that are to be packed; an error is the call's. */
+/* Adds elements to those that are to be packed. A failure becomes the call's error. */
 static void pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *to, const elements_t *elements, uint64_t offset)
 {
     int rc;
@@ -136,8 +136,9 @@ static void stretch(bounds_t *bounds, const elements_t *elements)
 }
 
 /*
- * MPI lets blocks with displacements in bytes, and elements with holes, lie in several allocations, host memory among
- * them. False where nothing is known of the allocation that the first byte is in.
+ * True if the data may lie in several allocations, host memory among them. MPI allows this for blocks with
+ * displacements in bytes, and for elements with holes. False if nothing is known of the allocation that contains the
+ * first byte.
  */
 static bool is_scattered(const bounds_t *bounds)
 {
@@ -191,7 +192,7 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
     call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
 
-/* Block `index` of some. */
+/* Describes the elements of block `index`. */
 static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int index)
 {
     const size_t count = index == blocks->stays ? 0
@@ -219,14 +220,14 @@ static int count_blocks(const mca_coll_mscclpp_native_t *call, const mca_coll_ms
     return blocks->edges == NULL ? call->ranks : blocks->edges->count;
 }
 
-/* The rank that the block in place `i` is for or from, where blocks are sorted by rank; and the block. */
+/* Describes the block at index `i` in the order of ranks, and returns the rank that it is for or from. */
 static int next_block(const mca_coll_mscclpp_blocks_t *blocks, int i, elements_t *block)
 {
     *block = block_at(blocks, blocks->edges == NULL ? i : blocks->edges->edge[i].block);
     return blocks->edges == NULL ? i : blocks->edges->edge[i].peer;
 }
 
-/* A list of packs with room for each block. NULL without memory, which becomes the call's error. */
+/* Returns a list of packs with room for each block. Returns NULL without memory, which becomes the call's error. */
 static mscclpp_coll_pack_t *packs_for(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *own,
                                       mscclpp_coll_pack_t **more, int blocks)
 {
@@ -241,19 +242,19 @@ static mscclpp_coll_pack_t *packs_for(mca_coll_mscclpp_native_t *call, mscclpp_c
     return *more;
 }
 
-/* What becomes of the blocks of one buffer. */
+/* How the blocks of one buffer are described. */
 typedef struct {
     mscclpp_dev_block_t *list;
     mscclpp_dev_runs_t *runs;
     bool strided; /* each block is runs of one length and distance */
     mscclpp_coll_pack_t *own_packs;
     mscclpp_coll_pack_t **more_packs;
-    mscclpp_coll_pack_t *packs; /* one of these two */
+    mscclpp_coll_pack_t *packs; /* own_packs, or *more_packs if there are more blocks than own_packs has room for */
     size_t pack_count;
     bool scattered;
 } described_t;
 
-/* False if the block is more than runs of one length and distance. `lowest`: where offsets begin. */
+/* Describes a block as runs of one length and distance. False if it is more than that. Offsets count from `lowest`. */
 static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, uintptr_t lowest,
                       mscclpp_dev_runs_t *runs)
 {
@@ -276,73 +277,85 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
     return true;
 }
 
+/* What all blocks of one buffer have in common. */
+typedef struct {
+    bounds_t bounds;  /* of all blocks, holes included */
+    uintptr_t lowest; /* the lowest first byte of a block; UINTPTR_MAX: all blocks are empty */
+    bool dense;       /* no block has holes, and no rank has several blocks */
+} extent_t;
+
+/* Adds up the bytes for each peer, and finds where the blocks lie. */
+static extent_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks, int count,
+                               described_t *described)
+{
+    extent_t extent = {.bounds = {.low = UINTPTR_MAX}, .lowest = UINTPTR_MAX, .dense = true};
+    elements_t block;
+
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        described->list[peer] = (mscclpp_dev_block_t){0, 0};
+        described->runs[peer] = (mscclpp_dev_runs_t){.count = 1};
+    }
+    for (int i = 0; i < count; ++i) {
+        const int peer = next_block(blocks, i, &block);
+        mscclpp_dev_block_t *total = &described->list[peer];
+
+        extent.dense = extent.dense && block.dense;
+        if (0 != block.count) {
+            described->strided = described->strided && 0 == total->bytes;
+            extent.lowest = (uintptr_t)block.first < extent.lowest ? (uintptr_t)block.first : extent.lowest;
+            stretch(&extent.bounds, &block);
+        }
+        total->bytes += block.count * block.size;
+        call->args.most = total->bytes > call->args.most ? total->bytes : call->args.most;
+    }
+    extent.dense = extent.dense && described->strided;
+    return extent;
+}
+
 /*
- * Blocks without holes are used where they lie, at distances from the lowest one. If any block has holes, or a rank has
- * several blocks, all blocks are packed one behind the other, unless all ranks can do without packing.
+ * Describes the blocks of one buffer. Blocks without holes are used where they lie, at distances from the lowest one.
+ * If any block has holes, or a rank has several blocks, all blocks are packed without gaps, unless all ranks can do
+ * without packing. Returns the address from which distances count, or NULL if all blocks are empty.
  */
 static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
                              described_t *described)
 {
     const int count = count_blocks(call, blocks);
-    bounds_t bounds = {.low = UINTPTR_MAX};
-    uintptr_t lowest = UINTPTR_MAX;
     uint64_t packed = 0;
-    bool dense = true;
+    extent_t extent;
     elements_t block;
-    int peer, last = -1;
+    int last = -1;
 
-    described->pack_count = 0;
-    described->scattered = false;
     described->strided = true;
-    for (peer = 0; peer < call->ranks; ++peer) {
-        described->list[peer].bytes = 0;
-        described->list[peer].offset = 0;
-        described->runs[peer] = (mscclpp_dev_runs_t){.count = 1};
-    }
-    for (int i = 0; i < count; ++i) {
-        peer = next_block(blocks, i, &block);
-        dense = dense && block.dense;
-        if (0 != block.count) {
-            described->strided = described->strided && 0 == described->list[peer].bytes;
-            lowest = (uintptr_t)block.first < lowest ? (uintptr_t)block.first : lowest;
-            stretch(&bounds, &block);
-        }
-        described->list[peer].bytes += block.count * block.size;
-        if (described->list[peer].bytes > call->args.most) {
-            call->args.most = described->list[peer].bytes;
-        }
-    }
-    if (UINTPTR_MAX == lowest) {
+    extent = measure_blocks(call, blocks, count, described);
+    if (UINTPTR_MAX == extent.lowest) {
         return NULL;
     }
-    dense = dense && described->strided;
     call->touches = true;
-    if (!dense || blocks->types != NULL) {
-        described->scattered = is_scattered(&bounds);
-        dense = dense && !described->scattered;
-    }
+    described->scattered = (!extent.dense || blocks->types != NULL) && is_scattered(&extent.bounds);
+    extent.dense = extent.dense && !described->scattered;
     described->packs =
-        dense ? described->own_packs : packs_for(call, described->own_packs, described->more_packs, count);
+        extent.dense ? described->own_packs : packs_for(call, described->own_packs, described->more_packs, count);
     for (int i = 0; i < count && described->packs != NULL; ++i) {
-        peer = next_block(blocks, i, &block);
+        const int peer = next_block(blocks, i, &block);
+
         if (0 == block.count) {
             continue;
         }
-        described->strided =
-            described->strided && !described->scattered && find_runs(call, &block, lowest, &described->runs[peer]);
-        if (dense) {
-            described->list[peer].offset = (uintptr_t)block.first - lowest;
-        } else {
-            pack(call, &described->packs[described->pack_count], &block, packed);
-            ++described->pack_count;
-            if (peer != last) {
-                described->list[peer].offset = packed;
-            }
-            packed += block.count * block.size;
-            last = peer;
+        described->strided = described->strided && !described->scattered &&
+                             find_runs(call, &block, extent.lowest, &described->runs[peer]);
+        if (extent.dense) {
+            described->list[peer].offset = (uintptr_t)block.first - extent.lowest;
+            continue;
         }
+        pack(call, &described->packs[described->pack_count++], &block, packed);
+        if (peer != last) {
+            described->list[peer].offset = packed;
+        }
+        packed += block.count * block.size;
+        last = peer;
     }
-    return (char *)lowest;
+    return (char *)extent.lowest;
 }
 
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)

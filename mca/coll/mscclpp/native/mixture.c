@@ -1,8 +1,9 @@
 /*
- * Finds calls in which some ranks pass device buffers and others pass host buffers. The ranks with host buffers would
- * wait for ever in the previous component's all-reduce, as the ranks with device buffers never join it. This callback
- * of opal_progress runs while they wait. It looks for peers with device buffers, names them, and ends the job, since
- * nothing else can end that call.
+ * Finds calls in which some ranks pass device buffers and others pass host buffers.
+ *
+ * The ranks with host buffers would wait forever in the previous component's all-reduce, because the ranks with device
+ * buffers never join it. This callback of opal_progress runs while they wait. It looks for peers with device buffers,
+ * names them, and ends the job, because nothing else can end that call.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/native/native.h"
@@ -10,19 +11,19 @@
 
 #include "mca/common/base/log.h"
 
-/* Only one in so many calls of this callback does anything. */
+/* One in CALL_INTERVAL calls of this callback does anything. */
 #define CALL_INTERVAL 64u
 
 /* The least time between two searches through the modules, of which there may be thousands. */
 #define PERIOD_SECONDS 0.01
 
-/* A call is suspected only after this time, so that ordinary calls cost nothing more. */
+/* Time before a call is suspected, in seconds. Ordinary calls are shorter, so they cost nothing more. */
 #define PATIENCE_SECONDS 0.05
 
 /* Before this rank ends the job, peers have this time to print what they know. */
 #define GRACE_SECONDS 1.0
 
-/* Tells whether a call is still in the component before this one. */
+/* True if a call is still in the component before this one. */
 static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     return 0 != __atomic_load_n(&module->in_host_call, __ATOMIC_ACQUIRE) &&
@@ -51,7 +52,7 @@ static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
             module->suspect_call = call;
             module->suspect_since = time;
         } else if (time - module->suspect_since > PATIENCE_SECONDS) {
-            module->suspect_since = time; /* so that other modules have a turn */
+            module->suspect_since = time; /* so that other modules get their turn */
             (void)__atomic_add_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
             *call_p = call;
             break;
@@ -84,7 +85,8 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 }
 
 /*
- * Looks at times, from Open MPI's progress, whether this rank waits in host memory for a rank that waits on the device.
+ * Called from Open MPI's progress: checks now and then whether this rank waits in host memory for a rank that waits on
+ * the device.
  */
 static int find_mixture(void)
 {
@@ -97,7 +99,7 @@ static int find_mixture(void)
     int none = 0;
     int peer;
 
-    /* Threads may lose a count now and then: an exact count would cost more and is not needed. */
+    /* Threads may lose a count now and then. An exact count would cost more and is not needed. */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
     if (0 != count % CALL_INTERVAL ||
@@ -112,7 +114,7 @@ static int find_mixture(void)
     }
     if (module != NULL) {
         peer = find_device_rank(module, call);
-        /* This rank is stuck only if it is still in that call. If it went on, the message had come early. */
+        /* This rank is stuck only if it is still in that call. If it has gone on, the message came early. */
         if (peer >= 0 && in_host_call(module, call)) {
             end_job(module, call, peer);
         }

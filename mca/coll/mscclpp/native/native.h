@@ -11,7 +11,7 @@
 
 #include "mca/common/task/collective.h"
 
-/* Lists with an entry for each rank of the communicator, if it has no more ranks than a node may have. */
+/* Lists with an entry for each rank, for communicators with no more ranks than a node may have. */
 typedef struct {
     mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS];
@@ -26,38 +26,40 @@ typedef struct {
 typedef struct {
     mscclpp_coll_args_t args;
     mca_coll_mscclpp_module_t *module;
-    const void *buffers[2];    /* those that this rank passes; NULL: none, or MPI_IN_PLACE */
-    int ranks;                 /* of the communicator */
+    const void *buffers[2];    /* the buffers that this rank passes; NULL: none, or MPI_IN_PLACE */
+    int ranks;                 /* number of ranks in the communicator */
     bool touches;              /* this rank sends or receives something */
-    bool staged;               /* equal on all ranks: no kernel knows the type or operation */
-    int rc;                    /* OMPI_SUCCESS, or why the call cannot be described */
-    mscclpp_dev_block_t *send; /* these four lists are in `near` or in `far` */
+    bool staged;               /* no kernel knows the type or the operation; equal on all ranks */
+    int rc;                    /* OMPI_SUCCESS, or the error for a call that cannot be described */
+    mscclpp_dev_block_t *send; /* this list and the next three are in `near` or in `far` */
     mscclpp_dev_block_t *recv;
     mscclpp_dev_runs_t *send_runs;
     mscclpp_dev_runs_t *recv_runs;
     mca_coll_mscclpp_lists_t near;
-    void *far; /* NULL: `near` is large enough */
+    void *far; /* allocated lists; NULL: `near` is large enough */
     mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_coll_pack_t *more_packs[2]; /* in their place, where there are more blocks than that; else NULL */
+    mscclpp_coll_pack_t *more_packs[2]; /* used in place of the packs in the lists if there are more blocks than
+                                           these have room for; else NULL */
 } mca_coll_mscclpp_native_t;
 
 /*
- * The blocks of one buffer, one for each rank, or one for each edge of a topology. All have one type, or each has its
- * own.
+ * The blocks of one buffer: one for each rank, or one for each edge of a topology. All blocks have one type, or each
+ * has its own.
  */
 typedef struct {
     const void *address;
-    bool regular; /* all blocks have `count` elements, and are `distance` extents of `type` apart */
+    bool regular; /* all blocks have `count` elements and lie `distance` extents of `type` apart */
     size_t count;
     ptrdiff_t distance;
-    mca_coll_mscclpp_counts_t counts;      /* else */
+    mca_coll_mscclpp_counts_t counts;      /* by block, if not `regular` */
     mca_coll_mscclpp_displs_t displs;      /* in extents of `type`, or in bytes with `types`; not used with `offsets` */
     const MPI_Aint *offsets;               /* in bytes; NULL: not used */
     const mca_coll_mscclpp_edges_t *edges; /* NULL: block n is for rank n, or from it */
     struct ompi_datatype_t *type;
     struct ompi_datatype_t *const *types; /* NULL: all blocks have `type` */
-    int stays;                            /* the block of this rank stays where it is; -1: no block does */
+    int stays;                            /* index of the block of this rank that stays where it is; -1: no block
+                                             does */
 } mca_coll_mscclpp_blocks_t;
 
 /*
@@ -98,7 +100,7 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
 
-/* The same in a fiber, for a call that already has its number. */
+/* Serves a call that already has its number, in a fiber. */
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 
 /* True if no nonblocking call of the communicator ever goes through the gate. Equal on all ranks. */
@@ -149,12 +151,12 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
     extern const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init;
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_NATIVE_DECLARE)
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_LATER_DECLARE)
-MCA_COLL_MSCCLPP_LATER_DECLARE(barrier) /* pass.c */
+MCA_COLL_MSCCLPP_LATER_DECLARE(barrier) /* defined in pass.c */
 MCA_COLL_MSCCLPP_LATER_DECLARE(allreduce)
 #undef MCA_COLL_MSCCLPP_NATIVE_DECLARE
 #undef MCA_COLL_MSCCLPP_LATER_DECLARE
 
-/* allreduce.c */
+/* allreduce.c: serves MPI_Allreduce. */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);

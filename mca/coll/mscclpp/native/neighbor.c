@@ -29,7 +29,7 @@ static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int ed
     return rank + (at - cart->coords[dim]) * step;
 }
 
-/* The number of a rank's edges, out of it or into it. */
+/* The number of edges out of a rank (`out`) or into it. */
 static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
 {
     if (OMPI_COMM_IS_CART(comm)) {
@@ -68,7 +68,7 @@ static int compare(const void *left, const void *right)
     return a->peer != b->peer ? (a->peer > b->peer) - (a->peer < b->peer) : (a->turn > b->turn) - (a->turn < b->turn);
 }
 
-/* NULL without memory, which is logged. */
+/* Finds the edges of this rank. Returns NULL without memory, which is logged. */
 static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bool out)
 {
     const int rank = ompi_comm_rank(comm), degree = degree_of(comm, rank, out);
@@ -111,7 +111,7 @@ static const mca_coll_mscclpp_edges_t *edges_of(call_t *call, bool out)
     return *place;
 }
 
-/* One block for all destinations. It is described once, unless a destination gets it several times. */
+/* Sends one block to all destinations. Describes it once, unless a destination gets it several times. */
 static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     const uint64_t bytes = mca_coll_mscclpp_native_bytes(blocks->count, blocks->type);
@@ -149,7 +149,7 @@ static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_m
     return true;
 }
 
-/* Blocks of one size at equal distances for the neighbours, and from them. */
+/* Describes blocks of one size at equal distances, for the neighbours and from them. */
 static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t *stype, ptrdiff_t sdistance, void *rbuf,
                          count_t rcount, type_t *rtype)
 {

@@ -11,7 +11,7 @@ typedef struct {
 } list_t;
 
 /*
- * The key of the attribute that holds a type's list of pieces. The lock keeps two threads from attaching a list each.
+ * Guards the key of the attribute that holds a type's list of pieces, and keeps two threads from attaching a list each.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
@@ -26,7 +26,7 @@ static int list_deleted(MPI_Datatype type, int keyval, void *value, void *contex
     return MPI_SUCCESS;
 }
 
-/* With the lock held. */
+/* Makes the key. Call with the lock held. */
 static int make_key(void)
 {
     ompi_attribute_fn_ptr_union_t copy;
@@ -40,7 +40,7 @@ static int make_key(void)
     return ompi_attr_create_keyval(TYPE_ATTR, copy, delete, &key, NULL, 0, NULL);
 }
 
-/* With the lock held. */
+/* Makes a type's list of pieces and attaches it. Call with the lock held. */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 {
     mca_coll_mscclpp_stage_pieces_t pieces;

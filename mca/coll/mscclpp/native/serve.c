@@ -5,8 +5,10 @@
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/base/log.h"
 
-#define AGREE_ALWAYS 16 /* before there is a team, ranks agree in so many calls in which some may pass no data */
-#define AGREE_EVERY 64  /* and then in one of so many such calls */
+#define AGREE_ALWAYS                                                                                                   \
+    16                 /* before there is a team, ranks agree in this many of the calls in which some may pass no      \
+                          data */
+#define AGREE_EVERY 64 /* and then in one of this many such calls */
 
 /* True if there is a team. Its ranks of one node can then agree, through its board, on who serves a call. */
 static bool have_board(const mca_coll_mscclpp_module_t *module)
@@ -15,8 +17,8 @@ static bool have_board(const mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Decides for a rank that sends and receives nothing: it does what its peers do, since they may wait for it. Peers that
- * pass nothing either do not decide. If no rank decides, the call is served as one on host buffers.
+ * Decides for a rank that sends and receives nothing. It does what its peers do, because they may wait for it. Peers
+ * that pass nothing do not decide either. If no rank decides, the call is served as one on host buffers.
  */
 static bool follow(mca_coll_mscclpp_module_t *module)
 {
@@ -70,7 +72,10 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     return rc;
 }
 
-/* If this rank passes data, only buffers with data count: a buffer without data may be any pointer. */
+/*
+ * True if this rank passes device memory. If it passes data, only buffers with data count, because a buffer without
+ * data may be any pointer.
+ */
 static bool is_device(const mca_coll_mscclpp_native_t *call)
 {
     return call->touches ? mca_coll_mscclpp_is_device(call->args.out) || mca_coll_mscclpp_is_device(call->args.in)
@@ -93,11 +98,11 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
  * True if the ranks have to agree on the kind of memory before they serve the call.
  *
  * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. On one
- * node it looks at the team's board. Ranks of other nodes do not see that board, and making a team takes all ranks, so
- * there the ranks must agree.
+ * node, it reads the team's board. Ranks of other nodes do not see that board, and making a team takes all ranks, so in
+ * these cases the ranks must agree.
  *
  * A program that passes only host memory never has a team, and would pay for an agreement in every call. So after the
- * first few calls the ranks agree only in some, and in the others they stage device memory.
+ * first few calls, the ranks agree only in some calls, and in the others they stage device memory.
  */
 static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
@@ -120,7 +125,7 @@ static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_nat
     return false;
 }
 
-/* Lets other ranks know that this rank serves the call in host memory. */
+/* Tells other ranks that this rank serves the call in host memory. */
 static void announce_host(mca_coll_mscclpp_module_t *module)
 {
     if (module->team != NULL) {
@@ -132,7 +137,10 @@ static void announce_host(mca_coll_mscclpp_module_t *module)
 static void begin_host_call(mca_coll_mscclpp_module_t *module)
 {
     announce_host(module);
-    /* The call's number has been written before, so native/mixture.c sees it if it sees this flag. */
+    /*
+     * The call's number was written before this flag, so whoever sees the flag in native/mixture.c sees the number,
+     * too.
+     */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
 }
 
@@ -141,7 +149,7 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
 }
 
-/* Serves a call on the device. False if it must go another way. */
+/* Serves a call on the device. Returns false if the call must go another way. */
 static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     mscclpp_status_t status;
@@ -172,7 +180,10 @@ static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native
     return true;
 }
 
-/* True if the call is on device memory. The first rank in the call decides; without a board, each for itself. */
+/*
+ * True if the call is on device memory. The first rank in the call decides for all; without a board, each rank decides
+ * for itself.
+ */
 static bool takes_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
     const bool device = is_device(call);

@@ -3,7 +3,7 @@
 
 #include "mca/common/base/log.h"
 
-/* Guarded by the component's lock. */
+/* guarded by the component's lock */
 static bool attribute_self_set;
 static void (*attribute_ended)(void);
 
@@ -21,8 +21,8 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 }
 
 /*
- * Attaches an attribute with a key of its own, which is freed with it: there is no moment at which a common key could
- * be freed.
+ * Attaches an attribute with a key of its own, which is freed together with it. There would be no moment to free a
+ * common key.
  */
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value)
@@ -51,7 +51,7 @@ int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
     struct ompi_communicator_t *self = &ompi_mpi_comm_self.comm;
     int rc = OMPI_SUCCESS;
 
-    /* The lock may be held here, because setting an attribute that was not there before calls nobody back. */
+    /* The lock may be held here, because setting a new attribute calls no callback. */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     if (!attribute_self_set && self->c_local_group != NULL) {
         attribute_ended = ended;

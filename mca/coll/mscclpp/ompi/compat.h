@@ -144,10 +144,10 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #endif
 
 /*
- * The component receives from any source, so it needs a tag that nobody else uses at the same time. This is the tag
- * reserved for UCC, which no longer uses it by the time this component is asked. In 4.1 that tag does not fit the 24
- * bits that pml/ucx has for tags, and would be mistaken for one of those that nonblocking collectives count through.
- * There tags -2 to -9 are free.
+ * A tag that no other collective component uses at the same time; needed because this component receives from any
+ * source. It is the tag reserved for UCC, which no longer uses it by the time this component is asked. In 4.1, that tag
+ * does not fit the 24 bits that pml/ucx has for tags, and would be taken for one of those that nonblocking collectives
+ * count through. Tags -2 to -9 are free there.
  */
 #if MCA_COLL_BASE_TAG_UCC >= -0x800000
 #define MCA_COLL_MSCCLPP_TAG MCA_COLL_BASE_TAG_UCC

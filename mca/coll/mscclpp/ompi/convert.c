@@ -2,7 +2,7 @@
 
 #include <float.h>
 
-/* An entry of the tables below. Entries that are not given are 0, which means that there is no counterpart. */
+/* An entry of the tables below. Missing entries are 0, which means that there is no counterpart. */
 #define ROW(value_) ((unsigned char)((value_) + 1))
 
 #define SIGNED_OF(size_)                                                                                               \
@@ -75,7 +75,7 @@ static const unsigned char op_rows[] = {
     [OMPI_OP_MAXLOC] = ROW(MSCCLPP_OP_MAXLOC), [OMPI_OP_MINLOC] = ROW(MSCCLPP_OP_MINLOC),
 };
 
-/* Looks up a row of a table in which 0 marks what is not there. */
+/* Looks up an entry. Returns `none` where the table has none. */
 static int look_up(const unsigned char *rows, size_t count, long index, int none)
 {
     return index >= 0 && (size_t)index < count && 0 != rows[index] ? rows[index] - 1 : none;
@@ -87,7 +87,7 @@ mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype)
 {
     int dtype;
 
-    /* A duplicate keeps the numbers of the type that it was made from, but MPI's predefined operations refuse it. */
+    /* A duplicate keeps the numbers of its original type, but MPI's predefined operations refuse it. */
     if (!ompi_datatype_is_predefined((struct ompi_datatype_t *)datatype)) {
         return MSCCLPP_DTYPE_LAST;
     }
@@ -136,7 +136,7 @@ int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
         return MPI_ERR_OTHER;
     case MSCCLPP_IN_PROGRESS:
     case MSCCLPP_ERR_NOT_SUPPORTED:
-        break; /* never the result of a call: the caller then serves it in another way */
+        break; /* never the result of a call, because the caller then serves it in another way */
     }
     return MPI_ERR_UNKNOWN;
 }

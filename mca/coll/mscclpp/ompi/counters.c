@@ -10,7 +10,7 @@
 /* The size of a plan's name in MPI's tool interface, including the terminating zero. */
 #define MCA_COLL_MSCCLPP_PLAN_NAME 128
 
-/* Who served a call. RUNG calls and those BY_PLANS are also counted as BY_KERNELS. */
+/* Who served a call. Calls counted as RUNG or BY_PLANS are also counted as BY_KERNELS. */
 typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } way_t;
 
 static const struct {
@@ -38,7 +38,7 @@ static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
         [MSCCLPP_COLL_LAST] = MCA_COLL_MSCCLPP_COUNTED_allreduce,
 };
 
-/* The plan that served the last call; "": something else did. */
+/* name of the plan that served the last call; "": no plan did */
 static char plan[MCA_COLL_MSCCLPP_PLAN_NAME];
 static bool has_plan;
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -100,7 +100,7 @@
     X(ibarrier)                                                                                                        \
     X(barrier_init)
 
-/* The functions that were in the communicator's table before this module, and their modules (retained). */
+/* The functions that were in the communicator's table before this module, and their modules, which are retained. */
 typedef struct {
 #define MCA_COLL_MSCCLPP_PREVIOUS(name_)                                                                               \
     mca_coll_mscclpp_fn_t(name_) name_;                                                                                \
@@ -109,7 +109,7 @@ typedef struct {
 #undef MCA_COLL_MSCCLPP_PREVIOUS
 } mca_coll_mscclpp_previous_t;
 
-/* The functions of this module; NULL where it leaves the slot to the previous module. */
+/* The functions of this module; NULL where the previous module keeps serving the slot. */
 typedef struct {
 #define MCA_COLL_MSCCLPP_OWN(name_) mca_coll_mscclpp_fn_t(name_) name_;
     MCA_COLL_MSCCLPP_SLOTS(MCA_COLL_MSCCLPP_OWN)
@@ -117,7 +117,7 @@ typedef struct {
 } mca_coll_mscclpp_own_t;
 
 typedef enum {
-    MCA_COLL_MSCCLPP_TEAM_NONE,    /* no device buffer was passed yet */
+    MCA_COLL_MSCCLPP_TEAM_NONE,    /* no device buffer has been passed yet */
     MCA_COLL_MSCCLPP_TEAM_READY,   /* all ranks take part */
     MCA_COLL_MSCCLPP_TEAM_REFUSED, /* all ranks agreed to stage device buffers */
     MCA_COLL_MSCCLPP_TEAM_BROKEN   /* a call returned an error to the application, and every later call fails */
@@ -128,25 +128,25 @@ typedef struct mca_coll_mscclpp_request_t mca_coll_mscclpp_request_t;
 
 typedef struct mca_coll_mscclpp_lane mca_coll_mscclpp_lane_t;
 
-/* Calls in progress that run one after the other, oldest first. Private to native/request.c. */
+/* Calls under way that run one after the other, oldest first. Private to native/request.c. */
 typedef struct mca_coll_mscclpp_queue {
     mca_coll_mscclpp_request_t *first;
     mca_coll_mscclpp_request_t **end;
     struct mca_coll_mscclpp_queue *next; /* the next queue that holds calls */
-    int count;                           /* atomic */
+    int count;                           /* number of calls in the queue; atomic */
 } mca_coll_mscclpp_queue_t;
 
 /* One edge of a topology, as its sender or its receiver sees it. */
 typedef struct {
     int peer;
-    int block; /* its number among the blocks of the buffer */
-    int turn;  /* the order of the edges between two ranks, equal at both ends */
+    int block; /* index of the edge's block in the buffer */
+    int turn;  /* index among the edges between the same two ranks; equal at both ends */
 } mca_coll_mscclpp_edge_t;
 
-/* The edges of this rank that have a peer, sorted by peer and turn. */
+/* The edges of this rank that lead to a peer, sorted by peer and turn. */
 typedef struct {
     int count;
-    bool parallel; /* a peer has several of them */
+    bool parallel; /* some peer has more than one edge */
     mca_coll_mscclpp_edge_t edge[];
 } mca_coll_mscclpp_edges_t;
 
@@ -161,37 +161,40 @@ typedef struct mca_coll_mscclpp_module_t {
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous;
     mca_coll_mscclpp_own_t own; /* with check_calls, called by the functions that compare calls */
-    uint64_t checked;           /* calls compared */
-    bool check_failed;          /* one could not be: no further one is, and each call fails */
-    bool comparing;             /* a call has been compared: those that serve it may call other collectives */
-    bool inner;                 /* one of Open MPI's own is being served, which is not compared */
+    uint64_t checked;           /* number of calls that were compared */
+    bool check_failed;          /* a call could not be compared: no further one is, and each call fails */
+    bool comparing;             /* a call has been compared and is being served; what serves it may call other
+                                   collectives */
+    bool inner;                 /* a call that Open MPI itself makes is being served; such calls are not compared */
     bool enabled;
     bool told_broken; /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
-    unsigned calls_of_some;             /* calls before there was a team in which some ranks may have passed no data */
+    unsigned calls_of_some;             /* number of calls, before there was a team, in which some ranks may have
+                                           passed no data */
     mscclpp_team_t *team;               /* shared, atomic */
-    mca_coll_mscclpp_oob_t *oob;        /* oob.c's state, made when first needed; guarded by the component's lock */
+    mca_coll_mscclpp_oob_t *oob;        /* state of oob.c, made when first needed; guarded by the component's lock */
     bool keeps_comm;                    /* oob/message.c holds a reference to the communicator */
-    uint64_t calls;                     /* shared, atomic: calls that kernels may serve, on host or device buffers */
+    uint64_t calls;                     /* shared, atomic: number of calls that kernels may serve, on host or device
+                                           buffers */
     uint64_t in_hand;                   /* number of the call that runs now; calls may be started ahead of it */
-    mca_coll_mscclpp_queue_t queue;     /* of nonblocking calls */
-    mca_coll_mscclpp_lane_t *lanes;     /* of persistent requests; guarded by the component's lock */
-    uint64_t lanes_made;                /* so far, equal on all ranks */
-    mca_coll_mscclpp_lane_t *queued;    /* of queued calls; NULL: there were none yet, or they are not queued */
+    mca_coll_mscclpp_queue_t queue;     /* nonblocking calls under way */
+    mca_coll_mscclpp_lane_t *lanes;     /* lanes of persistent requests; guarded by the component's lock */
+    uint64_t lanes_made;                /* number of lanes made so far, equal on all ranks */
+    mca_coll_mscclpp_lane_t *queued;    /* lane of queued calls; NULL: there were none yet, or they are not queued */
     bool never_queued;                  /* all ranks agreed that this communicator's queued calls are not queued */
-    uint64_t queued_calls;              /* so far */
+    uint64_t queued_calls;              /* number of queued calls so far */
     struct mscclpp_user *user;          /* memory and channels for kernels of the application; NULL: none yet */
-    mca_coll_mscclpp_lane_t *user_lane; /* theirs */
+    mca_coll_mscclpp_lane_t *user_lane; /* lane of that memory and those channels */
     bool no_lanes;                      /* all ranks agreed that this communicator's persistent requests get no lane */
     bool bound;                         /* MPI_Comm_free will free the team */
-    mca_coll_mscclpp_edges_t *edges_in; /* of the topology; NULL: not looked up yet */
+    mca_coll_mscclpp_edges_t *edges_in; /* incoming edges of the topology; NULL: not looked up yet */
     mca_coll_mscclpp_edges_t *edges_out;
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may read the fields above */
     uint64_t suspect_call; /* the host call that native/mixture.c last saw, and the start of its patience */
     double suspect_since;
     uint64_t served; /* device calls served by kernels or copy engines */
-    uint64_t rung;   /* the team's calls without a kernel launch that have been counted */
+    uint64_t rung;   /* number of the team's calls without a launch that have been counted */
     uint64_t staged; /* calls of any collective staged through host memory */
 } mca_coll_mscclpp_module_t;
 
@@ -199,17 +202,17 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 
 typedef struct {
     const mca_base_component_t *version; /* Open MPI's record of the component, which owns the variables */
-    mscclpp_config_t config;             /* in force */
-    mscclpp_config_t own;                /* as set by this rank's user */
+    mscclpp_config_t config;             /* settings in force */
+    mscclpp_config_t own;                /* settings of this rank's user */
     mscclpp_rules_t *rules;              /* NULL: none; from component_init_query to component_close */
-    mscclpp_plan_library_t *plans;       /* likewise */
+    mscclpp_plan_library_t *plans;       /* NULL: none; from component_init_query to component_close */
     const mscclpp_gpu_ops_t *gpu;        /* NULL: no usable device, and no module is created */
     int output;                          /* opal_output stream */
     bool stage_others;    /* collectives without kernels stage device buffers, as Open MPI cannot take them */
     bool finalizing;      /* MPI_Finalize has begun, and no more teams are made */
     pthread_mutex_t lock; /* never held during a call that may wait or run opal_progress */
     int (*bind)(mca_coll_mscclpp_module_t *module); /* native/bind.c: makes MPI_Comm_free free the module's team */
-    mca_coll_mscclpp_module_t *modules;             /* the enabled ones; guarded by the lock */
+    mca_coll_mscclpp_module_t *modules;             /* the enabled modules; guarded by the lock */
 } mca_coll_mscclpp_state_t;
 
 extern mca_coll_mscclpp_state_t mca_coll_mscclpp_state;
@@ -278,13 +281,15 @@ typedef enum {
  * collective coll_mscclpp_<collective>_kernels, _engines, _rung, _staged and _passed.
  */
 void mca_coll_mscclpp_register_counters(void);
-void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* the team may have served another module */
+void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts counting, because the team may have
+                                                                        served another module before */
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll);
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung);
-uint64_t mca_coll_mscclpp_served_calls(void); /* of this process */
+uint64_t mca_coll_mscclpp_served_calls(void); /* number of calls that kernels have served in this process */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
-void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* left to the previous component */
+void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* counts a call that was left to the
+                                                                           previous component */
 
 /* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST if there is no counterpart. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);

@@ -21,7 +21,7 @@ static void queue_append(mca_coll_mscclpp_oob_queue_t *queue, mca_coll_mscclpp_o
     queue->end = &message->next;
 }
 
-/* Takes a message out of the queue. `link` points to the pointer to the message. */
+/* Takes out of a queue the message that `link` points to. */
 static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t *queue,
                                                     mca_coll_mscclpp_oob_message_t **link)
 {
@@ -178,7 +178,9 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
     mca_coll_mscclpp_oob_break_off(module);
 }
 
-/* Frees a message's request if it is complete; *rc_p is then its error code. False if it is not complete. */
+/*
+ * Frees a message's request if it is complete, and sets *rc_p to its error code. Returns false if it is not complete.
+ */
 static bool free_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
 {
     if (!REQUEST_COMPLETE(message->request)) {
@@ -232,7 +234,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
         }
         message = message_create(status.MPI_SOURCE, status._ucount);
         if (message == NULL) {
-            /* Leave the message where it is: its sender cannot be asked to send it again. */
+            /* Leaves the message where it is, because its sender cannot be asked to send it again. */
             if (!oob->starved) {
                 mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
             }
@@ -240,7 +242,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
             return MSCCLPP_OK;
         }
         /*
-         * This receives the message that the probe found, as nobody else receives under this tag. Matched probes are
+         * Receives the message that the probe found, because nobody else receives under this tag. Matched probes are
          * not used: some libraries (libfabric 1.17's provider net) fail with them while messages go both ways.
          */
         rc = MCA_PML_CALL(irecv(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
@@ -255,7 +257,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
     return MSCCLPP_OK;
 }
 
-/* Tells whether a message's header and length belong together. */
+/* True if a message's header and length fit together. */
 static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
 {
     return message->size >= sizeof(mca_coll_mscclpp_oob_header_t) && OOB_MAGIC == message->header.magic &&

@@ -12,7 +12,8 @@
 
 typedef enum {
     MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a control message of the host library; `number` is that of its team's port */
+    MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a control message of the host library; `number` is the number of its team's
+                                         port */
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
         4, /* the sender has no memory for all-gather `number`, and sends no other message of it */
@@ -25,16 +26,16 @@ typedef struct {
     uint32_t kind;
     uint64_t number;
     uint64_t call;
-    uint64_t length; /* bytes that follow */
+    uint64_t length; /* bytes that follow the header */
 } mca_coll_mscclpp_oob_header_t;
 
 /* A message that is being sent, is being received, or waits in the inbox. */
 typedef struct mca_coll_mscclpp_oob_message {
     struct mca_coll_mscclpp_oob_message *next;
-    ompi_request_t *request; /* NULL once complete */
+    ompi_request_t *request; /* NULL once the message is complete */
     int peer;
-    size_t size;  /* of the header and the data */
-    bool refused; /* for OOB_GATHER: has been answered by OOB_REFUSE */
+    size_t size;  /* bytes of header and data */
+    bool refused; /* for OOB_GATHER: this rank has answered the message by OOB_REFUSE */
     mca_coll_mscclpp_oob_header_t header;
     unsigned char data[];
 } mca_coll_mscclpp_oob_message_t;
@@ -51,10 +52,10 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_queue_t sends;
     mca_coll_mscclpp_oob_queue_t receives;
     mca_coll_mscclpp_oob_queue_t inbox;
-    uint64_t gathers;                 /* all-gathers begun on this rank */
-    mca_coll_mscclpp_oob_port_t port; /* of the communicator's own team */
-    bool revoked;                     /* it has been reported that the communicator was revoked */
-    bool starved;                     /* it has been reported that there is no memory to receive a message into */
+    uint64_t gathers;                 /* number of all-gathers begun on this rank */
+    mca_coll_mscclpp_oob_port_t port; /* port of the communicator's own team */
+    bool revoked;                     /* a message has reported that the communicator was revoked */
+    bool starved;                     /* a message has reported that there is no memory to receive into */
     char label[MPI_MAX_OBJECT_NAME];
 };
 
@@ -66,11 +67,12 @@ void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
 void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 
 /*
- * Keeps the communicator alive until MPI_Finalize begins. It is called when an exchange has failed. Messages of that
- * exchange may still arrive, and not every point-to-point layer drops them when the communicator is freed: the next
- * communicator with the same context id would receive them. Open MPI does not reuse the id while somebody holds a
- * reference to the communicator. A rank that never began the exchange does not hold one, so its own later communicators
- * can receive what was sent to it.
+ * Keeps the communicator alive until MPI_Finalize begins. Called when an exchange has failed.
+ *
+ * Messages of that exchange may still arrive, and not every point-to-point layer drops them when the communicator is
+ * freed: the next communicator with the same context id would receive them. Open MPI does not reuse the id while
+ * somebody holds a reference to the communicator. A rank that never began the exchange does not hold one, so its own
+ * later communicators can receive what was sent to it.
  *
  * _let_go drops the reference. If it was the last one, this frees the communicator and the module.
  */
@@ -92,7 +94,7 @@ void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length);
 
-/* The same to all other ranks. If there is no memory for all of them, nothing is sent. */
+/* Starts to send a copy of the data to all other ranks. If there is no memory for all messages, sends none. */
 mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                uint64_t number, uint64_t call, const void *data, size_t length);
 

@@ -26,7 +26,7 @@ typedef struct {
     int missing;
     double started;
     bool warned;
-    bool *arrived; /* by rank */
+    bool *arrived; /* by rank: its data have arrived */
 } oob_gather_t;
 
 /* Lists the first ranks whose data have not come. */
@@ -177,7 +177,10 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
                                     : MSCCLPP_ERR_NO_MEMORY;
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
-        /* No rank has received this rank's part, so no rank completes this all-gather. All end it with this error. */
+        /*
+         * No rank has received this rank's part, so no rank completes this all-gather. All ranks end it with this
+         * error.
+         */
         mca_coll_mscclpp_oob_abstain(oob->module, gather.number);
         free(gather.arrived);
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -336,7 +339,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     oob = module->oob;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (oob == NULL) {
-        /* Asks first whether there is a message. So a program that passes no device buffers allocates nothing. */
+        /* Asks first whether there is a message, so that a program without device buffers allocates nothing. */
         ompi_status_public_t status;
         int arrived = 0;
         int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, module->comm, &arrived, &status));

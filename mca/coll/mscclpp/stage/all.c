@@ -87,7 +87,7 @@ static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_types(&call->recv.write, peers(comm), rcounts, rdispls, rdtypes);
 }
 
-/* A reduction to which each rank contributes `in` elements and of which it receives `out`. */
+/* A reduction to which each rank contributes `in` elements, and of which it receives `out` elements. */
 static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_t in, size_t out,
                                struct ompi_datatype_t *dtype)
 {

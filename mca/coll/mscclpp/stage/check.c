@@ -17,7 +17,7 @@ static uint64_t size_of(const struct ompi_datatype_t *type)
     return size;
 }
 
-/* Bytes of block `index`. A layout that does not describe its blocks one by one has `blocks` equal ones. */
+/* Bytes of block `index`. A layout that does not describe its blocks one by one has `blocks` blocks of equal size. */
 static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
 {
     switch (layout->kind) {
@@ -59,7 +59,10 @@ static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
     return MCA_COLL_MSCCLPP_STAGE_NOTHING != call->send.read.kind ? &call->send.read : &call->recv.read;
 }
 
-/* `self`: this rank's number; -1 on an inter-communicator, where the root exchanges data with the other group only. */
+/*
+ * Fills in what a call whose data go to the root sends and expects. `self` is this rank's number; -1 on an
+ * inter-communicator, where the root exchanges data only with the other group.
+ */
 static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                          bool root, int self, int peers, pair_t *pairs)
 {
@@ -78,7 +81,7 @@ static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_co
     }
 }
 
-/* What a call with a root sends to each peer and expects from it. */
+/* Fills in what a call whose data come from the root sends to each peer and expects from it. */
 static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                            bool root, int self, int peers, pair_t *pairs)
 {
@@ -99,7 +102,7 @@ static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_
     }
 }
 
-/* The rank on the other side of edge `index`, in the order of the blocks; -1 for none. */
+/* The rank at the other end of edge `index`, in the order of the blocks; -1 if there is none. */
 static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 {
     if (OMPI_COMM_IS_CART(comm)) {
@@ -117,7 +120,7 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
     return in ? comm->c_topo->mtc.dist_graph->in[index] : comm->c_topo->mtc.dist_graph->out[index];
 }
 
-/* What a call on a topology sends along its edges and expects from them. */
+/* Fills in what a call on a topology sends along its edges and expects from them. */
 static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                             struct ompi_communicator_t *comm, int peers, pair_t *pairs)
 {

@@ -11,19 +11,21 @@
 /* The factor by which a full list of pieces grows. */
 #define PIECES_GROWTH 2
 
-/* How many segments of an element are asked for at first, and the factor by which this number then grows. */
+/* Number of an element's segments that are asked for at first, and the factor by which this number grows. */
 #define SEGMENTS_FIRST 256
 #define SEGMENTS_GROWTH 8
 
-/* Holes of at most so many bytes, on average, are read along with the data: leaving one out costs a copy. */
+/*
+ * Holes of at most this many bytes, on average, are read along with the data, because leaving a hole out costs a copy.
+ */
 #define HOLE_MAX 4096
 
 /* One block of a layout, all in bytes. */
 typedef struct {
     const struct ompi_datatype_t *type;
-    ptrdiff_t offset; /* from the buffer's address to the first element's */
+    ptrdiff_t offset; /* from the buffer's address to the first element, bytes */
     size_t count;
-    size_t size; /* of the data in one element */
+    size_t size; /* bytes of data in one element */
     ptrdiff_t extent;
     ptrdiff_t true_lb;
     ptrdiff_t true_ub;
@@ -31,15 +33,15 @@ typedef struct {
 
 /* Where the data of one element lies. This is kept from block to block, because most blocks have the same type. */
 typedef struct {
-    const struct ompi_datatype_t *type; /* NULL: none yet */
+    const struct ompi_datatype_t *type; /* NULL: no type yet */
     mca_coll_mscclpp_stage_pieces_t list;
 } element_t;
 
 /* The state of making one plan. */
 typedef struct {
-    uintptr_t address; /* the buffer's */
-    uintptr_t base;    /* of the allocation that was last asked about */
-    size_t length;     /* of that allocation; 0 if it is not known */
+    uintptr_t address; /* address of the buffer */
+    uintptr_t base;    /* start of the allocation that was last asked about */
+    size_t length;     /* length of that allocation, bytes; 0 if not known */
     element_t element;
 } builder_t;
 
@@ -128,7 +130,7 @@ static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
     pieces_init(list);
 }
 
-/* Tells whether a piece is one contiguous range. */
+/* True if a piece is one contiguous range. */
 static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
 {
     return 1 == piece->count && 1 == piece->repeats;
@@ -169,7 +171,7 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
     *high_p = piece->offset + (ptrdiff_t)piece->length + (runs > 0 ? runs : 0) + (repeats > 0 ? repeats : 0);
 }
 
-/* Bytes from here to the end of the allocation that holds them; 0 if that is not known. */
+/* Bytes from an offset to the end of the allocation that contains it; 0 if not known. */
 static size_t room_at(builder_t *builder, ptrdiff_t offset)
 {
     uintptr_t at = builder->address + (uintptr_t)offset;
@@ -281,7 +283,7 @@ static int element_add_segments(element_t *element, const struct iovec *segments
         if (index + 1 < used) {
             piece.stride = (ptrdiff_t)segments[index + 1].iov_base - piece.offset;
         }
-        /* A type that is only read may contain bytes twice, but a piece never overlaps itself. */
+        /* In a type that is only read, bytes may occur twice, but a piece never overlaps itself. */
         while ((piece.stride >= least || piece.stride <= -least) && index + piece.count < used &&
                segments[index + piece.count].iov_len == piece.length &&
                (ptrdiff_t)segments[index + piece.count].iov_base ==
@@ -387,7 +389,7 @@ static bool is_read_whole(builder_t *builder, const block_t *block, const mca_co
     for (size_t index = 0; index < builder->element.list.used; ++index) {
         runs += builder->element.list.pieces[index].count;
     }
-    /* Elements that are sent may overlap, and then have more bytes than their span. */
+    /* Elements that are sent may overlap, so that they have more bytes than their span. */
     return (bytes >= span->length || (span->length - bytes) / HOLE_MAX <= runs * block->count) &&
            room_at(builder, span->offset) >= span->length;
 }

@@ -14,7 +14,7 @@ typedef struct {
     bool holes; /* some neighbours do not exist; the blocks received from them stay as they are */
 } degrees_t;
 
-/* In a grid also absent neighbours have blocks: an edge that is not periodic has MPI_PROC_NULL on its other side. */
+/* In a grid, absent neighbours have blocks, too: an edge that is not periodic leads to MPI_PROC_NULL. */
 static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
 {
     degrees_t degrees = {.in = 2 * cart->ndims, .out = 2 * cart->ndims};
@@ -25,7 +25,7 @@ static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
     return degrees;
 }
 
-/* A graph's index holds the sums of its nodes' degrees. */
+/* A graph's index holds running sums of its nodes' degrees. */
 static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank)
 {
     int degree = graph->index[rank] - (rank > 0 ? graph->index[rank - 1] : 0);
@@ -65,7 +65,7 @@ static degrees_t set_buffers(call_t *call, const void *sbuf, void *rbuf, struct 
     return degrees_of(comm);
 }
 
-/* All blocks are copied back. So the copy has to hold also the blocks that no neighbour sends. */
+/* All blocks are copied back, so the copy must also hold the blocks that no neighbour sends. */
 static void keep_holes(call_t *call, degrees_t degrees)
 {
     if (degrees.holes) {

@@ -1,7 +1,9 @@
 /*
- * Sums of small integers on the copies. The result of a call must not depend on who serves it. In kernels and in Open
- * MPI's plain functions a sum that overflows wraps around. In Open MPI's component op/avx elements of 8 and 16 bits
- * saturate, except the last ones, which do not fill a vector.
+ * Sums of small integers on the copies.
+ *
+ * The result of a call must not depend on who serves it. A sum that overflows wraps around in kernels and in Open MPI's
+ * plain functions. In Open MPI's component op/avx, elements of 8 and 16 bits saturate, except the last ones, which do
+ * not fill a vector.
  */
 #include "mca/coll/mscclpp/stage/stage.h"
 

@@ -18,7 +18,7 @@ typedef struct unused_block {
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static unused_block_t *pool_unused[CLASSES];
-static unused_block_t *pool_excess; /* to be freed */
+static unused_block_t *pool_excess; /* blocks that are to be freed */
 static size_t pool_kept;
 
 /* The class of blocks for a size, which must not be above the largest block. */

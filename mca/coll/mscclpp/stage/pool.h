@@ -10,10 +10,10 @@
 #define MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN ((size_t)4096)
 #define MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX ((size_t)64 << 20)
 
-/* Most unused bytes that the pool keeps. */
+/* The most unused bytes that the pool keeps. */
 #define MCA_COLL_MSCCLPP_STAGE_POOL_KEEP ((size_t)256 << 20)
 
-/* Yields at least `size` bytes of undefined content, aligned to a page. Any thread. */
+/* Yields at least `size` bytes of undefined content, aligned to a page. Thread-safe. */
 mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);
 
 /* Gives a block back. `size` is the size that was asked for. NULL is allowed. */

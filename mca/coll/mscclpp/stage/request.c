@@ -7,7 +7,7 @@
 #include "mca/common/base/log.h"
 
 /*
- * After so many polls, waits for the copy back instead. All calls share a device's staging stream, so copies of other
+ * After this many polls, waits for the copy back instead. All calls share a device's staging stream, so copies of other
  * threads could keep polls from ever finding it idle.
  */
 #define POLLS_MAX 1000
@@ -30,7 +30,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;
     request->polls = 0;
-    /* Counted before it is in a list, so that the count is never 0 while a list holds a request. */
+    /* Counted before the request is in a list, so that the count is never 0 while a list holds a request. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = atomic_load_explicit(&arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&arrived, &request->next, request, memory_order_release,

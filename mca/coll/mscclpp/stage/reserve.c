@@ -10,7 +10,9 @@
 #include "mca/common/base/log.h"
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0 /* older systems take the address as a hint; map() undoes a mapping elsewhere */
+#define MAP_FIXED_NOREPLACE                                                                                            \
+    0 /* Older systems take the address as a hint. map_memory undoes a mapping at another                              \
+         address. */
 #endif
 
 /* Parts that lie closer together share a window. */
@@ -78,7 +80,7 @@ static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
     return added;
 }
 
-/* Adds what a list of pieces covers. False if there is no room. */
+/* Adds the spans that a list of pieces covers. False if there are too many. */
 static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *list)
 {
     bool added = true;
@@ -102,7 +104,7 @@ static char *map_memory(char *address, size_t size)
         munmap(found, size);
         return NULL;
     }
-    /* With transparent huge pages each part would take a huge page. */
+    /* With transparent huge pages, each part would take a huge page. */
     (void)madvise(found, size, MADV_NOHUGEPAGE);
     return found;
 }

@@ -8,9 +8,9 @@ typedef mca_coll_mscclpp_stage_call_t call_t;
 
 /* What a rank is to a collective with a root. */
 typedef enum {
-    ROOT,   /* the one that all data comes from or goes to */
-    PEER,   /* one that the root exchanges data with; on an intercommunicator, a rank of the other group */
-    OUTSIDE /* a rank of the root's group that is not the root, on an intercommunicator */
+    ROOT,   /* the rank that all data come from or go to */
+    PEER,   /* a rank that exchanges data with the root; on an intercommunicator, a rank of the other group */
+    OUTSIDE /* on an intercommunicator, a rank of the root's group that is not the root */
 } role_t;
 
 /* This rank's part in a call with a root. */
@@ -51,7 +51,7 @@ static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, s
                        .in_place = contributes && MPI_IN_PLACE == sbuf};
 }
 
-/* What a rank does with data from the root. If the root works in place, its own share stays where it is. */
+/* What a rank does with data from the root. If the root works in place, its own share stays where it lies. */
 typedef struct {
     bool sends;
     bool receives;

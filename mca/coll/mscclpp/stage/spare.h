@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* NULL if neither malloc nor the system has memory. The second function gives the memory back; it also takes NULL. */
+/* Returns NULL if neither malloc nor the system has memory. */
 void *mca_coll_mscclpp_stage_spare_get(size_t size);
 void mca_coll_mscclpp_stage_spare_put(void *memory);
 

@@ -12,15 +12,12 @@
 #define ALIGNMENT 64
 
 /*
- * The number of places in its block that a copy can have. Up to two of them may give pointers that are not allowed: see
+ * The number of places that a copy can have in its block. Up to two of them may give pointers that are not allowed: see
  * buffer_place.
  */
 #define PLACES 3
 
-/*
- * If a block is too large for the pool and the call copies fewer than one byte in so many of it, the block is not
- * pinned.
- */
+/* A block that is too large for the pool is not pinned if the call copies less than 1 byte in SPARSE of it. */
 #define SPARSE 4
 
 #define DEVICES_MAX 64
@@ -271,7 +268,7 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
     return status;
 }
 
-/* Starts the copies between a device buffer and its host memory, `out` to the host. */
+/* Starts the copies between a device buffer and its host memory: to the host if `out`, else from it. */
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
 {
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
@@ -297,7 +294,7 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
     return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
 }
 
-/* Does the same for both buffers of a call. */
+/* Ends the copies of both buffers of a call, as end_copies does for one. */
 static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *done_p)
 {
     mscclpp_status_t send = end_copies(&stage->send, out, wait);

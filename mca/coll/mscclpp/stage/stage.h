@@ -16,10 +16,10 @@
 /* How a layout describes its blocks. */
 typedef enum {
     MCA_COLL_MSCCLPP_STAGE_NOTHING, /* no block */
-    MCA_COLL_MSCCLPP_STAGE_REGULAR, /* `count` elements each, one behind the other */
-    MCA_COLL_MSCCLPP_STAGE_VECTOR,  /* `counts` and `displs`, in extents of `type` */
-    MCA_COLL_MSCCLPP_STAGE_TYPES,   /* `counts`, `types`, and `displs` in bytes */
-    MCA_COLL_MSCCLPP_STAGE_OFFSETS  /* `counts`, `types`, and `offsets` in bytes */
+    MCA_COLL_MSCCLPP_STAGE_REGULAR, /* `count` elements in each block, the blocks without gaps */
+    MCA_COLL_MSCCLPP_STAGE_VECTOR,  /* `counts` and `displs` by block, the latter in extents of `type` */
+    MCA_COLL_MSCCLPP_STAGE_TYPES,   /* `counts` and `types` by block, and `displs` in bytes */
+    MCA_COLL_MSCCLPP_STAGE_OFFSETS  /* `counts` and `types` by block, and `offsets` in bytes */
 } mca_coll_mscclpp_stage_kind_t;
 
 /*
@@ -58,8 +58,8 @@ typedef struct {
 
 /*
  * `count` runs of `length` bytes. The first run is at `offset` from the buffer's address, and each next one `stride`
- * bytes further. All of this repeats `repeats` times, `extent` bytes apart. Distances may be negative. The size of this
- * description does not depend on the number of elements.
+ * bytes further. All of this repeats `repeats` times, `extent` bytes apart. Distances may be negative. The description
+ * has the same size for any number of elements.
  */
 typedef struct {
     ptrdiff_t offset;
@@ -68,7 +68,7 @@ typedef struct {
     ptrdiff_t stride;
     size_t repeats;
     ptrdiff_t extent;
-    bool together; /* all of it is known to be in one allocation */
+    bool together; /* all of the piece is known to lie in one allocation */
 } mca_coll_mscclpp_stage_piece_t;
 
 /* A list of pieces. It may point into itself and so must stay where it was made. */
@@ -88,12 +88,12 @@ typedef struct {
 typedef struct {
     ptrdiff_t low;
     ptrdiff_t high;
-    mca_coll_mscclpp_stage_pieces_t in;  /* to the host before the call */
-    mca_coll_mscclpp_stage_pieces_t out; /* to the device after it */
-    size_t bytes;                        /* of both lists together */
+    mca_coll_mscclpp_stage_pieces_t in;  /* pieces copied to the host before the call */
+    mca_coll_mscclpp_stage_pieces_t out; /* pieces copied to the device after the call */
+    size_t bytes;                        /* bytes of both lists together */
 } mca_coll_mscclpp_stage_plan_t;
 
-/* Most windows of address space for an argument whose parts lie far apart. */
+/* The most windows of address space for an argument whose parts lie far apart. */
 #define MCA_COLL_MSCCLPP_STAGE_WINDOWS 16
 
 typedef struct {
@@ -109,12 +109,12 @@ typedef struct {
  */
 typedef struct {
     char *user;
-    void *host; /* the address passed to the previous component */
+    void *host; /* the address that the previous component gets */
     void *block;
     size_t block_size;
-    bool reserved; /* `block` is the beginning of `room`, which need not be mapped as a whole */
+    bool reserved; /* `block` is the start of `room`, which may be mapped in parts only */
     mca_coll_mscclpp_stage_room_t room;
-    mscclpp_gpu_stream_t *stream; /* of the device that owns the buffer; shared by all calls */
+    mscclpp_gpu_stream_t *stream; /* stream of the device that owns the buffer; shared by all calls */
     mca_coll_mscclpp_stage_plan_t plan;
 } mca_coll_mscclpp_stage_buffer_t;
 
@@ -153,11 +153,12 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
 /* ---- reserve.c ---- */
 
 /*
- * Reserves room for copies that lie as far apart as the parts of the argument. It is pageable memory, so only touched
- * pages take memory. *block_p is aligned to a page, and the copy of plan->low lies `in_page` bytes behind it. Up to
- * `slack` bytes behind each part may be used, too. The room is all the address space from low to high. If that is large
- * and the parts are few, the room is only windows for the parts. Any thread may call this. The caller gives the room
- * back after the call.
+ * Reserves room for copies that lie as far apart as the parts of the argument: all the address space from low to high,
+ * or, if that is large and the parts are few, only windows for the parts. The memory is pageable, so only touched pages
+ * take memory.
+ *
+ * *block_p is aligned to a page, and the copy of plan->low lies `in_page` bytes behind it. Up to `slack` bytes behind
+ * each part may be used, too. Thread-safe. The caller gives the room back after the call.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_room_t *room, void **block_p);
@@ -165,7 +166,7 @@ void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room);
 
 /* ---- op.c ---- */
 
-/* The operation to pass to the previous component. Call stage_op_init first. */
+/* Returns the operation to pass to the previous component. Call stage_op_init first. */
 struct ompi_op_t *mca_coll_mscclpp_stage_op(struct ompi_op_t *op);
 void mca_coll_mscclpp_stage_op_init(void);
 
@@ -180,7 +181,7 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
 
 /*
  * Copies to the host what the collective reads, and waits for the copy. Both this copy and the copy out come after the
- * work that synchronous calls of the GPU's runtime have left in progress. Returns an MPI error code.
+ * work that the application's synchronous calls of the GPU runtime have left in progress. Returns an MPI error code.
  */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 
@@ -191,8 +192,8 @@ int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
- * For a blocking call. _begin prepares, copies in and counts. _end takes the previous component's result, copies out
- * and releases.
+ * For a blocking call: `begin` prepares, copies in and counts the call; `end` takes the previous component's result,
+ * copies out and releases.
  */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module);
@@ -214,8 +215,8 @@ typedef struct mca_coll_mscclpp_stage_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_stage_t stage;
     ompi_request_t *inner;
-    mca_coll_mscclpp_module_t *module;  /* retained by a persistent operation; else NULL */
-    mca_coll_mscclpp_counted_t counted; /* of a persistent operation */
+    mca_coll_mscclpp_module_t *module;  /* retained if the operation is persistent; else NULL */
+    mca_coll_mscclpp_counted_t counted; /* what the starts of a persistent operation are counted as */
     struct mca_coll_mscclpp_stage_request_t *next;
     bool copying; /* the inner request has ended and the copy back is under way */
     int polls;
@@ -229,8 +230,8 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
                                        mca_coll_mscclpp_stage_request_t **request_p);
 
 /*
- * `result` is what the previous component returned for the inner request. On success this passes the outer request to
- * the application, started unless it is persistent. On failure this frees the outer request. Returns `result` or an
+ * Passes the outer request to the application after the previous component has returned `result` for the inner request.
+ * On success the outer request is started, unless it is persistent. On failure it is freed. Returns `result` or an
  * error of its own.
  */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
@@ -238,14 +239,14 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
 
 /* ---- check.c ---- */
 
-/* Who sends what to whom. Together with the description this determines what any two ranks exchange. */
+/* How data go from rank to rank. Together with the description, this determines what any two ranks exchange. */
 typedef enum {
-    MCA_COLL_MSCCLPP_STAGE_REDUCTION,          /* all ranks contribute equally many elements */
-    MCA_COLL_MSCCLPP_STAGE_REDUCTION_OF_PARTS, /* the same, and each rank gets a part of the result */
-    MCA_COLL_MSCCLPP_STAGE_TO_ALL,             /* each rank sends the same to all */
-    MCA_COLL_MSCCLPP_STAGE_TO_EACH,            /* each rank sends a block to each */
+    MCA_COLL_MSCCLPP_STAGE_REDUCTION,          /* all ranks contribute the same number of elements */
+    MCA_COLL_MSCCLPP_STAGE_REDUCTION_OF_PARTS, /* a reduction of which each rank gets a part of the result */
+    MCA_COLL_MSCCLPP_STAGE_TO_ALL,             /* each rank sends the same data to all ranks */
+    MCA_COLL_MSCCLPP_STAGE_TO_EACH,            /* each rank sends a block to each rank */
     MCA_COLL_MSCCLPP_STAGE_TO_ROOT,
-    MCA_COLL_MSCCLPP_STAGE_FROM_ROOT, /* the root sends a block to each */
+    MCA_COLL_MSCCLPP_STAGE_FROM_ROOT, /* the root sends a block to each rank */
     MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL,
     MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL,
     MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_EACH
@@ -254,24 +255,25 @@ typedef enum {
 /* What a comparison of calls needs besides the description. */
 typedef struct {
     mca_coll_mscclpp_stage_pattern_t pattern;
-    struct ompi_op_t *op; /* NULL: none */
+    struct ompi_op_t *op; /* NULL: the collective has no operation */
     bool rooted;
     int root;
-    mca_coll_mscclpp_counts_t counts; /* of the parts */
+    mca_coll_mscclpp_counts_t counts; /* counts of the parts */
 } mca_coll_mscclpp_stage_view_t;
 
 /* Compares the call on all ranks. Returns an MPI error code. */
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
 
-/* neighbor.c: the number of edges to this rank and from it, including those of absent neighbours. */
+/* neighbor.c: yields the number of edges to this rank and from it, including edges of absent neighbours. */
 void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p);
 
 /* ---- layouts, for the descriptions of the collectives ---- */
 
 /*
- * These functions write the layout in place. They run in every call, also on host buffers, where building a structure
- * and then copying it would cost more than everything else that this component does for the call.
+ * A layout of `count` elements. This function and the next ones write the layout in place. They run in every call, also
+ * on host buffers, where building a structure and copying it would cost more than all else that this component does for
+ * the call.
  */
 static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout_t *layout, size_t count,
                                                    struct ompi_datatype_t *type)
@@ -306,7 +308,7 @@ static inline void mca_coll_mscclpp_stage_types(mca_coll_mscclpp_stage_layout_t 
     layout->types = types;
 }
 
-/* The same with displacements in bytes, as in MPI_Neighbor_alltoallw. */
+/* A layout of blocks with their own types, and displacements in bytes, as in MPI_Neighbor_alltoallw. */
 static inline void mca_coll_mscclpp_stage_offsets(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
                                                   mca_coll_mscclpp_counts_t counts, const MPI_Aint *offsets,
                                                   struct ompi_datatype_t *const *types)
@@ -318,7 +320,7 @@ static inline void mca_coll_mscclpp_stage_offsets(mca_coll_mscclpp_stage_layout_
     layout->types = types;
 }
 
-/* Only the one block `index` of a layout. */
+/* Reduces a layout to its block `index`. */
 static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *layout, int index)
 {
     layout->first = index;
@@ -330,7 +332,10 @@ static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 #undef MCA_COLL_MSCCLPP_STAGE_DECLARE
 
-/* stage/request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
+/*
+ * stage/request.c: starts and ends the callback of opal_progress that completes staged nonblocking and persistent
+ * operations.
+ */
 int mca_coll_mscclpp_stage_init(void);
 void mca_coll_mscclpp_stage_fini(void);
 

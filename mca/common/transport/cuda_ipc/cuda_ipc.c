@@ -28,26 +28,26 @@
 static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d73636363696361), "cuda_ipc", "an address"};
 static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cuda_ipc", "a key"};
 
-/* The most signals and markers of a connection that may be under way. A power of two. */
+/* The most signals and markers of a connection under way. A power of two. */
 #define SLOTS 1024u
 
-/* A marker follows after this many signals, so that their slots become free without a flush. */
+/* After this many signals a marker follows, so that their slots become free without a flush. */
 #define SIGNALS_A_MARK (SLOTS / 4)
 
 /* The most puts of a batch. */
 #define BATCH 32
 
-/* How often each token of a peer was signalled. Kept until the instance ends, for later connections. */
+/* How often each token of a peer has been signalled. Kept until the instance ends, for later connections. */
 typedef struct ipc_counts {
     struct ipc_counts *next;
     int peer;
-    uint64_t count; /* tokens */
+    uint64_t count; /* number of tokens */
     uint64_t sent[];
 } ipc_counts_t;
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
-    mscclpp_window_card_t card; /* of the tokens */
+    mscclpp_window_card_t card; /* describes this rank's tokens */
     uint64_t
         *numbers; /* device memory: SLOTS words, each with its own index as its value; markers are copies of them */
     mscclpp_conn_t *conns;
@@ -56,7 +56,7 @@ struct mscclpp_transport {
 
 /* Pinned memory that the copies in a connection's stream read and write. */
 typedef struct {
-    uint64_t marked; /* the number of the last marker that has been passed, modulo SLOTS */
+    uint64_t marked; /* number of the last marker that has been passed, modulo SLOTS */
     uint64_t pad[15];
     uint64_t values[SLOTS]; /* the values that signals under way copy to tokens */
 } ipc_board_t;
@@ -66,21 +66,21 @@ struct mscclpp_conn {
     mscclpp_conn_t *next;
     mscclpp_transport_t *transport;
     int peer;
-    mscclpp_window_t tokens; /* of the peer; base is NULL until connected */
+    mscclpp_window_t tokens; /* the peer's tokens; base is NULL until connected */
     ipc_counts_t *counts;
     mscclpp_gpu_stream_t *stream;
-    ipc_board_t *board;        /* where the CPU sees it */
-    ipc_board_t *device_board; /* where copies see it */
+    ipc_board_t *board;        /* the board at the address that the CPU uses */
+    ipc_board_t *device_board; /* the board at the address that copies use */
     uint64_t signals;
     uint64_t passed_signals;
     uint64_t marks;
     uint64_t passed_marks;
-    uint64_t signals_at[SLOTS]; /* the number of signals that were begun before each marker under way */
-    bool dirty;                 /* something has begun after the last marker, or waits */
+    uint64_t signals_at[SLOTS]; /* for each marker under way: the number of signals that were begun before it */
+    bool dirty;                 /* puts or signals have begun after the last marker, or wait */
     mscclpp_gpu_copy_t batch[BATCH];
-    unsigned waiting; /* of these */
+    unsigned waiting; /* number of puts that wait in the batch */
     mscclpp_status_t status;
-    bool told; /* progress has returned it */
+    bool told; /* progress has returned the connection's failure */
 };
 
 struct mscclpp_region {
@@ -194,7 +194,7 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* Notes what has ended since the last call, by the last marker that was passed. */
+/* Notes which signals and markers have ended since the last call, by the last marker that was passed. */
 static void note_ended(mscclpp_conn_t *conn)
 {
     const uint64_t marked = __atomic_load_n(&conn->board->marked, __ATOMIC_ACQUIRE);
@@ -205,7 +205,10 @@ static void note_ended(mscclpp_conn_t *conn)
     }
 }
 
-/* Checks memory that a peer within this process may have freed. Costs one comparison for another process's memory. */
+/*
+ * Checks memory that a peer within this process may have freed. For another process's memory, this costs one
+ * comparison.
+ */
 static mscclpp_status_t check_there(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
 {
     if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
@@ -401,7 +404,7 @@ static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Any memory can be a source of puts; memory that cannot be exported only has no key. */
+/* Any memory can be a source of puts. Memory that cannot be exported only has no key. */
 static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -460,7 +463,7 @@ static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Waits, as copies into the memory may be under way or in the batch. */
+/* Waits, because copies into the memory may be under way or in the batch. */
 static void ipc_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote != NULL) {
@@ -493,7 +496,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
             conn->batch[conn->waiting++] =
                 (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
             conn->dirty = true;
-            /* Lent memory was checked just now, and may be freed later. */
+            /* Lent memory is known to exist now, but may be freed later, so the batch does not wait. */
             if (conn->waiting == BATCH || remote->window.lent_id != 0) {
                 status = begin_batch(conn);
             }
@@ -537,7 +540,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     ++conn->signals;
     conn->dirty = true;
     if (conn->signals % SIGNALS_A_MARK == 0) {
-        status = append_marker(conn); /* if there is no slot, the marker follows when slots run out */
+        status = append_marker(conn); /* without a free slot, the marker follows when slots run out */
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }

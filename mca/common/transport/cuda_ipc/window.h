@@ -11,19 +11,19 @@
 #include "mca/common/gpu/mapping.h"
 #include "mca/common/transport/transport.h"
 
-/* The purpose of a card, so that a card of another kind is refused. */
+/* The kind of a card. A card of another kind is refused. */
 typedef struct {
     uint64_t magic;
-    const char *transport; /* for messages */
-    const char *what;      /* likewise: "an address", "a key" */
+    const char *transport; /* name of the transport, for messages */
+    const char *what;      /* "an address" or "a key", for messages */
 } mscclpp_window_kind_t;
 
 /* The description that is sent. Plain bytes; `length` counts from the address that the handle was made for. */
 typedef struct {
     uint64_t magic;
-    int64_t rank; /* of the sender */
+    int64_t rank; /* rank of the sender */
     uint64_t length;
-    mscclpp_gpu_handle_t handle; /* zeroed for a length of 0 */
+    mscclpp_gpu_handle_t handle; /* zeroed if the length is 0 */
 } mscclpp_window_card_t;
 
 _Static_assert(sizeof(mscclpp_window_card_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "an address holds a card");
@@ -34,14 +34,14 @@ typedef struct {
     mscclpp_mapping_t *mapping;
     char *base;
     uint64_t length;  /* bytes */
-    uint64_t lent_id; /* for memory of this process, used at its own address: the buffer's id; else 0 */
+    uint64_t lent_id; /* id of the buffer, if it is memory of this process that is used at its own address; else 0 */
 } mscclpp_window_t;
 
 /* Describes this rank's memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported. */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p);
 
-/* Maps the memory that `peer` described. MSCCLPP_ERR_INVALID if the bytes are not such a card of that peer. */
+/* Maps the memory that `peer` described. MSCCLPP_ERR_INVALID if the bytes are no card of this kind from that peer. */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
 

@@ -1,7 +1,9 @@
 /*
- * The sending half of messages, whose bytes the peer's CPU puts in place. The bytes of a put lie in the sender's bounce
- * memory and arrive at the same offset of the receiver's, from where they are copied to their target. Both sides free
- * the bytes once the receiver has acknowledged the message. So one count at the sender bounds the memory on both sides.
+ * The sending half of messages whose bytes the peer's CPU puts in place.
+ *
+ * The bytes of a put lie in the sender's bounce memory and arrive at the same offset of the receiver's bounce memory,
+ * from where they are copied to their target. Both sides free the bytes once the receiver has acknowledged the message.
+ * So one count at the sender bounds the memory on both sides.
  */
 #include <string.h>
 
@@ -109,7 +111,7 @@ void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport)
     }
 }
 
-/* The next message to fill in. NULL if too many are under way. */
+/* Returns the next message to fill in; NULL if too many are under way. */
 static ucx_message_t *new_message(mscclpp_conn_t *conn)
 {
     ucx_message_t *message = message_at(conn, conn->packed);
@@ -132,7 +134,7 @@ static void fill_header(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_
     message->ring_end = conn->ring_end;
 }
 
-/* Call after the last message was filled in. `copying`: its bytes are still being copied. */
+/* Adds the message that was filled in last. `copying`: its bytes are still being copied. */
 static void add_message(mscclpp_conn_t *conn, bool copying)
 {
     if (conn->ready == conn->packed && !copying) {
@@ -214,7 +216,7 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* UCX has sent a message. */
+/* Called when UCX has sent a message. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -229,7 +231,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* UCX has sent a note. */
+/* Called when UCX has sent a note. */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_note_t *note = user_data;
@@ -243,7 +245,7 @@ static void on_note_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Gives a message to UCX. False if sending has ended at once, well or not. */
+/* Gives a message to UCX. Returns false if sending has ended at once, with success or not. */
 static bool post(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
                  ucp_send_nbx_callback_t callback, void *user_data)
 {

@@ -9,8 +9,8 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_GRACE_SECONDS 0.2 /* for a good-bye that may arrive after the report that the endpoint is gone */
-#define UCX_CLOSE_SECONDS 1.0 /* for UCX to let go of what is given up */
+#define UCX_GRACE_SECONDS 0.2 /* time for a good-bye that may arrive after the report that the endpoint is gone */
+#define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
 
 static void free_conn(mscclpp_conn_t *conn)
 {
@@ -55,7 +55,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
-/* Tells whether a connection to this peer is connected already. */
+/* True if a connection to this peer is connected already. */
 static bool is_busy(const mscclpp_transport_t *transport, int peer)
 {
     const mscclpp_conn_t *conn = transport->conns;
@@ -199,7 +199,7 @@ static bool uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
     return false;
 }
 
-/* Tells whether UCX still holds an operation that uses a region. */
+/* True if UCX still holds an operation that uses a region. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
@@ -279,7 +279,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
         transport->adding = NULL;
     }
     if (transport->pid != getpid()) {
-        return; /* freed with the instance */
+        return; /* the connection is freed with the instance */
     }
     mscclpp_transport_ucx_end_copies(transport);
     if (!conn->left) {

@@ -11,8 +11,8 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_DRAIN_SECONDS 0.1 /* for good-byes to leave */
-#define UCX_WATCH_SECONDS 0.1 /* between two checks of the peers' processes */
+#define UCX_DRAIN_SECONDS 0.1 /* time for good-byes to leave */
+#define UCX_WATCH_SECONDS 0.1 /* time between two checks of the peers' processes */
 
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
@@ -116,7 +116,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
     return MSCCLPP_OK;
 }
 
-/* Begins to close an endpoint. By force, operations under way are cancelled. */
+/* Begins to close an endpoint. With `by_force`, operations under way are cancelled. */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
     /* Without reports of lost peers UCX cannot close by force. */
@@ -200,7 +200,7 @@ static bool progress_until(mscclpp_transport_t *transport, double deadline)
     return mscclpp_now() < deadline;
 }
 
-/* Makes progress so that good-byes can leave. Peers need not answer: they may be gone already. */
+/* Makes progress so that good-byes can leave. Waits for no answers, because peers may be gone already. */
 static void drain(mscclpp_transport_t *transport)
 {
     const ucp_request_param_t param = {0};

@@ -5,7 +5,10 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* The lower half is the place in the table. The upper half counts the numbers given before, and starts at 1. */
+/*
+ * Enters an object in the table and returns its number. The lower half of a number is the place in the table. The upper
+ * half counts the numbers given before, and starts at 1.
+ */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {
     size_t at = 0;

@@ -13,15 +13,15 @@
 #include "mca/common/base/libucp.h"
 #include "mca/common/transport/transport.h"
 
-#define UCX_OPS_MAX 256      /* operations of a connection under way */
-#define UCX_MESSAGES_MAX 128 /* messages of a connection that the peer has not yet acknowledged */
-#define UCX_CHUNKS 8         /* the bounce memory is divided into at least this many chunks: the messages under way */
-#define UCX_RING_ALIGN 64    /* bytes; where chunks begin in the bounce memory */
-#define UCX_MESSAGE_ID 0     /* of the active messages; the worker is the instance's own */
+#define UCX_OPS_MAX 256      /* operations of a connection that may be under way */
+#define UCX_MESSAGES_MAX 128 /* messages of a connection that may wait for the peer's acknowledgement */
+#define UCX_CHUNKS 8         /* the least number of chunks in the bounce memory, and so of messages under way */
+#define UCX_RING_ALIGN 64    /* alignment of chunks in the bounce memory, bytes */
+#define UCX_MESSAGE_ID 0     /* identifies the active messages; the worker is the instance's own */
 
 /* The header of a message; the bytes of a put follow it. All ranks of one team run on machines of one kind. */
 typedef enum {
-    UCX_PUT, /* in order of `sequence`, as are the next two */
+    UCX_PUT, /* in order of `sequence`, like the next two kinds */
     UCX_SIGNAL,
     UCX_ADD,
     UCX_ACK,    /* all messages below `sequence` have been carried out */
@@ -30,21 +30,21 @@ typedef enum {
 } ucx_kind_t;
 
 typedef struct {
-    uint64_t conn; /* the receiver's half */
+    uint64_t conn; /* number of the receiver's half of the connection */
     uint64_t sequence;
-    uint64_t region; /* of the receiver */
-    uint64_t to;     /* offset in the region; for a signal the number of the token */
-    uint64_t value;  /* what to add; for a put the number of bytes */
-    uint64_t at;     /* where in the receiver's bounce memory the bytes belong */
-    uint64_t signal; /* of a put: 1 + the token to signal after it, 0 for none */
-    uint64_t loose;  /* of a put: 1 if its words need not appear whole, as nobody reads them before its signal */
+    uint64_t region; /* number of a region of the receiver */
+    uint64_t to;     /* offset in the region; in a signal, the number of the token */
+    uint64_t value;  /* the value to add; in a put, the number of bytes */
+    uint64_t at;     /* offset of the bytes in the receiver's bounce memory */
+    uint64_t signal; /* in a put: 1 + the token to signal after it; 0: no signal */
+    uint64_t loose;  /* in a put: 1 if its words need not appear whole, because nobody reads them before its signal */
     uint32_t kind;
     uint32_t magic;
 } ucx_header_t;
 
 #define UCX_MAGIC 0x6d757863u
 
-/* The first bytes of a connection's address; the worker's follows. */
+/* The first bytes of a connection's address. The worker's address follows. */
 typedef struct {
     uint32_t magic;
     uint32_t worker_length;
@@ -53,13 +53,13 @@ typedef struct {
     int64_t pid;
     uint64_t token_count;
     uint64_t ring_size;
-    uint32_t forced;  /* endpoints that the sender's instance has closed by force so far */
+    uint32_t forced;  /* number of endpoints that the sender's instance has closed by force */
     uint32_t busy;    /* not 0: another connection from this instance to the reader is in use */
     uint32_t direct;  /* not 0: the sender registers host memory with UCX */
-    uint32_t devices; /* how many regions in device memory the sender has */
+    uint32_t devices; /* number of the sender's regions in device memory */
 } ucx_address_t;
 
-/* The first bytes of a region's key; its remote key follows. */
+/* The first bytes of a region's key. UCX's remote key follows. */
 typedef struct {
     uint64_t magic;
     uint64_t region;
@@ -68,9 +68,9 @@ typedef struct {
     uint64_t rkey_length; /* 0: only the owner's CPU reaches this memory */
 } ucx_key_t;
 
-/* Maps the numbers in messages to objects. A number is never reused. */
+/* A table that maps the numbers in messages to objects. A number is never reused. */
 typedef struct {
-    uint64_t id; /* 0: free */
+    uint64_t id; /* 0: the entry is free */
     void *object;
 } ucx_entry_t;
 
@@ -85,8 +85,8 @@ struct mscclpp_region {
     uint64_t id;
     char *address;
     size_t length;
-    ucp_mem_h memory; /* NULL: UCX does not access it */
-    bool on_device;   /* accessed only by the gpu operations, as UCX and the CPU cannot */
+    ucp_mem_h memory; /* NULL: UCX does not access the memory */
+    bool on_device;   /* only the gpu operations access the memory, because UCX and the CPU cannot */
 };
 
 struct mscclpp_remote {
@@ -94,9 +94,9 @@ struct mscclpp_remote {
     uint64_t region;
     uint64_t address;
     uint64_t length;
-    ucp_rkey_h rkey; /* NULL: only the owner's CPU reaches it */
-    unsigned users;  /* operations that name it */
-    bool destroyed;  /* by its user; kept until no operation names it */
+    ucp_rkey_h rkey; /* NULL: only the owner's CPU reaches the memory */
+    unsigned users;  /* number of operations that use the remote */
+    bool destroyed;  /* destroyed by its user; kept until no operation uses it */
 };
 
 typedef struct {
@@ -106,13 +106,14 @@ typedef struct {
     bool sending; /* a direct put whose source UCX still holds */
     mscclpp_remote_t *remote;
     mscclpp_region_t *region;
-    uint64_t to;     /* offset, or token */
-    uint64_t from;   /* offset */
+    uint64_t to;     /* offset in the peer's region; in a signal, the token */
+    uint64_t from;   /* offset in this rank's region */
     uint64_t length; /* bytes of a put */
-    uint64_t value;  /* of an add or a signal */
-    uint64_t signal; /* of a put: 1 + the token to signal after it, 0 for none */
-    uint64_t packed; /* bytes of a put that have become messages */
-    uint64_t last;   /* sent by message: done when all messages below this number are acknowledged */
+    uint64_t value;  /* value of an add or a signal */
+    uint64_t signal; /* in a put: 1 + the token to signal after it; 0: no signal */
+    uint64_t packed; /* bytes of a put that messages have taken over */
+    uint64_t last;   /* if sent by messages: the operation is done once all messages below this number are
+                        acknowledged */
 } ucx_op_t;
 
 /* A message that the peer has not acknowledged yet. UCX reads its header while `sending`. */
@@ -120,7 +121,7 @@ typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
     const char *data;
-    mscclpp_region_t *region; /* where the data lies; NULL: in the bounce memory, or there is no data */
+    mscclpp_region_t *region; /* the region of the data; NULL: the data lies in the bounce memory, or there is none */
     uint64_t ring_end;        /* how far the bounce memory is used up to this message */
     bool sending;
 } ucx_message_t;
@@ -129,8 +130,8 @@ typedef struct {
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
-    mscclpp_region_t *region; /* where UCX writes the data; NULL: nowhere, or into the bounce memory */
-    bool coming;              /* the header was seen */
+    mscclpp_region_t *region; /* the region that UCX writes the data into; NULL: none, or the bounce memory */
+    bool coming;              /* the message's header has arrived */
     bool here;                /* all data has arrived */
     bool placed;              /* the data went directly to its target, not to the bounce memory */
     bool copying;             /* a put with a signal that waits for the copy from the bounce memory */
@@ -153,15 +154,15 @@ typedef struct {
  */
 typedef struct ucx_endpoint {
     struct ucx_endpoint *next;
-    mscclpp_conn_t *conn; /* NULL: free for use */
+    mscclpp_conn_t *conn; /* NULL: the endpoint is free */
     ucp_ep_h ep;          /* NULL: closed, or being closed */
     bool unwatched;       /* UCX does not report the loss of the peer */
     bool lost;
     uint32_t forced;          /* `forced` of the peer's address when the endpoint was last taken */
-    bool closes;              /* it is being closed, which may end at once */
-    ucs_status_ptr_t closing; /* the request */
+    bool closes;              /* it is being closed; the request may have ended at once */
+    ucs_status_ptr_t closing; /* the request that closes it */
     size_t length;
-    unsigned char address[]; /* of the worker */
+    unsigned char address[]; /* address of the worker */
 } ucx_endpoint_t;
 
 struct mscclpp_conn {
@@ -169,23 +170,23 @@ struct mscclpp_conn {
     mscclpp_conn_t *next;
     uint64_t id;
     int peer;
-    bool destroyed; /* by its user; kept until UCX has released it */
+    bool destroyed; /* destroyed by its user; kept until UCX has released it */
     bool connected;
 
     mscclpp_status_t status; /* why the connection no longer works */
     bool reported;           /* `status` was returned by progress */
     bool left;               /* the peer has said good-bye */
-    bool tell;               /* the peer must still be told that the connection broke */
-    double lost_at;          /* when UCX lost the peer; 0: it has not */
+    bool tell;               /* the peer has yet to be told that the connection broke */
+    double lost_at;          /* when UCX lost the peer; 0: it has not lost it */
     ucs_status_t lost_why;
 
     ucx_endpoint_t *endpoint; /* NULL: not connected, or destroyed */
     ucp_ep_h ep;
     int watch;            /* a file descriptor that reports the end of the peer's process, or -1 */
     unsigned outstanding; /* requests that UCX holds and whose end refers to this connection */
-    unsigned sending;     /* of these, puts and messages to the peer, except notes */
-    unsigned placing;     /* of these, receptions into regions */
-    ucx_address_t to;     /* the peer's */
+    unsigned sending;     /* among them, puts and messages to the peer, except notes */
+    unsigned placing;     /* among them, receptions into regions */
+    ucx_address_t to;     /* address of the peer's half */
 
     /* Numbers of operations: [op_begin, op_next) were begun, [op_next, op_end) were not; operation i lies at i %
      * UCX_OPS_MAX. */
@@ -196,7 +197,7 @@ struct mscclpp_conn {
     uint64_t direct;   /* puts handed to UCX */
     uint64_t flushed;  /* covered by UCX's last flush: these direct puts have reached the peer's memory */
     uint64_t flushing; /* covered by the flush under way; 0: none is under way */
-    uint64_t wanted;   /* somebody waits for operations up to here */
+    uint64_t wanted;   /* a caller waits for the operations before this one */
 
     /* Messages to the peer: [acked, sent) were sent, [sent, ready) can be sent, [ready, packed) wait for their data. */
     ucx_message_t messages[UCX_MESSAGES_MAX];
@@ -210,36 +211,37 @@ struct mscclpp_conn {
     /* Messages of the peer: [executed, issued) are being copied. */
     ucx_arrival_t arrivals[UCX_MESSAGES_MAX];
     uint64_t executed, issued, acknowledged;
-    uint64_t issued_bytes; /* bytes of these messages */
-    char *landing; /* pinned; landing_size bytes and one more word for adds to device memory; NULL until needed */
+    uint64_t issued_bytes; /* bytes of the issued messages */
+    char *landing; /* pinned memory of landing_size bytes, and one word for adds to device memory; NULL until needed */
     size_t landing_size;
-    int add_stage; /* of the add to device memory whose message is number `executed` */
+    int add_stage; /* progress of the add in message `executed` */
     ucx_note_t notes[3];
 };
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_ucx_functions_t ucx;
-    int pid;          /* of the creator; a forked child must leave UCX alone */
+    int pid;          /* process id of the creator; a forked child must not use UCX */
     bool direct;      /* regions of host memory are registered with UCX */
-    bool copies;      /* the gpu operations copy device memory */
-    uint32_t devices; /* regions in device memory */
+    bool copies;      /* the gpu operations copy device memory for this instance */
+    uint32_t devices; /* number of regions in device memory */
     bool unwatched;   /* UCX cannot tell the loss of the peer on some endpoints */
-    bool stranded;    /* the worker could touch memory that is gone: it is never progressed again */
+    bool stranded;    /* the worker could access memory that is gone, so it never makes progress again */
     ucp_context_h context;
     ucp_worker_h worker;
-    ucp_address_t *address; /* of the worker */
+    ucp_address_t *address; /* address of the worker */
     size_t address_length;
     double watched_at; /* when the peers' processes were last checked */
-    uint32_t forced;   /* endpoints closed by force so far */
+    uint32_t forced;   /* number of endpoints closed by force */
     ucx_endpoint_t *endpoints;
     mscclpp_conn_t *conns;
-    mscclpp_conn_t *adding; /* its add to device memory is under way: one at a time, as it is not atomic */
+    mscclpp_conn_t *adding; /* the connection whose add to device memory is under way; there is one at a time,
+                               because an add is not atomic */
     ucx_table_t conn_ids, region_ids;
     mscclpp_copier_t out, in; /* shared by all connections */
 };
 
-/* ids.c: gives an object a number, and finds the object of a number. 0 if there is no memory. */
+/* ids.c: gives an object a number, and finds the object with a number. A number of 0 means that there is no memory. */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);

@@ -72,7 +72,7 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
                       conn->transport->params.label, conn->peer);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    /* A side without such memory copies nothing. */
+    /* A side without bounced memory copies nothing. */
     return lands ? open_copiers(conn->transport) : MSCCLPP_OK;
 }
 
@@ -105,7 +105,7 @@ bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
     return conn->bounce == NULL || (0 == conn->bounce->rest.length && conn->bounce->freed == conn->bounce->begun);
 }
 
-/* Takes free slots for that part of a put that has none yet. */
+/* Takes free slots for the part of a put that has none yet. */
 static void begin_slots(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -273,7 +273,7 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
     }
 }
 
-/* True if the bytes lie in a region of this rank. Peers are not trusted with addresses. */
+/* True if the bytes lie in a region of this rank. Addresses from peers are not trusted. */
 static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin, uint64_t length)
 {
     for (const mscclpp_region_t *region = transport->bounced; region != NULL; region = region->next) {
@@ -312,8 +312,8 @@ static bool continue_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
         return false;
     }
     /*
-     * Set before the current batch has ended, so that no more copies join it: a steady stream of puts would never let
-     * it end.
+     * Set before the current batch has ended, so that no more copies join that batch: with a steady stream of puts it
+     * would never end.
      */
     transport->adding = conn;
     if (transport->in.busy) {
@@ -354,7 +354,7 @@ static void execute_arrived(mscclpp_conn_t *conn)
             }
             ++bounce->executed;
             ++bounce->issued;
-            break; /* the turn of the others */
+            break; /* lets other connections have their turn */
         }
         if (conn->transport->adding != NULL || !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, length)) {
             break;

@@ -19,13 +19,13 @@
 #include <stdint.h>
 
 #define MSCCLPP_VERBS_BOUNCE_SLOTS 8
-#define MSCCLPP_VERBS_BOUNCE_BYTES 32768 /* of data in a slot */
+#define MSCCLPP_VERBS_BOUNCE_BYTES 32768 /* bytes of data in a slot */
 
 typedef struct {
     struct {
         uint64_t to; /* address in a region of the receiver */
         uint64_t length;
-        uint64_t value; /* of an add */
+        uint64_t value; /* the operand of an add */
         uint64_t is_add;
         uint64_t reserved[4]; /* so that the data begins on a cache line */
     } header;
@@ -46,14 +46,14 @@ typedef struct {
     uint32_t lkey;
     uint32_t rkey;
     bool lands;      /* goes to the receiver's landing memory */
-    uint64_t number; /* frees the slot: the acknowledgement of this message, or the completion of this work request */
+    uint64_t number; /* frees the slot: number of the acknowledged message, or of the completed work request */
 } mscclpp_verbs_sent_t;
 
 /* The bounce state of a connection with bounced memory on at least one side. */
 typedef struct {
     mscclpp_verbs_slots_t out;
     mscclpp_verbs_slots_t in; /* the landing memory; only if this side has bounced memory */
-    uint64_t peer_in;         /* the peer's, 0 if it has none */
+    uint64_t peer_in;         /* address of the peer's landing memory; 0 if it has none */
     uint32_t peer_rkey;
 
     /* The part of a put that still waits for slots. */
@@ -67,14 +67,15 @@ typedef struct {
         bool lands;
     } rest;
 
-    /* Slots so far: freed, handed to the HCA, filled, and taken. */
+    /* Numbers of slots so far: freed, handed to the HCA, filled, and taken. */
     uint64_t freed, posted, copied, begun;
-    uint64_t messages, acknowledged; /* of the slots posted, those that go to landing memory */
+    uint64_t messages, acknowledged; /* among the posted slots, those that go to landing memory: sent, and
+                                        acknowledged */
     mscclpp_verbs_sent_t sent[MSCCLPP_VERBS_BOUNCE_SLOTS];
 
-    /* Messages of the peer so far: arrived, copy started, copied, and acknowledged. */
+    /* Numbers of the peer's messages so far: arrived, copy started, copied, and acknowledged. */
     uint64_t arrived, issued, executed, told;
-    int add_stage; /* of the add at `executed` */
+    int add_stage; /* progress of the add in message `executed` */
 } mscclpp_verbs_bounce_t;
 
 #endif

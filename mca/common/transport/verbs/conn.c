@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESS_MAGIC 0x6d737662u /* changes with conn_address_t */
-#define GOOD_BYE_SECONDS 0.01     /* minimum for each connection: an HCA that answers takes microseconds */
+#define ADDRESS_MAGIC 0x6d737662u /* to be changed together with conn_address_t */
+#define GOOD_BYE_SECONDS 0.01     /* the least time for each connection; an HCA that answers takes microseconds */
 
 /* The address of a connection, as it is sent to the peer. */
 typedef struct {
@@ -17,7 +17,7 @@ typedef struct {
     uint32_t rail_count;
     uint64_t token_address;
     uint64_t token_count;
-    uint64_t landing; /* 0: the sender has no memory to be bounced */
+    uint64_t landing; /* address of the sender's landing memory; 0: the sender bounces no memory */
     uint32_t landing_rkey;
     uint32_t reserved;
     mscclpp_verbs_qp_address_t rails[MSCCLPP_VERBS_MAX_RAILS];
@@ -73,7 +73,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
     uint64_t number = 0;
 
     conn->leaving = true;
-    /* Work requests that are only listed would never make room for it. */
+    /* Work requests that are only listed would never make room for the good-bye. */
     mscclpp_verbs_ring_doorbell(qp);
     mscclpp_verbs_poll(qp);
     while (MSCCLPP_OK == conn->status && !conn->left && waited < limit) {
@@ -191,7 +191,7 @@ mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *ad
         conn->bounce->peer_in = bytes.landing;
         conn->bounce->peer_rkey = bytes.landing_rkey;
     }
-    /* Rails that only one side has are of no use. */
+    /* Rails of only one side are of no use. */
     while (conn->qp_count > (int)bytes.rail_count) {
         --conn->qp_count;
         mscclpp_verbs_qp_destroy(conn->qps[conn->qp_count]);

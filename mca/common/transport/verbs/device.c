@@ -14,12 +14,12 @@
 /* A port that could become a rail. */
 typedef struct {
     mscclpp_verbs_rail_t rail;
-    int distance; /* to the GPU */
+    int distance; /* steps to the GPU in the device tree */
     int rate;     /* Gbit/s, roughly */
-    int order;    /* in the library's list */
+    int order;    /* index in the library's list */
 } candidate_t;
 
-/* Tells whether a comma-separated list has a name. */
+/* True if a comma-separated list contains a name. */
 static bool is_listed(const char *list, const char *name)
 {
     const size_t length = strlen(name);

@@ -1,15 +1,17 @@
-/* How a connection breaks. */
+/* Breaks connections. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/transport/verbs/internal.h"
 
-#define LINE_BYTES 512 /* of what is said of a failure */
+#define LINE_BYTES 512 /* bytes of a message about a failure */
 
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 {
-    /* If its sum is still being copied, later adds wait for the end of that batch before they read the word. */
+    /*
+     * If the sum of an add is still being copied, later adds wait for the end of that batch before they read the word.
+     */
     if (conn == conn->transport->adding) {
         conn->bounce->add_stage = 0;
         conn->transport->adding = NULL;

@@ -83,7 +83,7 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
         return MSCCLPP_OK;
     }
     if (IBV_LINK_LAYER_ETHERNET != rail->link_layer) {
-        /* For peers in other subnets, and to tell ours by. */
+        /* Used for peers in other subnets, and to tell which peers these are. */
         if (0 == transport->ibv.query_gid(rail->context, rail->port, 0, &gid) && !is_zero(&gid)) {
             rail->gid_index = 0;
             rail->gid = gid;

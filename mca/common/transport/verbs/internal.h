@@ -62,8 +62,8 @@
 #define MSCCLPP_VERBS_LIST_MAX 16           /* work requests posted with one doorbell */
 #define MSCCLPP_VERBS_RECEIVES 256          /* receive requests of a queue pair in mode no_atomic */
 #define MSCCLPP_VERBS_CONTROL_RECEIVES 32   /* in mode atomic, for control messages only */
-#define MSCCLPP_VERBS_RECEIVE_CHAIN 32      /* of them posted at a time */
-#define MSCCLPP_VERBS_RECEIVE_ID UINT64_MAX /* of a receive request; those of work requests are their numbers */
+#define MSCCLPP_VERBS_RECEIVE_CHAIN 32      /* receive requests that are posted at a time */
+#define MSCCLPP_VERBS_RECEIVE_ID UINT64_MAX /* of a receive request; work requests are numbered from 1 */
 
 /* Values of a WRITE_WITH_IMM: a token's number, below MSCCLPP_VERBS_TOKEN_LIMIT, or a control message. */
 #define MSCCLPP_VERBS_TOKEN_LIMIT 0x80000000u
@@ -82,16 +82,16 @@ typedef struct {
     uint8_t link_layer; /* IBV_LINK_LAYER_... */
     uint8_t mtu;        /* enum ibv_mtu */
     uint16_t lid;
-    uint16_t pkey_index; /* of the partition that queue pairs belong to */
+    uint16_t pkey_index; /* index of the partition that queue pairs belong to */
     bool grh_required;   /* packets need a global routing header within the subnet, too */
     int gid_index;       /* -1: no global routing */
     union ibv_gid gid;
     bool atomics;
-    int max_send; /* work requests of a queue */
+    int max_send; /* the most work requests of a queue */
     int max_cqe;
-    int max_read_out; /* reads and atomics under way, as initiator and as target */
+    int max_read_out; /* reads and atomics that may be under way, as initiator and as target */
     int max_read_in;
-    uint64_t max_message;      /* bytes of one work request */
+    uint64_t max_message;      /* the most bytes of one work request */
     struct ibv_mr *token_mr;   /* the tokens, for the peers' signals */
     struct ibv_mr *scratch_mr; /* the target of results that nobody reads */
 } mscclpp_verbs_rail_t;
@@ -99,27 +99,27 @@ typedef struct {
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_verbs_functions_t ibv;
-    bool atomic;        /* wanted and possible on this side */
+    bool atomic;        /* this side wants signals in mode atomic and can carry them out */
     bool cpu_reads_all; /* the runtime is the twin, whose device memory the CPU can read */
     bool bounces;       /* regions of device memory are bounced, not registered */
     int rail_count;
     mscclpp_verbs_rail_t rails[MSCCLPP_VERBS_MAX_RAILS];
     uint64_t *scratch; /* 2 words, in a page of their own */
     mscclpp_conn_t *conns;
-    mscclpp_region_t *bounced; /* all bounced regions */
+    mscclpp_region_t *bounced; /* list of all bounced regions */
     mscclpp_copier_t out, in;  /* shared by all connections */
-    int bouncing;              /* connections with bounced memory on either side */
-    mscclpp_conn_t *adding;    /* whose add to bounced memory is under way */
-    int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
-    unsigned rounds;           /* of progress calls */
-    double probed_at;          /* when the peers were last probed, by mscclpp_now */
+    int bouncing;              /* number of connections with bounced memory on either side */
+    mscclpp_conn_t *adding;    /* the connection whose add to bounced memory is under way */
+    int connected[2];          /* number of connections in each mode: [0] no_atomic, [1] atomic */
+    unsigned rounds;           /* number of progress calls */
+    double probed_at;          /* time when the peers were last probed, by mscclpp_now */
     double patience;           /* seconds that all good-byes together may still wait, beyond each one's minimum */
     mscclpp_status_t failed;   /* failure of a connection that progress has not returned yet */
 };
 
-/* The part of a put that is not posted yet because the queue is full. */
+/* The part of a put that is not posted yet, because the queue is full. */
 typedef struct {
-    uint64_t from; /* addresses */
+    uint64_t from; /* addresses of source and target */
     uint64_t to;
     uint64_t length;
     uint32_t lkey;
@@ -145,16 +145,17 @@ typedef struct {
     struct ibv_qp *qp;
     uint32_t psn;
     uint32_t max_inline; /* bytes */
-    uint32_t depth;      /* of the send queue */
+    uint32_t depth;      /* number of entries of the send queue */
     uint64_t posted;     /* includes the listed requests */
     uint64_t signalled;  /* the last request that asked for a completion */
     uint64_t completed;
     uint64_t landed; /* stripes: the last read that ends a stripe */
     mscclpp_verbs_rest_t rest;
-    int receives;   /* receive requests to keep posted */
-    int to_receive; /* of them, those used up */
+    int receives;   /* number of receive requests to keep posted */
+    int to_receive; /* number of receive requests used up */
     int listed;
-    struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* no doorbell yet; the first `listed` form a chain */
+    struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* requests without a doorbell yet; the first `listed` ones form
+                                                        a chain */
     struct ibv_sge sges[MSCCLPP_VERBS_LIST_MAX];
 } mscclpp_verbs_qp_t;
 
@@ -165,14 +166,14 @@ struct mscclpp_conn {
     int peer;
     mscclpp_status_t status;
     bool connected;
-    bool atomic;  /* once connected */
+    bool atomic;  /* valid once connected */
     bool left;    /* the peer has said good-bye: messages to it are lost, and nothing is waited for */
     bool leaving; /* this side is saying good-bye: a failure no longer matters */
     int qp_count;
     mscclpp_verbs_qp_t *qps[MSCCLPP_VERBS_MAX_RAILS];
-    uint64_t token_address; /* of the peer's token 0 */
+    uint64_t token_address; /* address of the peer's token 0 */
     uint32_t token_count;
-    uint32_t token_rkey;            /* on rail 0 */
+    uint32_t token_rkey;            /* key of the peer's tokens on rail 0 */
     mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has bounced memory */
 
     /*
@@ -188,8 +189,8 @@ struct mscclpp_region {
     mscclpp_transport_t *transport;
     uint64_t address;
     uint64_t length;
-    bool cpu_readable;      /* so it may be sent inline */
-    bool bounced;           /* and not registered */
+    bool cpu_readable;      /* the CPU can read the memory, so it may be sent inline */
+    bool bounced;           /* the memory is bounced and not registered */
     mscclpp_region_t *next; /* the next bounced region */
     struct ibv_mr *mrs[MSCCLPP_VERBS_MAX_RAILS];
 };
@@ -203,8 +204,8 @@ struct mscclpp_remote {
 };
 
 /*
- * verbs/device.c: opens the rails of an instance. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
- * level, where there are none.
+ * verbs/device.c: opens the rails of an instance. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if
+ * there are none.
  */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
 void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
@@ -333,12 +334,12 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp);
 /* True if all that was put on other rails than rail 0 is in the peer's memory. */
 bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn);
 
-/* verbs/queue.c: the send queue. The number of work requests that can be listed now. */
+/* verbs/queue.c: the send queue. Returns the number of work requests that can be listed now. */
 uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp);
 
 /*
- * The next work request of the list, for the caller to fill in. It is zeroed except for its number and its element
- * (sg_list, with num_sge 0). The queue must have room. Never NULL; if the queue pair fails, that becomes the
+ * Returns the next work request of the list, for the caller to fill in. It is zeroed except for its number and its
+ * element (sg_list, with num_sge 0). The queue must have room. Never NULL; if the queue pair fails, that becomes the
  * connection's status.
  */
 struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp);
@@ -355,7 +356,7 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
 /* Posts the work requests that are listed, with one doorbell. */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp);
 
-/* A message as the immediate data of a work request, which are in network byte order. */
+/* Converts a message to the immediate data of a work request, which is in network byte order. */
 static inline uint32_t mscclpp_verbs_imm(uint32_t message)
 {
     return htonl(message);
@@ -367,13 +368,13 @@ void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message);
 /* Lists a write of no bytes, which is carried out after everything before it. The queue must have room. */
 void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
 
-/* Makes sure that the last work request asks for a completion. False: the queue has no room for one that does. */
+/* Makes sure that the last work request asks for a completion. False if the queue has no room for one that does. */
 bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp);
 
 /* Posts as many receive requests as a queue pair should have. */
 void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp);
 
-/* verbs/progress.c */
+/* verbs/progress.c: entry of the operations. */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
 
 /* Handles what the HCA has completed on one queue pair. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than the depth of any tree: another socket is further away than anything on the own one. */
+/* More than the depth of any tree: another socket is further away than anything on this one. */
 #define OTHER_SOCKET 1000
 
 /* The number of components of a path. */

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #define POLL_BATCH 16
-#define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others get their turn */
+#define POLL_ROUNDS 4        /* batches of one queue pair in a row, so that others get their turn */
 #define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
@@ -121,7 +121,7 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
     }
 }
 
-/* Tells whether an asynchronous event concerns a connection. */
+/* True if an asynchronous event concerns a connection. */
 static bool is_about(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const struct ibv_async_event *event)
 {
     for (int i = 0; i < conn->qp_count; ++i) {
@@ -173,7 +173,10 @@ static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_
     }
 }
 
-/* Handles the events of all rails. Acknowledges each at once, as destroying a queue pair waits for that. */
+/*
+ * Handles the events of all rails. Acknowledges each event at once, because the destruction of a queue pair waits for
+ * that.
+ */
 static void poll_events(mscclpp_transport_t *transport)
 {
     for (int i = 0; i < transport->rail_count; ++i) {
@@ -187,8 +190,8 @@ static void poll_events(mscclpp_transport_t *transport)
 }
 
 /*
- * Probes the peers by a write of no bytes, which the peer's HCA answers as long as the queue pair exists. It is needed
- * because a rank that only waits has no requests under way, so no completion tells it that the peer's process is dead.
+ * Probes the peers by a write of no bytes, which the peer's HCA answers as long as the queue pair exists. A rank that
+ * only waits has no requests under way, so no completion would tell it that the peer's process is dead.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {

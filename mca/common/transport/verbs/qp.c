@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/process.h"
 
 #define INLINE_WANTED 128  /* bytes: what fits next to a header into two or three cache lines */
@@ -15,14 +15,14 @@
 #define PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
 #define HOP_LIMIT 64
 
-/* A different number for each queue pair, so that packets of an earlier one are not taken for ours. */
+/*
+ * Returns a number that differs between queue pairs, so that packets of an earlier one are not taken for those of a
+ * later one.
+ */
 static uint32_t new_psn(const void *object)
 {
-    struct timespec now = {0, 0};
-    uint64_t mixed;
+    uint64_t mixed = mscclpp_process_token() ^ (uint64_t)(1e9 * mscclpp_now()) ^ ((uint64_t)(uintptr_t)object << 13);
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    mixed = mscclpp_process_token() ^ (uint64_t)now.tv_nsec ^ ((uint64_t)(uintptr_t)object << 13);
     mixed *= 0x9e3779b97f4a7c15ull;
     return (uint32_t)(mixed >> 32) & PSN_MASK;
 }
@@ -32,7 +32,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Says which step failed; `error` is an errno. */
+/* Logs which step failed; `error` is an errno. */
 static mscclpp_status_t failed(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const char *step,
                                int error)
 {
@@ -48,7 +48,7 @@ static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verb
     struct ibv_qp_init_attr attr;
     struct ibv_qp *made = NULL;
 
-    /* Devices differ in how much they take inline; everything also works without it. */
+    /* Devices differ in how much they send inline. Everything works without it, too. */
     for (uint32_t inline_bytes = INLINE_WANTED; made == NULL; inline_bytes /= 2) {
         memset(&attr, 0, sizeof(attr));
         attr.qp_type = IBV_QPT_RC;
@@ -123,7 +123,7 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     if (rail->max_cqe > 2 * MSCCLPP_VERBS_RECEIVES) {
         qp->depth = (uint32_t)smaller((int)qp->depth, rail->max_cqe - MSCCLPP_VERBS_RECEIVES);
     }
-    /* With errors every work request has a completion. */
+    /* After an error, every work request has a completion. */
     qp->cq = ibv->create_cq(rail->context, (int)qp->depth + MSCCLPP_VERBS_RECEIVES, NULL, NULL, 0);
     if (qp->cq == NULL) {
         status = failed(conn, rail, "making a completion queue", errno);
@@ -270,7 +270,7 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
     if (MSCCLPP_OK != status) {
         return status;
     }
-    /* Posted before the peer can send, which it may do as soon as both sides are ready to receive. */
+    /* Posted before the peer can send, which it may do once both sides are ready to receive. */
     if (qp == conn->qps[0]) {
         qp->receives =
             smaller(conn->atomic ? MSCCLPP_VERBS_CONTROL_RECEIVES : MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);

@@ -8,7 +8,7 @@
 
 #define KEY_MAGIC 0x6d737672u
 
-/* What travels to the peers. */
+/* The description of a region that the peers get. */
 typedef struct {
     uint32_t magic;
     uint16_t rail_count;
@@ -48,7 +48,7 @@ static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_ve
     }
     mr = transport->ibv.reg_dmabuf_mr(rail->pd, offset, length, (uintptr_t)address, fd, access);
     saved = errno;
-    close(fd); /* the registration holds the memory itself */
+    close(fd); /* the registration keeps the memory */
     errno = saved;
     return mr;
 }

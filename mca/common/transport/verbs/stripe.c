@@ -48,7 +48,7 @@ static void renew_plain(mscclpp_conn_t *conn)
     }
 }
 
-/* Tells whether a put on rail 0 into these bytes is still under way. If so, asks for its completion. */
+/* True if a put on rail 0 into these bytes is still under way. If so, asks for its completion. */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
     renew_plain(conn);
@@ -75,7 +75,7 @@ static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *rem
     mscclpp_verbs_continue_put(qp);
 }
 
-/* On rail 0. */
+/* Puts all bytes on rail 0. */
 static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to, const mscclpp_region_t *region,
                       uint64_t from, uint64_t length)
 {
@@ -85,7 +85,7 @@ static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint
     put_part(conn, 0, remote, to, region, from, length);
     if (conn->qp_count > 1) {
         extend(&conn->plain, remote->address + to, remote->address + to + length);
-        /* What is not posted yet is found by its rest. */
+        /* The part that is not posted yet is in the queue pair's `rest`. */
         conn->plain_last = conn->qps[0]->posted;
     }
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROBE_BYTES 65536u /* one page, whatever the GPU's */
+#define PROBE_BYTES 65536u /* one page on any GPU */
 #define SCRATCH_BYTES (2 * sizeof(uint64_t))
-#define PATIENCE_SECONDS 1.0 /* a peer's HCA answers in microseconds, if it does */
+#define PATIENCE_SECONDS 1.0 /* a peer's HCA, if it answers, does so in microseconds */
 
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
@@ -19,7 +19,7 @@ static void verbs_destroy(mscclpp_transport_t *transport)
     }
 }
 
-/* Tries it, since neither the runtime nor the HCA can tell beforehand. */
+/* Tries to register device memory, because neither the runtime nor the HCA can tell beforehand. */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -42,8 +42,8 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * Uses its own page: if the library protects registered memory from fork by hiding its pages from children, no other
- * data may lie in them.
+ * Allocates a page of its own. If the library protects registered memory from fork by hiding its pages from children,
+ * no other data may lie in them.
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
@@ -91,6 +91,27 @@ static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
+/*
+ * Decides how device memory is registered: directly, by bouncing, or not at all. Returns the flags of what device
+ * memory can be used for.
+ */
+static uint32_t choose_registration(mscclpp_transport_t *transport, const char *registration)
+{
+    if (0 == strcmp(registration, "bounce")) {
+        transport->bounces = true;
+    } else if (!can_register_device_memory(transport)) {
+        transport->bounces = 0 == strcmp(registration, "auto");
+    } else {
+        return transport->atomic || transport->cpu_reads_all ? MSCCLPP_DEVICE_REGIONS | MSCCLPP_DEVICE_TOKENS
+                                                             : MSCCLPP_DEVICE_REGIONS;
+    }
+    if (!transport->bounces) {
+        return 0;
+    }
+    mscclpp_info("%s: verbs: device memory is bounced through pinned host memory", transport->params.label);
+    return MSCCLPP_DEVICE_REGIONS;
+}
+
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
 {
@@ -105,10 +126,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
     }
     transport->params = *params;
     transport->patience = PATIENCE_SECONDS;
-    /*
-     * A way of registration that the user names is one for device memory; the twin's device memory is then treated as
-     * such.
-     */
+    /* If the user names a way of registration, the twin's device memory is registered in that way, too, for tests. */
     transport->cpu_reads_all = params->gpu->twin && 0 == strcmp(registration, "auto");
     status = mscclpp_verbs_load(params->config->verbs_library, &transport->ibv);
     if (MSCCLPP_OK == status) {
@@ -137,24 +155,8 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
         mscclpp_info("%s: verbs: rail %d is %s port %d, GID index %d, signals %s", params->label, i, rail->name,
                      rail->port, rail->gid_index, transport->atomic ? "atomic" : "no_atomic");
     }
-    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK;
-    if (transport->atomic) {
-        *flags_p |= MSCCLPP_CAN_ADD;
-    }
-    if (0 == strcmp(registration, "bounce")) {
-        transport->bounces = true;
-    } else if (!can_register_device_memory(transport)) {
-        transport->bounces = 0 == strcmp(registration, "auto");
-    } else {
-        *flags_p |= MSCCLPP_DEVICE_REGIONS;
-        if (transport->atomic || transport->cpu_reads_all) {
-            *flags_p |= MSCCLPP_DEVICE_TOKENS;
-        }
-    }
-    if (transport->bounces) {
-        *flags_p |= MSCCLPP_DEVICE_REGIONS;
-        mscclpp_info("%s: verbs: device memory is bounced through pinned host memory", params->label);
-    }
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK | (transport->atomic ? MSCCLPP_CAN_ADD : 0) |
+               choose_registration(transport, registration);
     *transport_p = transport;
     return MSCCLPP_OK;
 }

@@ -1,0 +1,193 @@
+#include "mca/common/setup/facts.h"
+
+#include <string.h>
+
+#include "mca/common/algo/coll.h"
+#include "mca/common/base/log.h"
+
+void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config)
+{
+    memset(protocol, 0, sizeof(*protocol));
+    protocol->algorithm = mscclpp_algo_find(config->algorithm);
+    if (strcmp(config->algorithm, "stage") == 0) {
+        protocol->algorithm = -2;
+    }
+#define FILL_COLL(id_, name_, pattern_)                                                                                \
+    protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find(config->name_##_algorithm);
+    MSCCLPP_COLLS(FILL_COLL)
+#undef FILL_COLL
+    protocol->packet_width = strcmp(config->packet, "ll8") == 0     ? 8
+                             : strcmp(config->packet, "ll16") == 0  ? 16
+                             : strcmp(config->packet, "ll128") == 0 ? 128
+                                                                    : 0;
+    protocol->max_blocks = (uint32_t)config->max_blocks;
+    protocol->max_threads = (uint32_t)config->max_threads;
+    protocol->twin_blocks = (uint32_t)config->twin_blocks;
+    protocol->twin_threads = (uint32_t)config->twin_threads;
+    protocol->linger_max = strcmp(config->linger, "off") != 0 ? config->linger_max : 0;
+    protocol->linger_blocks = (uint32_t)config->linger_blocks;
+    protocol->zerocopy = config->zerocopy;
+    protocol->shared_gpu = strcmp(config->shared_gpu, "kernels") == 0 ? MSCCLPP_SHARED_GPU_KERNELS
+                           : strcmp(config->shared_gpu, "stage") == 0 ? MSCCLPP_SHARED_GPU_STAGE
+                                                                      : MSCCLPP_SHARED_GPU_AUTO;
+    protocol->oneshot_max = config->oneshot_max;
+    protocol->nodes_fanout = (uint32_t)config->nodes_fanout;
+    protocol->nodes_packets_max = config->nodes_packets_max;
+    protocol->nodes_split_min = config->nodes_split_min;
+    protocol->nodes_ring_min = config->nodes_ring_min;
+    protocol->twophase_max = config->twophase_max;
+    protocol->put_max = config->put_max;
+    protocol->lines_min = config->lines_min;
+    protocol->engine_min = config->engine_min;
+    protocol->engine_chunk = config->engine_chunk;
+    protocol->engine_scratch = config->engine_scratch;
+    protocol->scratch_size = config->scratch_size;
+    protocol->epoch_limit = config->epoch_limit;
+}
+
+bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own)
+{
+    const mscclpp_protocol_t *here = &facts[team->group.rank].protocol, *first = &facts[0].protocol;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        const mscclpp_facts_t *fact = &facts[rank];
+
+        if (fact->version != MSCCLPP_FACTS_VERSION || fact->on_twin != facts[0].on_twin) {
+            mscclpp_log(team->group.rank == 0 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                        "%s: rank %d runs protocol %u on the %s, rank %d protocol %u on the %s: device buffers are "
+                        "staged",
+                        team->group.oob.label, team->group.members[rank], fact->version,
+                        fact->on_twin ? "host twin" : "GPU", team->group.members[0], facts[0].version,
+                        facts[0].on_twin ? "host twin" : "GPU");
+            return false;
+        }
+        if (!fact->ready && rank == team->group.rank && mscclpp_status_is_shortage(own)) {
+            mscclpp_warn("%s: rank %d: what a team needs, %llu bytes of device memory among it: %s: device buffers are "
+                         "staged",
+                         team->group.oob.label, team->group.members[rank],
+                         (unsigned long long)team->runner.layout.total, mscclpp_status_string(own));
+            return false;
+        }
+        if (!fact->ready) {
+            mscclpp_info("%s: rank %d cannot take part (its own message says why): device buffers are staged",
+                         team->group.oob.label, team->group.members[rank]);
+            return false;
+        }
+    }
+    if (memcmp(&here->rules, &first->rules, sizeof(here->rules)) != 0 ||
+        memcmp(&here->coll_rules, &first->coll_rules, sizeof(here->coll_rules)) != 0) {
+        mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
+                     "count on all ranks (%llu rules)",
+                     team->group.oob.label, team->group.members[team->group.rank], team->group.size,
+                     (unsigned long long)(first->rules.count + first->coll_rules.count));
+    }
+    return true;
+}
+
+uint32_t mscclpp_facts_ranks_on_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *facts, int rank)
+{
+    uint32_t count = 0;
+    int other;
+
+    for (other = 0; other < team->group.size; ++other) {
+        count += memcmp(facts[rank].uuid, facts[other].uuid, sizeof(facts[rank].uuid)) == 0;
+    }
+    return count;
+}
+
+bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
+{
+    int rank;
+
+    for (rank = 0; rank < team->group.size && !team->group.on_twin; ++rank) {
+        if (facts[rank].users > 1 || mscclpp_facts_ranks_on_gpu(team, facts, rank) > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
+{
+    int a, b;
+
+    for (a = 0; a < team->group.size; ++a) {
+        if (facts[a].strangers > 0 || (facts[a].users > 1 && facts[a].server == 0)) {
+            return true;
+        }
+        for (b = 0; b < a; ++b) {
+            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0 &&
+                (facts[a].server == 0 || facts[a].server != facts[b].server)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool whole)
+{
+    uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
+    int a, b;
+
+    if (team->group.on_twin) {
+        return 0;
+    }
+    for (a = 0; a < team->group.size; ++a) {
+        uint32_t blocks, users = mscclpp_facts_ranks_on_gpu(team, facts, a), known = facts[a].users;
+
+        for (b = 0; b < team->group.size; ++b) {
+            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0) {
+                known = facts[b].users > known ? facts[b].users : known;
+            }
+        }
+        blocks = facts[a].sm_count / (whole && known > users ? known : users);
+        limit = blocks < limit ? blocks : limit;
+    }
+    return limit == 0 ? 1 : limit;
+}
+
+bool mscclpp_facts_any_concurrent(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
+{
+    bool concurrent = false;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        concurrent = concurrent || facts[rank].concurrent != 0;
+    }
+    return concurrent;
+}
+
+bool mscclpp_facts_any_threads(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
+{
+    bool threaded = false;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        threaded = threaded || facts[rank].threaded != 0;
+    }
+    return threaded;
+}
+
+bool mscclpp_facts_any_plans(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
+{
+    bool any = false;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        any = any || facts[rank].plans != 0;
+    }
+    return any;
+}
+
+bool mscclpp_facts_any_blocking(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
+{
+    bool blocking = false;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        blocking = blocking || facts[rank].blocking != 0;
+    }
+    return blocking;
+}

@@ -1,0 +1,73 @@
+/* The facts that each rank of a node sends to all others at set-up, and what follows from the facts of all ranks. */
+#ifndef MCA_COMMON_SETUP_FACTS_H
+#define MCA_COMMON_SETUP_FACTS_H
+
+#include "mca/common/team/parts.h"
+
+/* Change this number whenever the data that ranks exchange change, in memory or in messages. */
+#define MSCCLPP_FACTS_VERSION 14u
+
+/* What one rank sends. Plain bytes. */
+typedef struct {
+    uint32_t version;
+    uint32_t ready; /* the sender has made everything that it owns itself */
+    uint64_t team_id;
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    uint64_t server; /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
+    uint32_t on_twin;
+    uint32_t concurrent; /* other threads' kernels may wait for this team's, or keep them waiting */
+    uint32_t threaded;   /* other threads may be in calls of other teams */
+    uint32_t blocking;   /* launches wait for kernels to end */
+    uint32_t sm_count;
+    uint32_t users;     /* processes on the same GPU that the sender knows of, of any team */
+    uint32_t strangers; /* how many of these processes use another server */
+    uint32_t plans;     /* the sender has been given execution plans */
+    uint32_t reserved;  /* always 0 */
+    mscclpp_protocol_t protocol;
+    mscclpp_gpu_handle_t scratch;
+    mscclpp_shmseg_descriptor_t board; /* only rank 0's is used */
+    uint64_t address_length;           /* of the address below, bytes; 0: the sender has no control messages */
+    unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
+} mscclpp_facts_t;
+
+/* Fills in the settings that all ranks take from rank 0, from this rank's configuration. */
+void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config);
+
+/* In all functions below, `facts` has one entry for each rank of the team, so all ranks get the same answers. */
+
+/*
+ * Checks that all ranks are ready, and that what must be equal is. Every rank logs the first rank that differs. `own`
+ * is this rank's own error.
+ */
+bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own);
+
+/* Counts the ranks of the team that use the same GPU as `rank`. */
+uint32_t mscclpp_facts_ranks_on_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *facts, int rank);
+
+/* True if a rank shares its GPU, with another rank or with a process of another team. */
+bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
+
+/* True if processes share a GPU whose kernels may not be able to run at the same time. */
+bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
+
+/*
+ * The most blocks that every GPU of the team certainly runs at once, if in the worst case a block takes a whole
+ * multiprocessor; 0 on the twin, which has no limit. In a larger grid, running blocks could wait for blocks that cannot
+ * start. Ranks that share a GPU divide it. Processes outside the team count, too, if the team is `whole`. If it is only
+ * one node's part, they may be ranks of other nodes, and align.c counts them.
+ */
+uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool whole);
+
+/* True if, on some rank, kernels of other threads may wait for those of the team, or keep them waiting. */
+bool mscclpp_facts_any_concurrent(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
+
+/* True if, on some rank, other threads may be in calls of other teams. */
+bool mscclpp_facts_any_threads(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
+
+/* True if some rank has been given execution plans. */
+bool mscclpp_facts_any_plans(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
+
+/* True if, on some rank, launches wait for kernels to end. */
+bool mscclpp_facts_any_blocking(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
+
+#endif

@@ -1,0 +1,154 @@
+/* Checks options of the command line that depend on one another. A check that fails has printed one line. */
+#include "tools/bench/bench.h"
+
+#include <stdio.h>
+
+/* Options about kernels between the calls. */
+static bool between_fit(const bench_options_t *options)
+{
+    char ahead[16];
+
+    if (options->between.given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode ||
+                                   BENCH_MODE_CHANNEL == options->mode)) {
+        return bench_refuse("--mode", bench_mode_name(options->mode),
+                            "blocking, library, stream, nonblocking, persistent or queued with --between");
+    }
+    if (0 != options->between.ahead && BENCH_KERNEL_NONE == options->between.kind) {
+        snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
+        return bench_refuse("--between-ahead", ahead, "it with kernels of --between");
+    }
+    return true;
+}
+
+/* Options that only some collectives allow. */
+static bool colls_fit(const bench_options_t *options)
+{
+    bool reduces = false, rooted = false, out_of_place = false, moves = false;
+    char root[16];
+
+    for (int i = 0; i < options->ncolls; ++i) {
+        const bench_coll_t *coll = options->colls[i];
+        if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
+            return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
+        }
+        reduces |= coll->reduces;
+        rooted |= coll->rooted;
+        out_of_place |= coll->in_place;
+        moves |= !coll->reduces;
+    }
+    if (0 != options->root && !rooted) {
+        snprintf(root, sizeof(root), "%d", options->root);
+        return bench_refuse("--root", root, "it with a collective of --coll that has a root");
+    }
+    if (options->nops > 0 && options->ncolls > 0 && !reduces) {
+        return bench_refuse("--op", options->ops[0]->name, "it with a collective of --coll that reduces");
+    }
+    if (options->out_of_place && !options->in_place && options->ncolls > 0 && !out_of_place) {
+        return bench_refuse("--out-of-place", "bcast", "it with a collective of --coll that has two buffers");
+    }
+    if (BENCH_COMPARE_COPIES == options->compare && !moves) {
+        return bench_refuse("--compare", "copies", "it with a collective of --coll that moves without reducing");
+    }
+    return true;
+}
+
+/* Options that calls on host buffers do not allow. */
+static bool host_fit(const bench_options_t *options)
+{
+    const char *memory = bench_memory_name(options->memory);
+
+    if (BENCH_MEMORY_DEVICE == options->memory) {
+        return true;
+    }
+    if (BENCH_MODE_BLOCKING != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "blocking with --host-buffers");
+    }
+    if (BENCH_COMPARE_NONE != options->compare) {
+        return bench_refuse("--compare", bench_compare_name(options->compare),
+                            "a run of its own under --mca coll ^mscclpp with --host-buffers");
+    }
+    if (BENCH_MEMORY_STACK == options->memory &&
+        (options->min > BENCH_STACK_BUFFER || options->max > BENCH_STACK_BUFFER)) {
+        return bench_refuse("--host-buffers", memory, "heap or large above 64k");
+    }
+    for (int i = 0; i < options->ntypes; ++i) {
+        if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
+            return bench_refuse("--type", options->types[i]->name, "types that MPI has with --host-buffers");
+        }
+    }
+    return true;
+}
+
+/* MPI's modes except blocking, and MPI's calls as contenders, need types that MPI has. */
+static bool types_fit(const bench_options_t *options)
+{
+    const bool mode = bench_mode_is_mpi(options->mode) && BENCH_MODE_BLOCKING != options->mode;
+    const bool compare = BENCH_COMPARE_STAGED == options->compare || BENCH_COMPARE_BLOCKING == options->compare;
+    char allowed[64];
+
+    snprintf(allowed, sizeof(allowed), "types that MPI has with --%s %s", compare ? "compare" : "mode",
+             compare ? bench_compare_name(options->compare) : bench_mode_name(options->mode));
+    for (int i = 0; (mode || compare) && i < options->ntypes; ++i) {
+        if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
+            return bench_refuse("--type", options->types[i]->name, allowed);
+        }
+    }
+    return true;
+}
+
+/* Contenders that only some modes allow. */
+static bool compare_fit(const bench_options_t *options)
+{
+    const char *compare = bench_compare_name(options->compare);
+
+    if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
+        return bench_refuse("--compare", compare, "it with --mode blocking, as MPI's staged call blocks");
+    }
+    if (BENCH_COMPARE_BLOCKING == options->compare && BENCH_MODE_BLOCKING == options->mode) {
+        return bench_refuse("--compare", compare, "it with another --mode");
+    }
+    if (BENCH_COMPARE_LAUNCHED == options->compare && BENCH_MODE_LIBRARY != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --compare launched");
+    }
+    if (BENCH_COMPARE_COPIES == options->compare && BENCH_MODE_GRAPH == options->mode) {
+        return bench_refuse("--compare", compare, "nccl, kernel or blocking with --mode graph");
+    }
+    return true;
+}
+
+/* Options about an execution plan. */
+static bool plan_fit(const bench_options_t *options)
+{
+    if (options->plan != NULL && BENCH_MODE_LIBRARY != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --plan");
+    }
+    if (options->plan != NULL && options->ncolls > 0) {
+        return bench_refuse("--coll", options->colls[0]->name, "it without --plan, whose file names the collective");
+    }
+    if (options->plan == NULL && BENCH_COMPARE_NATIVE == options->compare) {
+        return bench_refuse("--compare", "native", "it with --plan");
+    }
+    return true;
+}
+
+bool bench_options_fit_together(const bench_options_t *options)
+{
+    char max[32];
+
+    if (BENCH_MODE_PORT == options->mode || BENCH_MODE_CHANNEL == options->mode) {
+        if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
+            options->out_of_place || options->ncolls > 0) {
+            return bench_refuse("--mode", bench_mode_name(options->mode),
+                                "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
+        }
+    }
+    if (BENCH_MODE_PORT != options->mode && (options->transport != NULL || 0 != options->window)) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
+    }
+    if (0 != options->max && options->min > options->max) {
+        snprintf(max, sizeof(max), "%zu", options->max);
+        return bench_refuse("--max", max, "a size that is not below --min");
+    }
+    return compare_fit(options) && plan_fit(options) && types_fit(options) && colls_fit(options) &&
+           between_fit(options) && host_fit(options);
+}
