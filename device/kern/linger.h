@@ -539,6 +539,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_st_release_sys_u64(&args->common.mailbox->left, args->number);
 }
 
+/* The kernel body: serves the operation of the launch, and then those that the host rings for. */
 MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                     mscclpp_dev_linger_block_t *own)
 {

@@ -234,6 +234,10 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
 enum { VARIANTS = 1 MSCCLPP_DEV_HOT(ONE_MORE) };
 #undef ONE_MORE
 
+/*
+ * The index of the kernel for a hot combination of type and operation; that of the kernel for all others if it is not
+ * hot.
+ */
 static int find_variant(uint32_t dtype, uint32_t op)
 {
     const int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);

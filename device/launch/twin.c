@@ -49,6 +49,7 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
     wait_progress.context = context;
 }
 
+/* Runs a kernel body in one CPU thread. */
 static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
                      mscclpp_dev_linger_block_t *linger)
 {
@@ -173,6 +174,7 @@ static bool forms_cluster(const mscclpp_dev_launch_t *launch)
     return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
 }
 
+/* Runs one thread of a launch: makes its context, and then executes the body. */
 static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
 {
     mscclpp_dev_ctx_t ctx;

@@ -258,6 +258,7 @@ MSCCLPP_DEV float mscclpp_dev_widen(int dtype, uint32_t word, int half)
     return dtype == MSCCLPP_DTYPE_FLOAT16 ? mscclpp_dev_f16_to_f32(bits) : mscclpp_dev_bf16_to_f32(bits);
 }
 
+/* Combines two floats. */
 MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 {
     switch (op) {

@@ -286,6 +286,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
     return i;
 }
 
+/* Puts units and flag into lines, as device/lib/packet.h describes. */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     uint32_t i;
@@ -300,6 +301,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_
     }
 }
 
+/* Takes units out of lines. */
 MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
 {
     uint32_t i;
@@ -359,6 +361,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     }
 }
 
+/* True if all lines that were loaded have the expected flag. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     uint32_t i;

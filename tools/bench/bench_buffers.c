@@ -107,6 +107,7 @@ static bool allocate(bench_buffers_t *buffers, const bench_env_t *env, char *sta
     return true;
 }
 
+/* Frees both buffers. */
 static void release(bench_buffers_t *buffers, const bench_env_t *env)
 {
     switch (buffers->memory) {

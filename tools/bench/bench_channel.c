@@ -45,6 +45,7 @@ static bool succeeded(const char *what, int code)
     return 0 == code;
 }
 
+/* Makes this rank's end of its pair, with channels of both kinds. All ranks return the same. */
 static bool open_end(end_t *end, bench_env_t *env, size_t capacity)
 {
     const size_t room = (capacity + 15) / 16 * 16;
@@ -197,6 +198,7 @@ static int choose_rounds(const bench_options_t *options, double seconds)
     return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
 }
 
+/* Measures one size in each way. */
 static void measure(end_t *end, const bench_options_t *options, row_t *row)
 {
     row->wrong = check(end, options, row->bytes);
@@ -215,6 +217,7 @@ static void measure(end_t *end, const bench_options_t *options, row_t *row)
     }
 }
 
+/* Prints the head of the table. */
 static void report_header(const bench_report_t *report)
 {
     const bench_env_t *env = report->env;
@@ -232,6 +235,7 @@ static void report_header(const bench_report_t *report)
     fflush(stdout);
 }
 
+/* Writes one row to the JSON file. */
 static void json_row(bench_report_t *report, const row_t *row)
 {
     FILE *file = report->json;
@@ -256,6 +260,7 @@ static void json_row(bench_report_t *report, const row_t *row)
     fprintf(file, "}");
 }
 
+/* Prints one row of the table. */
 static void report_row(bench_report_t *report, const row_t *row)
 {
     if (0 != report->env->rank) {

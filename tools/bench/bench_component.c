@@ -120,6 +120,7 @@ void bench_component_open(void)
     }
 }
 
+/* The value of a performance variable; 0 if it cannot be read. */
 static uint64_t read_counter(const counter_t *counter)
 {
     union {

@@ -74,6 +74,7 @@ static bool select_device(bench_env_t *env)
     return env->on_twin || bench_cuda_select(env->device);
 }
 
+/* Makes the stream of the program's own copies, and of calls in a stream. */
 static bool create_stream(bench_env_t *env)
 {
     if (env->on_twin) {

@@ -91,6 +91,7 @@ static void free_matrices(void)
     blas.matrices = 0;
 }
 
+/* Allocates three matrices of size * size elements. */
 static bool allocate_matrices(int size, void *stream)
 {
     cu_alloc_fn_t alloc = (cu_alloc_fn_t)bench_cuda_find("cuMemAlloc_v2");

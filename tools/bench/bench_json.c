@@ -205,6 +205,7 @@ bool bench_report_open(bench_report_t *report, const bench_options_t *options, c
     return bench_all(env->control, ok);
 }
 
+/* Writes the statistics of rounds, and the rounds themselves. */
 static void json_times(FILE *file, const bench_times_t *times)
 {
     double min = times->round[0], max = times->round[0];
@@ -231,6 +232,7 @@ static void json_ratio(FILE *file, double ours, double rival)
     }
 }
 
+/* Writes what the calls add to the loop of kernels, and the times from which that follows. */
 static void json_added(const bench_report_t *report, const bench_cell_t *cell)
 {
     const bench_between_t *between = &report->options->between;

@@ -102,6 +102,7 @@ static bool fill_multiprocessors(int device, int multiprocessors)
     return succeeded("cuFuncSetAttribute", set(kernel.function, FUNCTION_MAX_DYNAMIC_SHARED, (int)kernel.shared));
 }
 
+/* Finds the driver's function for cooperative launches. False if the device has none. */
 static bool prepare_cooperative(int device)
 {
     int able;

@@ -51,6 +51,7 @@ static bool find_function(void *function_p, const char *name)
     return true;
 }
 
+/* Opens NCCL's library and looks up its functions. */
 static bool load(const char *library, bool speaks)
 {
     int version;
@@ -84,6 +85,7 @@ static bool load(const char *library, bool speaks)
     return true;
 }
 
+/* Waits for the end of the calls: asleep in the runtime, or by polling (--nccl-wait spin). */
 static bool finish(bench_contender_t *contender)
 {
     const bench_env_t *env = contender->env;

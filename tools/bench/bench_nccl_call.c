@@ -62,6 +62,7 @@ static char *find_received(const bench_operation_t *operation, int peer, size_t 
     return block_at(operation, operation->recv, peer, count_p);
 }
 
+/* Calls a collective that NCCL lacks, as a group of sends and receptions. */
 static int send_and_receive(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                             void *stream)
 {

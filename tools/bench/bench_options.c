@@ -115,6 +115,7 @@ static const char help[] =
     "  mpirun -n 4 mscclpp_bench --plan ring.json -b 1k -e 64m -f 4 --compare native\n"
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
 
+/* Adds an element type to those that are measured. */
 static bool add_type(const char *name, void *context)
 {
     bench_options_t *options = context;
@@ -128,6 +129,7 @@ static bool add_type(const char *name, void *context)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
 }
 
+/* Adds an operation to those that are measured. */
 static bool add_op(const char *name, void *context)
 {
     bench_options_t *options = context;
@@ -141,6 +143,7 @@ static bool add_op(const char *name, void *context)
     return bench_refuse("--op", name, "sum, prod, max or min, at most 8");
 }
 
+/* Adds a collective, or "all" of them, to those that are measured. */
 static bool add_coll(const char *name, void *context)
 {
     bench_options_t *options = context;

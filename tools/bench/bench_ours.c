@@ -23,6 +23,7 @@ static bool is_allreduce(const bench_operation_t *operation)
     return MSCCLPP_COLL_LAST == operation->layout->coll->coll;
 }
 
+/* The arguments of the host library's all-reduce. */
 static mscclpp_allreduce_args_t library_args(const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = {.sendbuf = operation->in_place ? operation->recv : operation->send,

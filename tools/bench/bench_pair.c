@@ -136,6 +136,7 @@ static bool host_tokens(bench_pair_t *pair, void **address_p)
                               : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &seen);
 }
 
+/* Frees the tokens, in whichever memory they lie. */
 static void free_tokens(bench_pair_t *pair)
 {
     if (pair->tokens_segment != NULL) {

@@ -48,6 +48,7 @@ void bench_port_report_unusable(bench_report_t *report, const char *name, const 
     }
 }
 
+/* Writes one row to the JSON file. */
 static void json_row(bench_report_t *report, const bench_port_row_t *row)
 {
     FILE *file = report->json;

@@ -36,6 +36,7 @@ static bool call_queued(bench_contender_t *contender, const bench_operation_t *o
     return MPI_SUCCESS == result;
 }
 
+/* Waits for the end of the queued calls, and checks that none has failed. */
 static bool finish(bench_contender_t *contender)
 {
     char text[320] = "";

@@ -17,6 +17,7 @@ void bench_report_places(const bench_env_t *env)
     }
 }
 
+/* Prints whether the component is loaded and serves. */
 static void print_component(const bench_options_t *options)
 {
     bench_component_t state;
@@ -37,6 +38,7 @@ static void print_component(const bench_options_t *options)
     }
 }
 
+/* Prints which kernels run between the calls. */
 static void print_between(const bench_options_t *options)
 {
     const bench_between_t *between = &options->between;
@@ -63,6 +65,7 @@ static const char *const heads[][3][4] = {
     {{NULL}, {"time", "algbw", "busbw", "#wrong"}, {"(us)", "(GB/s)", "(GB/s)", ""}},
     {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
 
+/* Prints the heads of the columns. */
 static void print_columns(const bench_report_t *report)
 {
     static const char *const keys[][4] = {
@@ -133,6 +136,7 @@ static void print_title(const bench_options_t *options)
     printf(", %s\n", what);
 }
 
+/* Prints what the rival is. */
 static void print_rival(const bench_options_t *options)
 {
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
@@ -218,6 +222,7 @@ static void print_absent(const bench_report_t *report, const bench_contender_t *
     }
 }
 
+/* Prints the sizes of unequal blocks. */
 static void print_blocks(const bench_report_t *report)
 {
     const bench_coll_t *coll = report->coll;
@@ -278,6 +283,7 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     fflush(stdout);
 }
 
+/* Prints what the calls add to the loop of kernels. */
 static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
 {
     const bench_between_t *between = &report->options->between;
@@ -304,6 +310,7 @@ static void print_added(const bench_report_t *report, const bench_cell_t *cell, 
     }
 }
 
+/* Prints the times of one row, in place or out of place. */
 static void print_cell(const bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell)
 {
     double time = bench_times_median(&cell->ours), rival = bench_times_median(&cell->rival);

@@ -67,6 +67,7 @@ static int find_batch(const bench_options_t *options)
                                                                                : BENCH_GRAPH_BATCH;
 }
 
+/* Opens the contender to compare with, if one was asked for. All ranks return the same. */
 static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
                        bench_contender_t *rival, bench_contender_t **rival_p)
 {
@@ -131,6 +132,7 @@ static bool capture_rival(bench_env_t *env, const bench_options_t *options, benc
     return true;
 }
 
+/* Closes that contender. */
 static void close_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *rival)
 {
     switch (options->compare) {
@@ -174,6 +176,7 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
     return ok;
 }
 
+/* Measures one size with one type and operation, in place and out of place. */
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
 {

@@ -37,6 +37,7 @@ bool mscclpp_figures_begin(const char *text)
     return strncmp(text + strspn(text, " \t\r"), TRANSPORT, strlen(TRANSPORT)) == 0;
 }
 
+/* Parses number `i` of a line of figures. */
 static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     char what[32], allowed[64], *end = NULL;

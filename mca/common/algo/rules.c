@@ -149,6 +149,7 @@ static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *
     return true;
 }
 
+/* The name of the plan that `algorithm` stands for; "?" if no rule of this file names it. */
 static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
 {
     int i;
@@ -334,6 +335,7 @@ static bool add_allreduce(const place_t *place, const line_t *line, mscclpp_rule
     return true;
 }
 
+/* True if the collective has a root. */
 static bool is_rooted(mscclpp_coll_t coll)
 {
     static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST,   MSCCLPP_COLL_REDUCE,  MSCCLPP_COLL_GATHER,

@@ -9,6 +9,7 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t process_token;
 static pid_t process_pid; /* the process that drew the token; a forked child draws its own */
 
+/* Draws a random token, never 0. */
 static uint64_t draw_token(void)
 {
     uint64_t token = 0;

@@ -72,6 +72,7 @@ static const char *word_of(const mscclpp_param_t *param, uint64_t number)
     return *word != '\0' ? word : NULL;
 }
 
+/* The number of a word among a parameter's choices. */
 static uint64_t number_of(const mscclpp_param_t *param, const char *text)
 {
     const char *word = words + words_begin[param - mscclpp_params];
@@ -138,6 +139,7 @@ static uint64_t add_text(uint64_t digest, const char *text)
 
 #define DIGEST_BEGIN UINT64_C(0xcbf29ce484222325)
 
+/* A digest of all parameters' names and choices, to tell tables of different versions apart. */
 static uint64_t digest_names(void)
 {
     uint64_t digest = DIGEST_BEGIN;
@@ -150,6 +152,7 @@ static uint64_t digest_names(void)
     return digest;
 }
 
+/* Makes the table of words, once. */
 static void make_table(void)
 {
     int i;

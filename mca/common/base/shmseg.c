@@ -32,6 +32,7 @@ static pthread_mutex_t shmseg_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_shmseg_t *shmseg_list;
 static uint64_t shmseg_next_id = 1;
 
+/* The status for an errno value. */
 static mscclpp_status_t from_errno(int error)
 {
     switch (error) {

@@ -25,6 +25,7 @@ static void destroy_events(mscclpp_engine_t *engine)
     }
 }
 
+/* Makes the events of each peer. After a failure, destroy_events frees what was made. */
 static mscclpp_status_t create_events(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -128,6 +129,7 @@ static bool is_written(const mscclpp_engine_t *engine)
     return true;
 }
 
+/* Closes the mappings of the peers' engine memory. */
 static void close_peers(mscclpp_engine_t *engine)
 {
     int rank;

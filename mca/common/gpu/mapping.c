@@ -60,6 +60,10 @@ static bool is_same_allocation(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_
     return is_same_process(a, b) && a->buffer_id == b->buffer_id && a->address == b->address && a->length == b->length;
 }
 
+/*
+ * Finds the mapping of an allocation for a device; NULL if there is none. Call with the lock held, like the functions
+ * below.
+ */
 static mscclpp_mapping_t *find(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
 {
     mscclpp_mapping_t *mapping = *bucket_of(handle);
@@ -71,6 +75,7 @@ static mscclpp_mapping_t *find(const mscclpp_gpu_ops_t *ops, int device, const m
     return mapping;
 }
 
+/* Adds a mapping to the list, as the one used last. */
 static void link_as_newest(mscclpp_mapping_t *mapping)
 {
     mapping->newer = NULL;
@@ -83,6 +88,7 @@ static void link_as_newest(mscclpp_mapping_t *mapping)
     newest_mapping = mapping;
 }
 
+/* Takes a mapping out of the list in the order of use. */
 static void unlink_from_order(mscclpp_mapping_t *mapping)
 {
     if (mapping->newer != NULL) {
@@ -97,6 +103,7 @@ static void unlink_from_order(mscclpp_mapping_t *mapping)
     }
 }
 
+/* Adds a mapping to its hash bucket and to the list. */
 static void insert(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **bucket = bucket_of(&mapping->handle);

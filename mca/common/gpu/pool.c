@@ -67,6 +67,7 @@ static char *take_piece(slab_t *slab, bool *dirty_p)
     return slab->base + (uint64_t)i * slab->size;
 }
 
+/* Allocates memory for pieces of one size. Call without the lock, because the allocation may wait for kernels. */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool first, slab_t **slab_p)
 {
     const uint64_t pieces = (first ? FIRST_BYTES : NEXT_BYTES) / size;
@@ -92,6 +93,7 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
     return MSCCLPP_OK;
 }
 
+/* Zeroes a piece that was used before, and waits until that has ended. */
 static mscclpp_status_t zero(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_stream_t *stream, char *piece, uint64_t size)
 {
     char *zeros = calloc(1, size);

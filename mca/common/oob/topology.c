@@ -26,26 +26,23 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 }
 
 /*
- * The lowest rank on the node of rank `a`. leaders[a] is the lowest rank on its host, and a host may be divided into
- * imitated nodes.
+ * The lowest rank on a rank's node. leaders[r] is the lowest rank on the host of rank r. `ranks_per_node` divides hosts
+ * into imitated nodes, as in mscclpp_nodes_map.
  */
-static int find_node_leader(const int *leaders, int a, int ranks_per_node)
+static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
 {
-    int b, first = a;
+    int other, step;
 
     if (ranks_per_node == 0) {
-        return leaders[a];
+        return leaders[rank];
     }
-    if (ranks_per_node > 0) {
-        for (b = a - a % ranks_per_node; b < first; ++b) {
-            first = leaders[b] == leaders[a] ? b : first;
-        }
-        return first;
+    /* Candidates are the ranks of the same imitated node from its first rank on, on whatever host they are. */
+    other = ranks_per_node > 0 ? rank - rank % ranks_per_node : rank % -ranks_per_node;
+    step = ranks_per_node > 0 ? 1 : -ranks_per_node;
+    while (other < rank && leaders[other] != leaders[rank]) {
+        other += step;
     }
-    for (b = a % -ranks_per_node; b < first; b -= ranks_per_node) {
-        first = leaders[b] == leaders[a] ? b : first;
-    }
-    return first;
+    return other;
 }
 
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size)

@@ -137,6 +137,7 @@ static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port
     return MSCCLPP_OK;
 }
 
+/* Drops a reference to a transport. Rounds make no progress on it after the last one. */
 static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *transport)
 {
     uint32_t i = 0;
@@ -149,6 +150,7 @@ static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *t
     }
 }
 
+/* Checks that the regions are not too large for a trigger. */
 static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     if (params->region_size > MSCCLPP_DEV_PORT_REGION_MAX || params->remote_size > MSCCLPP_DEV_PORT_REGION_MAX) {

@@ -1,6 +1,8 @@
 /* The runner: common kernel arguments, the task's stream, and checks of how kernels ended. */
 #include "mca/common/run/runner.h"
 
+#include <stdio.h>
+
 #include <string.h>
 
 #include "mca/common/base/log.h"
@@ -86,20 +88,32 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what)
+mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size)
 {
-    uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
+    const mscclpp_group_t *group = runner->group;
+    const uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
     uint64_t peer; /* numbers above MSCCLPP_DEV_MAX_RANKS name ranks of other nodes */
 
     if (failed == 0) {
         return MSCCLPP_OK;
     }
-    peer = failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)runner->group->members[failed - 1]
-                                              : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
-    mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu",
-                  runner->group->oob.label, runner->group->collective, (unsigned long long)runner->group->call, what,
-                  runner->group->members[runner->group->rank], (unsigned long long)peer);
+    peer =
+        failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)group->members[failed - 1] : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
+    snprintf(text, size, "%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", group->oob.label,
+             group->collective, (unsigned long long)group->call, what, group->members[group->rank],
+             (unsigned long long)peer);
     return MSCCLPP_ERR_TIMEOUT;
+}
+
+mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what)
+{
+    char text[320];
+    const mscclpp_status_t status = mscclpp_runner_read_failure(runner, what, text, sizeof(text));
+
+    if (status != MSCCLPP_OK) {
+        mscclpp_error("%s", text);
+    }
+    return status;
 }
 
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner)

@@ -87,7 +87,12 @@ void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks);
 /* True if the last operation started on the device has ended. */
 bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner);
 
-/* Returns the status that the kernels have reported in the mailbox. Logs a failure. */
+/*
+ * Returns the status that the kernels have reported in the mailbox. Writes a failure, which names `what`, into `text`.
+ */
+mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size);
+
+/* Like mscclpp_runner_read_failure, but logs a failure. */
 mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what);
 
 /*

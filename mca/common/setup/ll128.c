@@ -1,6 +1,6 @@
 /*
- * Decides whether packets of the format LL128 (device/lib/packet.h) may be used, by what the GPU runtime says about the
- * links and by a trial.
+ * Decides whether LL128 packets (device/lib/packet.h) may be used, by what the GPU runtime says about the links and by
+ * a trial.
  */
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "mca/common/oob/vote.h"
 
 /*
- * The rounds of the trial. In each round every warp sends four lines to each peer. On links that are worth LL128, this
- * makes tens of thousands of lines in less than a millisecond. If threads or kernels take turns, each round may cost a
- * time slice. Then there are only few rounds, which find only links that always tear lines.
+ * Rounds of the trial. In each round, every warp sends four lines to each peer. On links that are worth LL128, the
+ * trial sends tens of thousands of lines in less than a millisecond. If threads or kernels take turns, each round may
+ * cost a time slice. Then there are only FEW_ROUNDS, which find only links that always tear lines.
  */
 #define ROUNDS 512u
 #define FEW_ROUNDS 8u
@@ -19,16 +19,18 @@
 #define WARP 32u
 
 /*
- * True if the GPU runtime promises that lines arrive whole. If the user asks for LL128, this is not asked, and the
- * trial alone decides.
+ * True if the GPU runtime promises that lines arrive whole. If the user asks for LL128, the runtime's answer does not
+ * count, and the trial alone decides.
  */
 static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids, size_t stride)
 {
     int peer;
 
-    for (peer = 0; peer < team->group.size && team->runner.gpu->keeps_lines != NULL; ++peer) {
-        if (team->protocol.packet_width != 128 &&
-            !team->runner.gpu->keeps_lines(team->runner.device, uuids + (size_t)peer * stride)) {
+    if (team->protocol.packet_width == 128 || team->runner.gpu->keeps_lines == NULL) {
+        return true;
+    }
+    for (peer = 0; peer < team->group.size; ++peer) {
+        if (!team->runner.gpu->keeps_lines(team->runner.device, uuids + (size_t)peer * stride)) {
             mscclpp_info("%s: rank %d: no NVLink to the GPU of rank %d, or it is not visible: no packets of 128 bytes",
                          team->group.oob.label, team->group.members[team->group.rank], team->group.members[peer]);
             return false;
@@ -73,7 +75,10 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {
         return MSCCLPP_OK;
     }
-    /* Takes part in the trial even without the promise, because the peers' kernels wait for this rank's. */
+    /*
+     * This rank takes part in the trial even without the promise, because the peers' kernels wait for this rank's
+     * kernel.
+     */
     own = run_trial(team, shared);
     if (own == MSCCLPP_OK && !links_promise(team, uuids, stride)) {
         own = MSCCLPP_ERR_NOT_SUPPORTED;

@@ -1,6 +1,6 @@
 /*
- * Which execution plans a team uses: those that all its ranks have, byte by byte. What one rank lacks is left out by
- * all, so that all ranks choose alike. One line says so, on one rank, once in a process.
+ * Finds the execution plans that a team uses: those that all of its ranks have, byte by byte. A plan that one rank
+ * lacks is left out by all, so that all ranks choose alike. One line says so, on one rank, once in a process.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "mca/common/setup/internal.h"
 #include "mca/common/team/plans.h"
 
-/* Plans of one team at most. */
+/* The most plans of a team. */
 #define PLANS_MAX 256
 
 typedef struct {
@@ -27,13 +27,13 @@ typedef struct {
     entry_t entries[PLANS_MAX];
 } list_t;
 
-/* Says something of a file once in this process. */
+/* True if a message about a file may be printed: each file gets one in this process. */
 static bool may_tell(mscclpp_plan_file_t *file)
 {
     return !__atomic_exchange_n(&file->told, true, __ATOMIC_RELAXED);
 }
 
-/* Why a plan does not fit a team of several nodes. */
+/* The reason why a plan does not fit a team of several nodes; NULL: it fits. */
 static const char *misfit_of_nodes(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     bool packets;
@@ -50,7 +50,7 @@ static const char *misfit_of_nodes(const mscclpp_team_t *team, const mscclpp_pla
                : "its nodes differ in size, or what joins them does not reach the GPUs' memory, or carries no packets";
 }
 
-/* Why a plan does not fit a team at all, or NULL. Equal on all ranks that have the plan. */
+/* The reason why a plan does not fit a team at all; NULL: it fits. Equal on all ranks that have the plan. */
 static const char *misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     if (file->plan->rank_count != (uint32_t)team->group.oob.size) {
@@ -69,7 +69,7 @@ static mscclpp_plan_prove_t how_much(const mscclpp_config_t *config)
                                                     : MSCCLPP_PLAN_PROVE_PACKETS;
 }
 
-/* Says why a file is not used: one rank as a warning, once. */
+/* Reports why a file is not used: as a warning, by one rank, once. */
 static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file)
 {
     const bool warns = team->group.oob.rank == 0 && may_tell(file);
@@ -191,7 +191,7 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
     }
 }
 
-/* Makes the team's list of plans, in rank 0's order. */
+/* Makes the team's list of plans, in the order of rank 0's list. */
 static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
 {
     const list_t *first = &lists[0];
@@ -208,7 +208,8 @@ static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, msc
             continue;
         }
         if (file == NULL) {
-            return MSCCLPP_ERR_NO_MEMORY; /* another thread has refused it meanwhile; the ranks vote next */
+            return MSCCLPP_ERR_NO_MEMORY; /* another thread has refused the file meanwhile; the vote that follows
+                                             tells all ranks */
         }
         plan->file = file;
         plan->rule = mscclpp_rule_by_plan(file->plan->name);
@@ -224,7 +225,7 @@ static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, msc
     return MSCCLPP_OK;
 }
 
-/* Says which rules name a plan that is not there. */
+/* Reports rules that name a plan which the team does not have. */
 static void report_rules(const mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;

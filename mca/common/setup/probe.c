@@ -1,8 +1,8 @@
-/* Tries meetings of kernels at set-up, to test what calls rely on. */
+/* Runs meetings of kernels at set-up, to test what calls rely on. */
 #include "mca/common/base/clock.h"
 #include "mca/common/setup/internal.h"
 
-/* Seconds in which the kernels of all ranks must have met. */
+/* Seconds in which the kernels of all ranks must meet. */
 #define DEADLINE 10.0
 
 mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
@@ -26,14 +26,14 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
 
         status = mscclpp_runner_launch(&team->runner, NULL, &launch, "probe");
         took = mscclpp_now() - started;
-        /* The first round waits for the ranks to arrive. */
+        /* The first round does not count, because it waits for the ranks to arrive. */
         if (round == 1 || (round > 1 && took < *seconds_p)) {
             *seconds_p = took;
         }
     }
     mscclpp_group_give_slot(&team->group);
     if (status != MSCCLPP_OK) {
-        /* The peers' kernels would wait for this rank's until the deadline. */
+        /* Without this, the peers' kernels would wait for this rank's until the deadline. */
         (void)mscclpp_team_fail(team, status);
     }
     team->group.probing = false;

@@ -76,6 +76,7 @@ static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_s
     return status;
 }
 
+/* Launches the plan's kernel on the buffers in `by`, whose blocks have `bytes` bytes of data and lie `stride` apart. */
 static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
     mscclpp_team_plan_t *plan = by->plan;
@@ -116,6 +117,7 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
                                 : mscclpp_runner_launch(&team->runner, NULL, &launch, plan->file->label);
 }
 
+/* Launches the kernel after a meeting of all ranks. */
 static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
     mscclpp_status_t status = mscclpp_group_meet(&by->team->group, by->call->bytes, by->call->early);
@@ -219,6 +221,7 @@ static bool is_always_apart(const by_plan_t *by)
            (file->plan->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER);
 }
 
+/* Serves the call directly or apart, the same way on all ranks. */
 static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
@@ -252,6 +255,7 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
     return status;
 }
 
+/* Describes a call for the functions of this file. */
 static by_plan_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const mscclpp_plan_file_t *file = call->plan->file;

@@ -133,6 +133,7 @@ void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direc
     }
 }
 
+/* The greatest common divisor. */
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
     while (b != 0) {

@@ -41,6 +41,7 @@ static bool is_early(const mscclpp_coll_task_t *task)
     return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
 }
 
+/* Fills in what the choice needs to know of the team. */
 static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
 {
     memset(input, 0, sizeof(*input));
@@ -142,6 +143,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
+/* Launches the kernel that was chosen. */
 static mscclpp_status_t launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -330,6 +332,7 @@ static void read_notices(mscclpp_team_t *team)
     }
 }
 
+/* Fills in what the choice needs to know of the call. */
 static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     describe(task->team, task->args->dtype, input);
@@ -341,6 +344,7 @@ static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_
     }
 }
 
+/* One call, from the choice to its end. Any error after the choice breaks the team. */
 static mscclpp_status_t perform(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;

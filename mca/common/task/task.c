@@ -243,6 +243,7 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     return status;
 }
 
+/* Carries out the choice: by copy engines, by the fabric, or by a kernel of this node. */
 static mscclpp_status_t launch(task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
@@ -413,6 +414,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
+/* One call: chooses, examines the buffers and serves the call. Any error after the choice breaks the team. */
 static mscclpp_status_t run(task_t *task)
 {
     mscclpp_team_t *team = task->team;

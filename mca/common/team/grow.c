@@ -97,6 +97,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *l
     return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(team->runner.stream) : status;
 }
 
+/* Closes the mappings of the peers' new scratch. */
 static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_handle_t *handles)
 {
     int rank;

@@ -108,6 +108,7 @@ typedef struct {
     uint64_t size;
 } image_t;
 
+/* Appends bytes to an image, and returns their offset. NULL `from`: zeroed bytes. */
 static uint64_t append(image_t *image, const void *from, uint64_t size)
 {
     const uint64_t at = image->size;
@@ -192,6 +193,7 @@ static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, 
     return status;
 }
 
+/* Lowers the plan for this rank, if that was not done yet, and allocates a room. */
 static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                                  uint64_t *local_p)
 {
@@ -220,6 +222,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     return status;
 }
 
+/* Closes the mappings of the peers' rooms. */
 static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 {
     for (int i = 0; i < team->group.size; ++i) {

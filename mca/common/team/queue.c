@@ -182,18 +182,10 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     runner->queues = false;
 }
 
-/* The rank that a kernel named in the mailbox. Numbers above the limit stand for ranks of other nodes. */
-static uint64_t rank_named(const mscclpp_team_t *team, uint64_t failed)
-{
-    return failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->group.members[failed - 1]
-                                              : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
-}
-
 /* Checks what this rank's kernels have reported, and writes a failure into `text`. */
 static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, size_t size)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
-    const uint64_t failed = __atomic_load_n(&mailbox->failed, __ATOMIC_RELAXED);
     const int rank = team->group.members[team->group.rank];
 
     if (__atomic_load_n(&mailbox->overlapped, __ATOMIC_RELAXED) != 0) {
@@ -203,13 +195,7 @@ static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, siz
                  team->group.oob.label, rank);
         return MSCCLPP_ERR_INVALID;
     }
-    if (failed == 0) {
-        return MSCCLPP_OK;
-    }
-    snprintf(text, size, "%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu",
-             team->group.oob.label, team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
-             rank, (unsigned long long)rank_named(team, failed));
-    return MSCCLPP_ERR_TIMEOUT;
+    return mscclpp_runner_read_failure(&team->runner, team->last_algorithm, text, size);
 }
 
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)

@@ -112,6 +112,7 @@ static mscclpp_status_t no_memory(const mscclpp_transport_t *transport, const ch
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
+/* Entries of the operations, from here on; transport.h describes them. */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {

@@ -281,7 +281,7 @@ static void move_arrived(void)
     *end = __atomic_exchange_n(&arrived, NULL, __ATOMIC_ACQUIRE);
 }
 
-/* Takes one comparison that has ended out of the list. NULL if there is none. */
+/* Removes from the list a comparison that has ended, and returns it. NULL: there is none. */
 static check_t *take_ended(mscclpp_status_t *status_p)
 {
     check_t **link, *check = NULL;
@@ -481,6 +481,13 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
     return is_mpi;
 }
 
+int mca_coll_mscclpp_check_without_memory(const mca_coll_mscclpp_module_t *module)
+{
+    mscclpp_error("%s: no memory to compare a call with those of the other ranks, which wait for it",
+                  mca_coll_mscclpp_comm_name(module->comm));
+    return MPI_ERR_NO_MEM;
+}
+
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
 {
     mca_coll_mscclpp_oob_t *oob;
@@ -501,9 +508,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     oob = mca_coll_mscclpp_oob_of(module);
     check = oob != NULL ? create(module, oob, call) : NULL;
     if (check == NULL) {
-        mscclpp_error("%s: no memory to compare a call with those of the other ranks, which wait for it",
-                      mca_coll_mscclpp_comm_name(module->comm));
-        return MPI_ERR_NO_MEM;
+        return mca_coll_mscclpp_check_without_memory(module);
     }
     if (!waits(call->function)) {
         push_arrived(check);

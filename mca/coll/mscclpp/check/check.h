@@ -52,6 +52,9 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 
+/* Logs that a call cannot be compared for lack of memory, and returns the MPI error code. */
+int mca_coll_mscclpp_check_without_memory(const mca_coll_mscclpp_module_t *module);
+
 /* The number of ranks that a call exchanges bytes with. */
 static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 {

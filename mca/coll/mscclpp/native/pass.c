@@ -18,6 +18,7 @@ static int barrier_later(request_t *request)
     return PREVIOUS(ibarrier, module->comm, &request->inner);
 }
 
+/* MPI_Ibarrier: hands the call to the component before this one, after the calls in progress. */
 static int start_barrier(struct ompi_communicator_t *comm, ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
     module_t *module = (module_t *)base;

@@ -154,6 +154,7 @@ static mscclpp_status_t oob_check(void *context)
     return MSCCLPP_ERR_REVOKED;
 }
 
+/* The table's all-gather: sends this rank's part to all others, and waits for theirs. */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
@@ -212,6 +213,7 @@ static void oob_progress(void *context)
     opal_progress();
 }
 
+/* The table's post_message: sends a control message through the team's port. */
 static mscclpp_status_t oob_post_message(void *context, int peer, const void *message, size_t length)
 {
     const mca_coll_mscclpp_oob_port_t *port = context;
@@ -230,6 +232,7 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
     return status;
 }
 
+/* The table's poll_message: takes a control message that has arrived for the team's port. */
 static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *message, size_t *length_p)
 {
     const mca_coll_mscclpp_oob_port_t *port = context;

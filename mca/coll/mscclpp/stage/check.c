@@ -210,9 +210,7 @@ int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_msc
     if (MCA_COLL_MSCCLPP_STAGE_REDUCTION != view->pattern) {
         check.pairs = calloc((size_t)mca_coll_mscclpp_check_peers(module->comm), sizeof(*check.pairs));
         if (check.pairs == NULL) {
-            mscclpp_error("%s: no memory to compare a call with those of the other ranks, which wait for it",
-                          mca_coll_mscclpp_comm_name(module->comm));
-            return MPI_ERR_NO_MEM;
+            return mca_coll_mscclpp_check_without_memory(module);
         }
     }
     check.has_root = view->rooted;

@@ -477,6 +477,7 @@ static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
            MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind;
 }
 
+/* Looks for a byte of a layout for which `matches` is true. */
 static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
                         bool (*matches)(const void *), const char **address_p, bool *enough_p)

@@ -18,10 +18,10 @@ bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t 
 void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const mscclpp_cost_figures_t *figures,
                                    char *text, size_t size);
 
-/* Seconds that an all-reduce takes in this pattern, by the model. */
+/* Seconds that an all-reduce takes with this pattern, by the model. */
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
 
-/* As mscclpp_select_explain (mca/common/algo/select.h). */
+/* Does what mscclpp_select_explain (mca/common/algo/select.h) describes. */
 void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size);
 
 #endif

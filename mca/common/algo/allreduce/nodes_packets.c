@@ -4,10 +4,13 @@
 #include "mca/common/algo/allreduce/between.h"
 #include "mca/common/algo/schedule/schedule.h"
 
-/* The least part of a shard for one block, as each block has a trigger and a message for each other node. */
+/*
+ * The least part of a shard for one block, in units, because each block needs a trigger and a message for each other
+ * node.
+ */
 #define BLOCK_UNITS 2048u
 
-/* `slot`: units of a packet slot. */
+/* Fills in the grid. `slot` is the number of units of a packet slot. */
 static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot, mscclpp_choice_t *choice)
 {
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -45,8 +48,8 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
 };
 
 /*
- * Each round rounds what is combined to the type of the elements. With 16-bit floats that would be one rounding in each
- * round, where nodes_packets has one for each node's partial result and one for the result.
+ * Each round rounds what is combined to the type of the elements. With 16-bit floats, that would be one rounding per
+ * round, whereas nodes_packets rounds once for each node's partial result and once for the result.
  */
 static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -3,29 +3,29 @@
 #include "mca/common/algo/allreduce/between.h"
 
 #define KIB ((uint64_t)1024)
-#define NEVER UINT64_MAX  /* as a smallest message size */
-#define ALWAYS UINT64_MAX /* as a largest message size */
+#define NEVER UINT64_MAX  /* a smallest message size that no message reaches */
+#define ALWAYS UINT64_MAX /* a largest message size that every message is below */
 
 /*
- * GPUs linked by NVLink. The values are measured with 2 H200, with 3 from 1 MiB on, and with 4. All others are
+ * GPUs linked by NVLink. The values were measured with 2 H200, with 3 from 1 MiB on, and with 4. All others are
  * extrapolated.
  *
  * Packets: with n ranks, each rank sends n - 1 messages with one-shot packets and 2 (n - 1) / n messages with two-phase
  * packets, but two-phase waits for a second exchange. The two cost the same at a size proportional to n / ((n - 1) (n -
  * 2)), here rounded down to a power of two.
  *
- * LL128: it carries a message in little more than half of the bytes, but takes more instructions, and so more blocks
- * than lingering kernels have. So it starts where LL16 ends. With 3 ranks, for which zero-copy has no special code,
- * LL128 stays ahead of zero-copy until only the links count. With 4 ranks it stays ahead until the lingering zero-copy
+ * LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more blocks than
+ * lingering kernels have. So it starts where LL16 ends. With 3 ranks, for which zero-copy has no special code, LL128
+ * stays ahead of zero-copy until only the links count. With 4 ranks, it stays ahead until the lingering zero-copy
  * kernel, with its few blocks, is faster.
  *
  * Puts: two ranks send as much in one step as in two, so one-shot puts serve messages that are too large for packets.
- * Stores fill a link better than loads do, and no rank waits at the beginning or at the end. Lingering kernels serve
- * the smaller of these messages, which they cannot do with LL128. Not measured with more ranks.
+ * Stores fill a link better than loads, and no rank waits at the beginning or at the end. Lingering kernels serve the
+ * smaller of these messages, which they cannot do with LL128. Puts were not measured with more ranks.
  *
  * Copy engines fill links better still. Their reductions take 24 multiprocessors for a third of the time, and the
- * application keeps all others. But each call costs some 25 us of copies that begin and end. With more than two ranks,
- * not measured since engines work without flags.
+ * application keeps all others. But each call spends some 25 us on copies that begin and end. With more than two ranks,
+ * they have not been measured since they work without flags.
  */
 static const mscclpp_thresholds_t cuda_thresholds[] = {
     /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
@@ -110,7 +110,7 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
     return input->bytes <= (given != 0 ? given : NODES_PACKETS_MAX * input->shards);
 }
 
-/* Packets go to one partner after another, log2 n of them, or to all n - 1 at once. */
+/* True if exchanging packets with one partner after another, log2 n of them, is faster than with all n - 1 at once. */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 {
     return !mscclpp_between_keeps_fanout(input, input->nodes - 1) ||

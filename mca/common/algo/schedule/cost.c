@@ -6,14 +6,15 @@
 
 #define US 1e-6
 #define GB 1e9
-/* With fewer nodes no more than two send to one at a time. */
+/* From this many nodes on, more than two nodes may send to one at a time. */
 #define CROSSING_NODES 4u
 
 #define TILE (4.0 * 1024 * 1024)
 
 /*
- * Networks of 400 Gbit/s for verbs, of 200 Gbit/s for ucx, and the memory of one host for shm; not measured here. What
- * a rank's processor does for a message is a trigger of the FIFO, read over PCIe, and a post.
+ * Figures of transports: networks of 400 Gbit/s for verbs and of 200 Gbit/s for ucx, and the memory of one host for
+ * shm. They were not measured here. A rank's processor spends on a message one trigger of the FIFO, read over PCIe, and
+ * one post.
  */
 static const struct {
     const char *transport;
@@ -99,8 +100,8 @@ mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t rank
 }
 
 /*
- * How many latencies one after another a schedule has, how many messages one node sends or receives, how many bytes
- * follow one another on the way to the last node's end, and how many of them one link carries.
+ * The critical path of a schedule: how many latencies follow one another, how many messages one node sends or receives,
+ * how many bytes follow one another on the way to the last node's end, and how many of these one link carries.
  */
 typedef struct {
     double hops;
@@ -109,6 +110,7 @@ typedef struct {
     double carried;
 } chain_t;
 
+/* The critical path of a schedule with blocks of `block` bytes. */
 static chain_t chain_of(const mscclpp_schedule_t *s, double block)
 {
     const uint32_t power = mscclpp_power_of_two(s->nodes);
@@ -138,7 +140,7 @@ static chain_t chain_of(const mscclpp_schedule_t *s, double block)
         if (s->blocks > 1) {
             return (chain_t){digits, children, (n - 1) * block, (n - 1) * block};
         }
-        /* The root of an all-reduce receives in one direction and sends in the other. */
+        /* In an all-reduce, the root receives in one direction and sends in the other. */
         bytes = children * block;
         return (chain_t){(reduces ? 2 : 1) * digits, (reduces ? 2 : 1) * children, (reduces ? 2 : 1) * bytes, bytes};
     default:
@@ -162,7 +164,7 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double tiles = load.block > figures->tile ? load.block / figures->tile : 1;
     const double rate = mscclpp_cost_rate(figures, ranks), within_rate = figures->node_bandwidth;
     const double hops = chain.hops * (figures->latency + figures->overhead);
-    /* Overheads of messages that do not wait for one another hide behind what is on the wire. */
+    /* The overheads of messages that do not wait for one another are hidden by the transfers. */
     const double ahead = (chain.messages - chain.hops) * posts * tiles;
     const bool crosses = schedule->nodes >= CROSSING_NODES &&
                          (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT);
@@ -170,7 +172,7 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double serial = later(chain.serial / rate, ahead) - carried;
     const double handed = ranks > 1 ? load.hand * chain.carried / within_rate : 0;
     const double within = ranks > 1 ? (load.give + load.take) / within_rate : 0;
-    /* One tile does these things one after another, several do them at the same time. */
+    /* One tile goes through these stages one after another. Several tiles are in different stages at the same time. */
     const double longest = later(later(carried, handed), within);
     const double rest = serial + later(carried, handed) + within - longest;
 

@@ -1,11 +1,12 @@
-/* Schedules in which each message goes from where its data are to where they belong. */
+/* Schedules in which each message goes directly from where its data are to where they belong. */
 #include "device/types/nodes.h"
 #include "mca/common/algo/schedule/kinds.h"
 
 /*
- * Exchange with all other nodes. A node sends to the nodes after it and receives from those before it, in this order,
- * so that no node hears from all others at once. With a fan-out it sends message i only once message i - fanout has
- * been received. True if the exchange has such a step. `number` is then the distance of the peer, from 1 on.
+ * An exchange with all other nodes. A node sends to the nodes after it and receives from those before it, in this
+ * order, so that no node receives from all others at once. With a fan-out, it sends message i only after it has
+ * received message i - fanout. Returns true if the exchange has step `index`; `number` is then the distance of the
+ * peer, at least 1.
  */
 static bool exchange(const mscclpp_schedule_t *schedule, uint64_t index, bool *sends, uint32_t *number)
 {
@@ -28,7 +29,10 @@ static bool exchange(const mscclpp_schedule_t *schedule, uint64_t index, bool *s
     return true;
 }
 
-/* All nodes have a block for all others, and merge what they receive if blocks are combined. */
+/*
+ * Steps of patterns in which each node has a block for each other node. If blocks are combined, a node merges what it
+ * receives.
+ */
 static bool with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t n = schedule->nodes;
@@ -51,7 +55,7 @@ static bool with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t
            mscclpp_step_at(step_p, 0, peer, true);
 }
 
-/* Each node has a block for all later ones, and merges those of the earlier ones. */
+/* Steps of patterns in which each node has a block for all later nodes, and merges those of the earlier ones. */
 static bool with_later(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t later = schedule->nodes - 1 - node;
@@ -68,7 +72,7 @@ static bool with_later(const mscclpp_schedule_t *schedule, uint32_t node, uint64
     return index == (uint64_t)later + node && node > 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
 }
 
-/* The root has blocks for all others. */
+/* Steps of patterns in which the root has blocks for all other nodes. */
 static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_AHEAD(schedule->nodes, node, 1 + (uint32_t)index);
@@ -80,7 +84,7 @@ static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_
     return index + 1 < schedule->nodes && mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, many ? peer : 0, 1);
 }
 
-/* All others have a block for the root. */
+/* Steps of patterns in which all other nodes have a block for the root. */
 static bool to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_BEHIND(schedule->nodes, node, 1 + (uint32_t)index);
@@ -115,7 +119,7 @@ bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, 
     }
 }
 
-/* First each node gets its part of all others and merges it, then it sends the result to all others. */
+/* First each node receives its part from all others and merges it. Then it sends the result to all others. */
 bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t n = schedule->nodes;
@@ -142,7 +146,7 @@ bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, u
 
 /*
  * All-reduce: part p starts at node p, is combined on the way to node p - 1, and goes around once more
- * (device/kern/allreduce/allreduce_nodes_ring.h). All-gather: the second round alone.
+ * (device/kern/allreduce/allreduce_nodes_ring.h). All-gather: only the second round.
  */
 bool mscclpp_schedule_ring(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {

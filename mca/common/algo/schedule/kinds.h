@@ -39,13 +39,13 @@ static inline uint32_t mscclpp_power_of_two(uint32_t number)
     return 1u << (31 - __builtin_clz(number));
 }
 
-/* Its logarithm. */
+/* The logarithm to base 2 of that power. */
 static inline uint32_t mscclpp_log2(uint32_t number)
 {
     return 31 - (uint32_t)__builtin_clz(number);
 }
 
-/* Digits of the numbers below `nodes` in base `radix`. */
+/* The number of digits, in base `radix`, of the numbers below `nodes`. */
 static inline uint32_t mscclpp_digits(uint32_t nodes, uint32_t radix)
 {
     uint32_t digits = 0;

@@ -1,22 +1,23 @@
 /*
- * Schedules with a number of steps that grows with the logarithm of the number of nodes.
+ * Schedules whose number of steps grows with the logarithm of the number of nodes.
  *
- * Doubling and halving are for powers of two. Of other numbers of nodes, as many pairs of neighbours as are too many
- * begin with one node giving its data to the other one, which takes part for both, and returns the result. What takes
- * part is numbered anew, in the order of the nodes. So operands are always combined in the order of the nodes, along
- * one tree that depends on the number of nodes alone.
+ * Doubling and halving are for powers of two. With another number of nodes, the surplus nodes form pairs with their
+ * neighbours. In each pair, one node first gives its data to the other one, which takes part for both and returns the
+ * result. The participants are numbered anew, in the order of the nodes. So operands are always combined in the order
+ * of the nodes, along one tree that depends only on the number of nodes.
  */
 #include "mca/common/algo/schedule/kinds.h"
 
-/* How a node takes part in an exchange of `power` participants, of which the first `pairs` are pairs of nodes. */
+/* A node's part in an exchange of `power` participants, of which the first `pairs` are pairs of nodes. */
 typedef struct {
     uint32_t power;
     uint32_t pairs;
-    uint32_t number; /* of the participant */
+    uint32_t number; /* number of the participant */
     bool paired;
-    bool gives; /* is the node of a pair that does not take part itself */
+    bool gives; /* this node gives its data to the other node of its pair, and does not take part itself */
 } part_t;
 
+/* A node's part in an exchange in which the largest possible power of two of participants takes part. */
 static part_t part_of(uint32_t nodes, uint32_t node)
 {
     part_t part = {.power = mscclpp_power_of_two(nodes)};
@@ -34,8 +35,8 @@ static uint32_t node_of(const part_t *part, uint32_t number)
 }
 
 /*
- * Steps of a pair around `steps` steps of the exchange. True if `index` is one of them; `*inner` is the index without
- * them otherwise.
+ * Steps of a pair before and after the `steps` steps of the exchange. True if `index` is one of them. Otherwise, *inner
+ * is the index within the exchange.
  */
 static bool around(const mscclpp_schedule_t *schedule, uint32_t node, const part_t *part, uint64_t index,
                    uint64_t steps, uint64_t *inner, mscclpp_step_t *step_p, bool *found)
@@ -84,9 +85,9 @@ bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
- * R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004: in step i participants at the distance
- * power / 2^(i + 1) exchange half of what they still have, and combine it; then they give back the results, with the
- * distances in reverse.
+ * R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004. In step i, participants at the distance
+ * power / 2^(i + 1) exchange and combine half of what they still have. Then they return the results, with the distances
+ * in reverse order.
  */
 bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -103,7 +104,7 @@ bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node,
     round = (uint32_t)(inner / 2);
     distance = 1u << (round < log2 ? log2 - 1 - round : round - log2);
     partner = part.number ^ distance;
-    /* Of two halves of a range of 2 * distance blocks, each participant has the one that its own block lies in. */
+    /* A participant keeps the half of a range of 2 * distance blocks that contains its own block. */
     own = part.number / distance * distance;
     other = partner / distance * distance;
     (void)mscclpp_step_set(step_p,
@@ -117,15 +118,17 @@ bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node,
 }
 
 /*
- * A k-nomial tree over numbers relative to the root. A number's parent has its lowest digit that is not 0, in base k,
- * set to 0. So the subtree of a child is a run of numbers: as many as the place of that digit is worth.
+ * A k-nomial tree over numbers relative to the root. The parent of a number has the number's lowest digit other than 0,
+ * in base k, set to 0. So the subtree of a child is a run of consecutive numbers, as many as the place value of that
+ * digit.
  */
 typedef struct {
-    uint64_t worth; /* of the place of the lowest digit that is not 0; for the root of the first beyond all numbers */
+    uint64_t worth; /* place value of the lowest digit other than 0; for the root, the first one beyond all numbers */
     uint32_t parent;
-    uint32_t slot; /* of this number among the children that its parent may have */
+    uint32_t slot; /* index of this number among the children that its parent may have */
 } place_t;
 
+/* The place of a number in the k-nomial tree. */
 static place_t place_of(uint32_t nodes, uint32_t radix, uint32_t number)
 {
     place_t place = {.worth = 1};
@@ -158,6 +161,7 @@ static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t i
     return false;
 }
 
+/* The number of children of a number in the k-nomial tree. */
 static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 {
     uint64_t worth = place_of(nodes, radix, number).worth;
@@ -187,7 +191,10 @@ static bool down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t i
            mscclpp_step_at(step_p, 2 + (number != 0), schedule->slots - 1, true);
 }
 
-/* From the leaves to the root: small subtrees are complete first. `children` is the number of this node's children. */
+/*
+ * Steps from the leaves to the root; small subtrees are complete first. `children` is the number of this node's
+ * children.
+ */
 static bool up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t children,
                mscclpp_step_t *step_p)
 {

@@ -32,6 +32,7 @@ mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name)
     return (mscclpp_schedule_kind_t)kind;
 }
 
+/* True if schedules of this kind support the pattern. */
 static bool is_for(mscclpp_schedule_kind_t kind, int pattern)
 {
     switch (kind) {
@@ -50,6 +51,7 @@ static bool is_for(mscclpp_schedule_kind_t kind, int pattern)
     }
 }
 
+/* The number of blocks that steps of such a schedule refer to. */
 static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
 {
     if (pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
@@ -63,7 +65,7 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
                : nodes;
 }
 
-/* How many rounds and slots a schedule has. */
+/* Counts the rounds and slots of a schedule. */
 static void count_rounds(mscclpp_schedule_t *s)
 {
     const uint32_t n = s->nodes, digits = mscclpp_digits(n, s->radix), log2 = mscclpp_log2(n);
@@ -128,7 +130,7 @@ uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t nod
         least = most;
         most *= 2;
     }
-    /* Step least - 1 exists, and step most - 1 does not. */
+    /* Invariant: step least - 1 exists, and step most - 1 does not. */
     while (least + 1 < most) {
         const uint64_t middle = least + (most - least) / 2;
 

@@ -1,11 +1,12 @@
 /*
- * Schedules: what nodes send one another in a collective call, and in which order. A schedule is for one shard: the
- * ranks that own it, one on each node, carry it out, and the schedules of several shards do not know one another. What
- * ranks of one node do among themselves is not part of it.
+ * Schedules: what nodes send one another in a collective call, and in which order.
+ *
+ * A schedule is for one shard. The ranks that own the shard, one on each node, carry it out. Schedules of several
+ * shards are independent. What the ranks of one node do among themselves is not part of a schedule.
  *
  * A schedule is a list of steps for each node. Every function here is pure, needs no memory and may be called from any
- * thread. Kernels and hosts take the partners and the parts from here and from device/types/nodes.h; mscclpp_sim runs
- * the lists over a model of a network.
+ * thread. Kernels and hosts take the partners and the parts from here and from device/types/nodes.h. mscclpp_sim runs
+ * the lists on a model of a network.
  *
  * Steps speak of blocks. Of an all-reduce a block is a part of the shard. Of all other collectives it is what one node
  * has for another one, or for all: of a broadcast, a reduce and a scan there is block 0 alone; else a block has the
@@ -21,14 +22,14 @@
 
 #include "device/types/coll.h"
 
-/* The pattern of an all-reduce, which is none of mscclpp_dev_pattern_t. */
+/* The pattern of an all-reduce, which has no entry in mscclpp_dev_pattern_t. */
 #define MSCCLPP_SCHEDULE_ALLREDUCE (-1)
 
 #define MSCCLPP_SCHEDULE_MAX_NODES 16384u
 #define MSCCLPP_SCHEDULE_MAX_RADIX 64u
 
 typedef enum {
-    MSCCLPP_SCHEDULE_DIRECT,   /* each block from where it is to where it belongs, in one step */
+    MSCCLPP_SCHEDULE_DIRECT,   /* each block from its source to its destination, in one step */
     MSCCLPP_SCHEDULE_SPLIT,    /* all-reduce: each node combines one part and sends all others the result */
     MSCCLPP_SCHEDULE_RING,     /* from each node to the next one */
     MSCCLPP_SCHEDULE_DOUBLING, /* all-reduce: everything with a partner, at twice the distance in each step */
@@ -41,20 +42,21 @@ typedef enum {
 typedef enum {
     MSCCLPP_STEP_SEND,   /* sends the blocks to the peer, and waits for nothing */
     MSCCLPP_STEP_STORE,  /* waits for the peer's next message, and puts its blocks in place */
-    MSCCLPP_STEP_BEFORE, /* the same, and combines: received with own, in this order */
-    MSCCLPP_STEP_AFTER,  /* the same: own with received */
-    MSCCLPP_STEP_KEEP,   /* the same, and keeps the blocks until a merge */
-    MSCCLPP_STEP_MERGE   /* combines the own blocks with all kept ones, in the order of the nodes; no peer */
+    MSCCLPP_STEP_BEFORE, /* as STORE, but combines: received data before this node's own */
+    MSCCLPP_STEP_AFTER,  /* as STORE, but combines: this node's own data before the received */
+    MSCCLPP_STEP_KEEP,   /* as STORE, but keeps the blocks until a merge */
+    MSCCLPP_STEP_MERGE   /* combines this node's blocks with all kept ones, in the order of the nodes; has no peer */
 } mscclpp_step_kind_t;
 
 /* Messages from one node to another are received in the order in which they were sent. */
 typedef struct {
     mscclpp_step_kind_t kind;
     uint32_t peer;  /* node */
-    uint32_t first; /* block; behind the last one comes block 0 */
-    uint32_t count; /* of blocks */
-    uint32_t slot;  /* where the message arrives at its receiver; each message to a node has its own */
-    uint32_t round; /* in the node's list: a round has its sends, then what it receives, then at most one merge */
+    uint32_t first; /* number of the first block; after the last block follows block 0 */
+    uint32_t count; /* number of blocks */
+    uint32_t slot;  /* slot of the receiver in which the message arrives; each message to a node has its own */
+    uint32_t round; /* number of the round in the node's list; a round has its sends, then its receptions, then at
+                       most one merge */
 } mscclpp_step_t;
 
 typedef struct {
@@ -66,11 +68,13 @@ typedef struct {
         fanout; /* DIRECT and SPLIT: messages that a node sends ahead of those that it has received; 0: any number */
     uint32_t radix; /* TREE and BRUCK: the base of the numbers of nodes */
     uint32_t blocks;
-    uint32_t slots;  /* enough for any node */
-    uint32_t rounds; /* the most that any node has */
+    uint32_t slots;  /* number of slots that is enough for any node */
+    uint32_t rounds; /* the largest number of rounds of any node */
 } mscclpp_schedule_t;
 
-/* Bytes from block `first` to block `first + count`, not around the end, of `bytes` bytes that are cut into blocks. */
+/*
+ * Bytes of blocks `first` to `first + count` - 1, without wrapping around, of `bytes` bytes that are cut into blocks.
+ */
 static inline uint64_t mscclpp_schedule_part(uint64_t bytes, uint32_t blocks, uint32_t first, uint32_t count)
 {
     const uint64_t units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -81,13 +85,13 @@ static inline uint64_t mscclpp_schedule_part(uint64_t bytes, uint32_t blocks, ui
     return end - begin;
 }
 
-/* The names of the kinds, and the kind of a name; MSCCLPP_SCHEDULE_LAST: there is none. */
+/* The names of the kinds, and the kind with a name; MSCCLPP_SCHEDULE_LAST if there is none. */
 const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind);
 mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name);
 
 /*
- * Fills in a schedule. `fanout` and `radix` are for the kinds that have one; a radix of 0 is 2. False if this kind is
- * not for this pattern, or if a number is out of range.
+ * Fills in a schedule. `fanout` and `radix` are for the kinds that have one; a radix of 0 stands for 2. False if this
+ * kind does not support this pattern, or if a number is out of range.
  */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix);
@@ -98,7 +102,7 @@ bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
 /* The number of steps of a node's list. */
 uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t node);
 
-/* Bytes of a step's message, of a shard of `bytes` (all-reduce) or of blocks of `bytes` each (the others). */
+/* Bytes of a step's message. `bytes` is the size of the shard in an all-reduce, and else of a block. */
 uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclpp_step_t *step, uint64_t bytes);
 
 #endif

@@ -9,9 +9,9 @@
  * shorter or empty. Both sizes are multiples of MSCCLPP_DEV_ENGINE_GRAIN, and equal on all ranks.
  */
 typedef struct {
-    uint64_t shard;  /* bytes */
-    uint64_t chunk;  /* bytes */
-    uint64_t chunks; /* of a shard, at least 1 */
+    uint64_t shard;  /* bytes of a shard */
+    uint64_t chunk;  /* bytes of a chunk */
+    uint64_t chunks; /* chunks of a shard, at least 1 */
 } mscclpp_engine_plan_t;
 
 /* Fills in the plan for at least two ranks. False if engines cannot carry a message of that size. Pure. */

@@ -60,6 +60,7 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     mscclpp_cuda_leave(&scope);
 }
 
+/* Makes our stream for a CUDA stream. */
 static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));

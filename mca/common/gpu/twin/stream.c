@@ -42,6 +42,7 @@ static mscclpp_status_t from_errno(int error)
     }
 }
 
+/* Makes a stream for a queue. */
 static mscclpp_status_t stream_new(mscclpp_dev_twin_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));

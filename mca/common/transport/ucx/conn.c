@@ -12,6 +12,7 @@
 #define UCX_GRACE_SECONDS 0.2 /* time for a good-bye that may arrive after the report that the endpoint is gone */
 #define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
 
+/* Frees a connection that UCX no longer refers to. */
 static void free_conn(mscclpp_conn_t *conn)
 {
     const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;

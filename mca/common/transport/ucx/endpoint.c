@@ -14,6 +14,7 @@
 #define UCX_DRAIN_SECONDS 0.1 /* time for good-byes to leave */
 #define UCX_WATCH_SECONDS 0.1 /* time between two checks of the peers' processes */
 
+/* Called by UCX when it has lost the peer. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_endpoint_t *endpoint = arg;
@@ -25,6 +26,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
+/* Opens an endpoint. With `unwatched`, UCX does not report the loss of the peer. */
 static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint)
 {
     const ucp_ep_params_t params = {

@@ -124,6 +124,10 @@ static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor
     }
 }
 
+/*
+ * Takes a message with an operation: keeps its header, and receives its data at their target or in the bounce memory.
+ * `announced`: UCX has yet to fetch the data.
+ */
 static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length, bool announced)
 {
     ucx_arrival_t *arrival = arrival_at(conn, header->sequence);
@@ -304,6 +308,7 @@ static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
     }
 }
 
+/* Carries out an add. False if it was refused, or waits for copies of device memory. */
 static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     bool on_device = false;
@@ -323,6 +328,7 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
+/* Carries out a signal, after everything before it. False if it was refused. */
 static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;

@@ -86,6 +86,7 @@ static bool init_context(mscclpp_transport_t *transport)
     return done;
 }
 
+/* Makes the worker of an instance and starts to receive messages. */
 static bool start_worker(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx = &transport->ucx;

@@ -166,6 +166,7 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     return MSCCLPP_OK;
 }
 
+/* Closes a rail's device and frees what belongs to it. */
 static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
 {
     const mscclpp_verbs_functions_t *ibv = &transport->ibv;

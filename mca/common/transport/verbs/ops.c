@@ -50,6 +50,7 @@ static bool is_clear(mscclpp_conn_t *conn)
            mscclpp_verbs_stripes_landed(conn) && mscclpp_verbs_bounce_is_clear(conn);
 }
 
+/* Lists a FETCH_ADD. The queue must have room. */
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];

@@ -88,6 +88,7 @@ static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t 
     return made;
 }
 
+/* Brings the queue pair from RESET to INIT. */
 static int to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
@@ -190,6 +191,7 @@ static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
             gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
 }
 
+/* Brings the queue pair from INIT to RTR: it can receive from the peer. */
 static int to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
@@ -218,6 +220,7 @@ static int to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
                                                   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
+/* Brings the queue pair from RTR to RTS: it can send, too. */
 static int to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
