@@ -61,11 +61,11 @@ typedef struct {
     int coll;
     int algo;
     int ranks;
-    int blocks; /* of the twin's grid */
+    int blocks; /* blocks of the twin's grid */
     int threads;
     int size;
     int dtype; /* for collectives that combine */
-    int op;    /* likewise */
+    int op;    /* for collectives that combine */
     int place; /* for collectives that have MPI_IN_PLACE */
     int in_align;
     int out_align;

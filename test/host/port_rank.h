@@ -17,7 +17,7 @@ typedef struct {
     mscclpp_dev_state_t *state;
     mscclpp_proxy_t *proxy;
     uint64_t *tokens;   /* two for block b: the previous rank signals token 2 b, the next rank token 2 b + 1 */
-    uint64_t *expected; /* of the tokens */
+    uint64_t *expected; /* signals expected on each token */
     uint64_t *late;
     char *region;
     uint64_t slot_size;
@@ -25,7 +25,7 @@ typedef struct {
     mscclpp_region_t *registered;
     mscclpp_conn_t *conns[2]; /* to the next rank, to the previous one */
     mscclpp_remote_t *remotes[2];
-    mscclpp_dev_port_channel_t *channels[2]; /* likewise, one for each block, in device memory */
+    mscclpp_dev_port_channel_t *channels[2]; /* to the same ranks: one for each block, in device memory */
 } port_rank_t;
 
 /* Collective. Ends the process if anything fails, because the peers would wait. */

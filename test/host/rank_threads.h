@@ -13,10 +13,10 @@ typedef struct {
     int size;
     mscclpp_oob_t oob;
     const mscclpp_config_t *config;
-    const mscclpp_gpu_ops_t *gpu;   /* the host twin's, unless the body changes it before create_team */
-    int device;                     /* likewise */
-    bool concurrent;                /* likewise; see mscclpp_team_params_t */
-    mscclpp_admission_t *admission; /* likewise */
+    const mscclpp_gpu_ops_t *gpu; /* the host twin's; the body may change this and the next three before create_team */
+    int device;
+    bool concurrent;                /* as in mscclpp_team_params_t */
+    mscclpp_admission_t *admission; /* as in mscclpp_team_params_t */
     void *argument;
     int failures; /* counted by the body, summed by run_ranks */
 } rank_t;
@@ -30,7 +30,7 @@ int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *ran
 /* Creates a team of all ranks on the twin; collective. If that fails, counts a failure and returns NULL. */
 mscclpp_team_t *create_team(rank_t *rank);
 
-/* The same with a given configuration. It counts and prints nothing. */
+/* Creates a team with a given configuration. Counts no failure and prints nothing. */
 mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_team_t **team_p);
 
 /* A barrier of all ranks. */

@@ -27,7 +27,7 @@ void traffic_close(traffic_t *traffic);
 /* One blocking sum of `count` numbers, with the result verified. */
 mscclpp_status_t traffic_call(traffic_t *traffic, uint64_t count, bool *right_p);
 
-/* The same in two halves. Call the second one when the stream's work has ended. */
+/* traffic_call in two halves: queues the sum, and verifies its result once the stream's work has ended. */
 mscclpp_status_t traffic_enqueue(traffic_t *traffic, uint64_t count, mscclpp_gpu_stream_t *stream);
 bool traffic_verify(const traffic_t *traffic, uint64_t count);
 

@@ -87,7 +87,7 @@ void end_exchange(end_t *end, const void *out, size_t length, void *in, size_t r
 /* A barrier of both ends. False if the other end is gone. */
 bool end_meet_or_gone(end_t *end);
 
-/* The same without progress of the transport meanwhile. */
+/* A barrier of both ends during which the transport makes no progress. */
 void end_meet_at_rest(end_t *end);
 void end_meet(end_t *end);
 

@@ -26,7 +26,10 @@ void mt_init(int *argc, char ***argv, int thread_level);
 /* For tests that need a number of ranks. If there are fewer, prints the reason and returns true. */
 bool mt_too_small(int ranks);
 
-/* The same if a GPU has more than so many ranks: these take turns, unless MPS serves the GPU (MSCCLPP_TEST_MPS). */
+/*
+ * For tests that allow `ranks` ranks on a GPU at most. If a GPU has more, which then take turns unless MPS serves the
+ * GPU (MSCCLPP_TEST_MPS), prints the reason and returns true.
+ */
 bool mt_too_crowded(int ranks);
 
 /* Sums up the failures of all ranks, ends MPI, and returns the program's exit status. */
@@ -79,7 +82,7 @@ void mt_buffer_put(mt_buffer_t *buffer, const void *from, size_t size);
 void mt_buffer_get(const mt_buffer_t *buffer, void *to, size_t size);
 void mt_buffer_set(mt_buffer_t *buffer, int byte);
 
-/* The same for a device that may have failed. False if it has failed. */
+/* As mt_buffer_put and mt_buffer_get, for a device that may have failed. False if it has failed. */
 bool mt_buffer_try_put(mt_buffer_t *buffer, const void *from, size_t size);
 bool mt_buffer_try_get(const mt_buffer_t *buffer, void *to, size_t size);
 

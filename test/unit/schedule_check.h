@@ -15,7 +15,7 @@
 typedef bool check_step_t(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p);
 
 typedef struct {
-    uint64_t sum;     /* of the weights of its contributions */
+    uint64_t sum;     /* sum of the weights of its contributions */
     uint64_t history; /* a hash of the order in which they were combined */
 } check_value_t;
 
@@ -34,8 +34,8 @@ typedef struct {
     bool *keeps;
     uint64_t *at; /* the next step, by node */
     uint32_t *round;
-    bool *merged;   /* by node: in this round */
-    bool *receives; /* likewise */
+    bool *merged;   /* by node: it has merged in this round */
+    bool *receives; /* by node: it has received in this round */
     bool *taken;    /* slots, by node */
     check_message_t *messages;
     const char *fault; /* NULL: none */

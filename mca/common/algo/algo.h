@@ -35,7 +35,7 @@ typedef struct {
     mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
 } mscclpp_rule_set_t;
 
-/* The same for the collectives other than all-reduce, all of which share one set. */
+/* The most rules for the collectives other than all-reduce, which share one set. */
 #define MSCCLPP_COLL_RULES_MAX 96
 
 typedef struct {

@@ -223,7 +223,7 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
 mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                           const uint64_t *word, uint64_t target);
 
-/* The same, as a part of a longer wait with one deadline. */
+/* Like mscclpp_group_wait_words, as a part of a longer wait with one deadline. */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target);
 
 /* Tells the peers that the current call has failed, unless a peer caused the failure. */

@@ -150,7 +150,7 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
 }
 
 /* Serves a call on the device. Returns false if the call must go another way. */
-static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
+static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     mscclpp_status_t status;
 
@@ -224,7 +224,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
         *rc_p = call->rc;
         return true;
     }
-    return on_device(module, call, rc_p);
+    return serve_on_device(module, call, rc_p);
 }
 
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
@@ -249,7 +249,7 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
         *rc_p = call->rc;
         return true;
     }
-    return on_device(module, call, rc_p);
+    return serve_on_device(module, call, rc_p);
 }
 
 bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module)

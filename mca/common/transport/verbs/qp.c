@@ -238,7 +238,9 @@ static int to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_addre
                                                   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* Packets between GIDs of different kinds would never be answered. */
+/*
+ * Checks that packets can travel between the two ports. Those between GIDs of different kinds would never be answered.
+ */
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_verbs_rail_t *rail = qp->rail;
