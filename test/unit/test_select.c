@@ -145,13 +145,191 @@ static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *pro
     input->nodes = 1;
 }
 
+/* Sizes that the user gives win over the built-in table, to the byte. */
+static void test_given_sizes(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+{
+    int i;
+
+    protocol->oneshot_max = 1000;
+    protocol->twophase_max = 20000;
+    for (i = 0; i < 2; ++i) {
+        input->on_twin = i != 0;
+        CHECK_TEXT(selected(input, 1), "oneshot");
+        CHECK_TEXT(selected(input, 1000), "oneshot");
+        CHECK_TEXT(selected(input, 1001), "twophase");
+        CHECK_TEXT(selected(input, 20000), "twophase");
+        CHECK_TEXT(selected(input, 20001), "zerocopy");
+        protocol->zerocopy = 0;
+        CHECK_TEXT(selected(input, 20001), "scratch");
+        protocol->zerocopy = 1;
+    }
+}
+
+/* Puts follow the packets, where they may, and take no more than what is given. */
+static void test_puts(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol, mscclpp_layout_t *layout)
+{
+    protocol->put_max = 30000;
+    CHECK_TEXT(selected(input, 20000), "twophase");
+    CHECK_TEXT(selected(input, 20001), "oneshot_put");
+    CHECK_TEXT(selected(input, 30000), "oneshot_put");
+    CHECK_TEXT(selected(input, 30001), "zerocopy");
+    protocol->put_max = 10000;
+    CHECK_TEXT(selected(input, 20001), "zerocopy");
+    layout->put_size = 0;
+    protocol->put_max = 30000;
+    CHECK_TEXT(selected(input, 20001), "scratch");
+    mscclpp_layout_init(layout, 16 * 1024 * KIB);
+    protocol->put_max = 0;
+    /* Two-phase is left out where one-shot goes farther. */
+    protocol->twophase_max = 500;
+    CHECK_TEXT(selected(input, 1000), "oneshot");
+    CHECK_TEXT(selected(input, 1001), "zerocopy");
+}
+
+/* Copy engines follow, where they may, from the given size on, and beneath it nothing changes. */
+static void test_engine_sizes(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+{
+    int i;
+
+    input->engines = true;
+    protocol->engine_min = 30000;
+    for (i = 0; i < 2; ++i) {
+        input->on_twin = i != 0;
+        CHECK_TEXT(selected(input, 29999), "zerocopy");
+        CHECK_TEXT(selected(input, 30000), "engines");
+        CHECK_TEXT(selected(input, 1000), "oneshot");
+        input->engines = false;
+        CHECK_TEXT(selected(input, 30000), "zerocopy");
+        input->engines = true;
+        protocol->zerocopy = 0;
+        CHECK_TEXT(selected(input, 30000), "scratch");
+        protocol->zerocopy = 1;
+        protocol->engine_scratch = 0;
+        CHECK_TEXT(selected(input, 30000), "zerocopy");
+        protocol->engine_scratch = 192 * 1024 * KIB;
+    }
+    protocol->engine_min = 0;
+    input->on_twin = true;
+    CHECK_TEXT(selected(input, (uint64_t)1 << 30), "zerocopy");
+    input->on_twin = false;
+    CHECK_TEXT(selected(input, (uint64_t)1 << 30), "zerocopy");
+    /* Of two GPUs by themselves, and puts for what they cannot serve. */
+    input->nranks = 2;
+    CHECK_TEXT(selected(input, 48 * 1024 * KIB - 1), "oneshot_put");
+    CHECK_TEXT(selected(input, 48 * 1024 * KIB), "engines");
+    input->engines = false;
+    CHECK_TEXT(selected(input, (uint64_t)1 << 30), "oneshot_put");
+    input->engines = true;
+    protocol->put_max = 100 * 1024 * KIB;
+    CHECK_TEXT(selected(input, 100 * 1024 * KIB), "oneshot_put");
+    CHECK_TEXT(selected(input, 100 * 1024 * KIB + 1), "engines");
+    protocol->engine_min = 64 * 1024 * KIB;
+    CHECK_TEXT(selected(input, 64 * 1024 * KIB), "engines");
+    protocol->engine_min = 0;
+    protocol->put_max = 0;
+    input->nranks = 4;
+}
+
+/* The table has a row for every number of ranks, and ever larger messages never go back to an earlier algorithm. */
+static void test_order(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+{
+    int i;
+
+    protocol->oneshot_max = protocol->twophase_max = 0;
+    input->engines = false;
+    for (i = 0; i < 2; ++i) {
+        bool ordered = true;
+
+        input->on_twin = i != 0;
+        for (input->nranks = 1; input->nranks <= MSCCLPP_DEV_MAX_RANKS; ++input->nranks) {
+            int last = 0;
+            uint64_t bytes;
+
+            ordered = ordered && strcmp(selected(input, 8), "oneshot") == 0;
+            for (bytes = 1; bytes <= (uint64_t)1 << 36; bytes *= 2) {
+                int index = mscclpp_algo_find(selected(input, bytes));
+
+                ordered = ordered && index >= last;
+                last = index;
+            }
+            ordered = ordered &&
+                      strcmp(mscclpp_algos[last]->name, input->nranks == 2 && i == 0 ? "oneshot_put" : "zerocopy") == 0;
+        }
+        CHECK(ordered);
+    }
+}
+
+/* An algorithm that is forced runs at any size. */
+static void test_forced(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+{
+    int i;
+
+    input->nranks = 3;
+    input->engines = true;
+    for (i = 0; i < mscclpp_algo_count; ++i) {
+        protocol->algorithm = i;
+        CHECK_TEXT(selected(input, 1), mscclpp_algos[i]->spans_nodes ? "oneshot" : mscclpp_algos[i]->name);
+        CHECK_TEXT(selected(input, (uint64_t)1 << 33),
+                   mscclpp_algos[i]->spans_nodes ? "zerocopy" : mscclpp_algos[i]->name);
+        /* Over several nodes only what spans them does, and packets only where there is a slot for them. */
+        input->nodes = 2;
+        input->shards = input->most = 3;
+        input->slot_size = 4096;
+        input->packet_units = 100;
+        CHECK_TEXT(selected(input, 1), mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes_packets");
+        CHECK_TEXT(selected(input, (uint64_t)1 << 33),
+                   mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
+        input->packet_units = 0;
+        CHECK_TEXT(selected(input, 1), mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->instead == NULL
+                                           ? mscclpp_algos[i]->name
+                                       : mscclpp_algos[i]->pattern == MSCCLPP_DEV_NODES_RING ? "nodes_ring"
+                                                                                             : "nodes");
+        input->nodes = 1;
+    }
+}
+
+/* An algorithm that cannot serve a call, which no user can know beforehand, gives way. Staging serves none. */
+static void test_refused(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+{
+    mscclpp_choice_t choice;
+
+    protocol->algorithm = mscclpp_algo_find("engines");
+    input->engines = false;
+    CHECK_TEXT(selected(input, 1000), "zerocopy");
+    protocol->algorithm = -2;
+    memset(&choice, 0x5a, sizeof(choice));
+    input->bytes = 4;
+    CHECK_EQ(mscclpp_select_allreduce(input, &choice), MSCCLPP_ERR_NOT_SUPPORTED);
+    CHECK_EQ(choice.nblocks, 0x5a5a5a5au);
+}
+
+/* A scratch without room for a packet takes away the packet algorithms, and nothing else. */
+static void test_without_packets(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol, mscclpp_layout_t *layout)
+{
+    mscclpp_choice_t choice;
+
+    protocol->algorithm = -1;
+    layout->packet_half = 0;
+    CHECK_TEXT(selected(input, 4), "scratch");
+    protocol->algorithm = mscclpp_algo_find("oneshot");
+    CHECK_TEXT(selected(input, 4), "nothing");
+
+    protocol->algorithm = -1;
+    mscclpp_layout_init(layout, 16 * 1024 * KIB);
+    protocol->packet_width = 8;
+    input->bytes = 4;
+    CHECK_EQ(mscclpp_select_allreduce(input, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8);
+    protocol->packet_width = 16;
+    CHECK_EQ(mscclpp_select_allreduce(input, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_ONESHOT);
+}
+
 static void test_thresholds(void)
 {
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     mscclpp_select_input_t input;
-    mscclpp_choice_t choice;
-    int i;
 
     fill_protocol(&protocol);
     mscclpp_layout_init(&layout, 16 * 1024 * KIB);
@@ -161,151 +339,14 @@ static void test_thresholds(void)
     input.nranks = 4;
     input.block_limit = 100;
 
-    /* Those given win over the built-in table, to the byte. */
-    protocol.oneshot_max = 1000;
-    protocol.twophase_max = 20000;
-    for (i = 0; i < 2; ++i) {
-        input.on_twin = i != 0;
-        CHECK_TEXT(selected(&input, 1), "oneshot");
-        CHECK_TEXT(selected(&input, 1000), "oneshot");
-        CHECK_TEXT(selected(&input, 1001), "twophase");
-        CHECK_TEXT(selected(&input, 20000), "twophase");
-        CHECK_TEXT(selected(&input, 20001), "zerocopy");
-        protocol.zerocopy = 0;
-        CHECK_TEXT(selected(&input, 20001), "scratch");
-        protocol.zerocopy = 1;
-    }
-    /* Puts follow the packets, where they may, and take no more than what is given. */
-    protocol.put_max = 30000;
-    CHECK_TEXT(selected(&input, 20000), "twophase");
-    CHECK_TEXT(selected(&input, 20001), "oneshot_put");
-    CHECK_TEXT(selected(&input, 30000), "oneshot_put");
-    CHECK_TEXT(selected(&input, 30001), "zerocopy");
-    protocol.put_max = 10000;
-    CHECK_TEXT(selected(&input, 20001), "zerocopy");
-    layout.put_size = 0;
-    protocol.put_max = 30000;
-    CHECK_TEXT(selected(&input, 20001), "scratch");
-    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
-    protocol.put_max = 0;
-    /* Two-phase is left out where one-shot goes farther. */
-    protocol.twophase_max = 500;
-    CHECK_TEXT(selected(&input, 1000), "oneshot");
-    CHECK_TEXT(selected(&input, 1001), "zerocopy");
-
-    /* Copy engines follow, where they may, from the given size on, and beneath it nothing changes. */
-    input.engines = true;
-    protocol.engine_min = 30000;
-    for (i = 0; i < 2; ++i) {
-        input.on_twin = i != 0;
-        CHECK_TEXT(selected(&input, 29999), "zerocopy");
-        CHECK_TEXT(selected(&input, 30000), "engines");
-        CHECK_TEXT(selected(&input, 1000), "oneshot");
-        input.engines = false;
-        CHECK_TEXT(selected(&input, 30000), "zerocopy");
-        input.engines = true;
-        protocol.zerocopy = 0;
-        CHECK_TEXT(selected(&input, 30000), "scratch");
-        protocol.zerocopy = 1;
-        protocol.engine_scratch = 0;
-        CHECK_TEXT(selected(&input, 30000), "zerocopy");
-        protocol.engine_scratch = 192 * 1024 * KIB;
-    }
-    protocol.engine_min = 0;
-    input.on_twin = true;
-    CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "zerocopy");
-    input.on_twin = false;
-    CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "zerocopy");
-    /* Of two GPUs by themselves, and puts for what they cannot serve. */
-    input.nranks = 2;
-    CHECK_TEXT(selected(&input, 48 * 1024 * KIB - 1), "oneshot_put");
-    CHECK_TEXT(selected(&input, 48 * 1024 * KIB), "engines");
-    input.engines = false;
-    CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "oneshot_put");
-    input.engines = true;
-    protocol.put_max = 100 * 1024 * KIB;
-    CHECK_TEXT(selected(&input, 100 * 1024 * KIB), "oneshot_put");
-    CHECK_TEXT(selected(&input, 100 * 1024 * KIB + 1), "engines");
-    protocol.engine_min = 64 * 1024 * KIB;
-    CHECK_TEXT(selected(&input, 64 * 1024 * KIB), "engines");
-    protocol.engine_min = 0;
-    protocol.put_max = 0;
-    input.nranks = 4;
-
-    /* The table has a row for every number of ranks, and ever larger messages never go back to an earlier algorithm. */
-    protocol.oneshot_max = protocol.twophase_max = 0;
-    input.engines = false;
-    for (i = 0; i < 2; ++i) {
-        bool ordered = true;
-
-        input.on_twin = i != 0;
-        for (input.nranks = 1; input.nranks <= MSCCLPP_DEV_MAX_RANKS; ++input.nranks) {
-            int last = 0;
-            uint64_t bytes;
-
-            ordered = ordered && strcmp(selected(&input, 8), "oneshot") == 0;
-            for (bytes = 1; bytes <= (uint64_t)1 << 36; bytes *= 2) {
-                int index = mscclpp_algo_find(selected(&input, bytes));
-
-                ordered = ordered && index >= last;
-                last = index;
-            }
-            ordered = ordered &&
-                      strcmp(mscclpp_algos[last]->name, input.nranks == 2 && i == 0 ? "oneshot_put" : "zerocopy") == 0;
-        }
-        CHECK(ordered);
-    }
-
-    /* An algorithm that is forced runs at any size; staging serves none. */
-    input.nranks = 3;
-    input.engines = true;
-    for (i = 0; i < mscclpp_algo_count; ++i) {
-        protocol.algorithm = i;
-        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->spans_nodes ? "oneshot" : mscclpp_algos[i]->name);
-        CHECK_TEXT(selected(&input, (uint64_t)1 << 33),
-                   mscclpp_algos[i]->spans_nodes ? "zerocopy" : mscclpp_algos[i]->name);
-        /* Over several nodes only what spans them does, and packets only where there is a slot for them. */
-        input.nodes = 2;
-        input.shards = input.most = 3;
-        input.slot_size = 4096;
-        input.packet_units = 100;
-        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes_packets");
-        CHECK_TEXT(selected(&input, (uint64_t)1 << 33),
-                   mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
-        input.packet_units = 0;
-        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->instead == NULL
-                                            ? mscclpp_algos[i]->name
-                                        : mscclpp_algos[i]->pattern == MSCCLPP_DEV_NODES_RING ? "nodes_ring"
-                                                                                              : "nodes");
-        input.nodes = 1;
-    }
+    test_given_sizes(&input, &protocol);
+    test_puts(&input, &protocol, &layout);
+    test_engine_sizes(&input, &protocol);
+    test_order(&input, &protocol);
+    test_forced(&input, &protocol);
     test_spanning(&input, &protocol);
-    /* But for one that cannot serve a call, which no user can know beforehand. */
-    protocol.algorithm = mscclpp_algo_find("engines");
-    input.engines = false;
-    CHECK_TEXT(selected(&input, 1000), "zerocopy");
-    protocol.algorithm = -2;
-    memset(&choice, 0x5a, sizeof(choice));
-    input.bytes = 4;
-    CHECK_EQ(mscclpp_select_allreduce(&input, &choice), MSCCLPP_ERR_NOT_SUPPORTED);
-    CHECK_EQ(choice.nblocks, 0x5a5a5a5au);
-
-    /* A scratch without room for a packet takes away the packet algorithms, and nothing else. */
-    protocol.algorithm = -1;
-    layout.packet_half = 0;
-    CHECK_TEXT(selected(&input, 4), "scratch");
-    protocol.algorithm = mscclpp_algo_find("oneshot");
-    CHECK_TEXT(selected(&input, 4), "nothing");
-
-    protocol.algorithm = -1;
-    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
-    protocol.packet_width = 8;
-    input.bytes = 4;
-    CHECK_EQ(mscclpp_select_allreduce(&input, &choice), MSCCLPP_OK);
-    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8);
-    protocol.packet_width = 16;
-    CHECK_EQ(mscclpp_select_allreduce(&input, &choice), MSCCLPP_OK);
-    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_ONESHOT);
+    test_refused(&input, &protocol);
+    test_without_packets(&input, &protocol, &layout);
 }
 
 static void set_rule(mscclpp_protocol_t *protocol, uint64_t bytes, const char *algorithm)
