@@ -35,8 +35,8 @@ typedef struct {
 } mscclpp_dev_twin_block_t;
 
 typedef struct {
-    uint32_t tid;      /* in the block */
-    uint32_t nthreads; /* of the block */
+    uint32_t tid;      /* number of this thread in its block */
+    uint32_t nthreads; /* number of threads in the block */
     uint32_t block;
     uint32_t nblocks;
     bool failed;  /* this thread gave up a wait, and sends nothing more */
@@ -46,7 +46,7 @@ typedef struct {
     mscclpp_dev_twin_block_t *meeting;
     uint32_t cluster;                          /* blocks that form a cluster; 1: none do */
     uint32_t block_size;                       /* bytes from a block's memory to the next one's */
-    mscclpp_dev_twin_block_t *cluster_meeting; /* of all threads of the cluster */
+    mscclpp_dev_twin_block_t *cluster_meeting; /* barrier of all threads of the cluster */
     void (*progress)(void *context);           /* NULL, or called in waits that run in an application's thread */
     void *progress_context;
 } mscclpp_dev_ctx_t;

@@ -14,7 +14,7 @@ typedef struct {
     uint64_t *flushed; /* pinned host memory: all triggers of the channel below this position of the FIFO are flushed */
     uint64_t *inbound; /* own memory: how often the peer has signalled; NULL for a channel that nobody waits on */
     uint64_t *expected; /* device memory: how many signals this side has waited for; kept between kernels */
-    uint32_t number;    /* of the channel in the proxy's table */
+    uint32_t number;    /* number of the channel in the proxy's table */
     uint32_t peer;      /* rank that a failed wait names */
 } mscclpp_dev_port_channel_t;
 

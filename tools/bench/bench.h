@@ -242,7 +242,7 @@ mscclpp_oob_t bench_oob(MPI_Comm *comm);
 
 /* The component's state, as read through MPI's tool interface. */
 typedef struct {
-    bool loaded;   /* its parameters are registered */
+    bool loaded;   /* the component's parameters are registered */
     bool disabled; /* disabled by the parameter enable or priority */
     bool counters; /* it counts what it served */
     uint64_t served;

@@ -26,7 +26,7 @@ typedef struct {
     const char *name;     /* the name as in --coll, such as "allgather" */
     const char *title;    /* the name for titles, such as "all-gather" */
     const char *function; /* MPI's function, such as "MPI_Allgather" */
-    const char *whole;    /* which buffer a size means */
+    const char *whole;    /* name of the buffer that a size means */
     bench_blocks_t blocks;
     bool reduces;
     bool rooted;

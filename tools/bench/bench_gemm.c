@@ -150,7 +150,7 @@ static bool time_product(int size, void *stream, double *microseconds_p)
 
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {
-    int low = SMALLEST, high = SMALLEST; /* in multiples of STEP */
+    int low = SMALLEST, high = SMALLEST; /* matrix sizes, in multiples of STEP */
     double time;
 
     for (;;) {

@@ -14,7 +14,7 @@ typedef struct {
     int block;
     int own;
     const void *operand; /* to the root: this rank's operand, where only the root passes MPI_IN_PLACE */
-    const void *send;    /* of collectives without a root */
+    const void *send;    /* send buffer of collectives without a root */
     const void *parts;   /* what a root sends */
     void *recv;
     void *part; /* what comes from a root */

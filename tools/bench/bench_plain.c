@@ -155,7 +155,7 @@ static struct {
     void *from;
     void *to;
     uint64_t capacity;     /* bytes of each of the two */
-    volatile uint64_t sum; /* of what the twin reads, so that the compiler keeps the reads */
+    volatile uint64_t sum; /* sum of what the twin reads; it keeps the compiler from dropping the reads */
     cu_launch_fn_t launch;
 } plain;
 

@@ -80,7 +80,7 @@ typedef enum {
 typedef struct {
     const char *transport;
     size_t bytes;
-    int puts; /* in a round, for all kinds but the first */
+    int puts; /* puts in a round, for all kinds except the first */
     int rounds[BENCH_PORT_KINDS];
     bench_times_t times[BENCH_PORT_KINDS]; /* seconds a round; copies have none if the peer's memory is not mapped */
     uint64_t wrong;

@@ -11,7 +11,7 @@ typedef int (*cu_instantiate_fn_t)(void **instance, void *graph, unsigned long l
 typedef int (*cu_graph_launch_fn_t)(void *instance, void *stream);
 typedef int (*cu_destroy_fn_t)(void *graph);
 
-static void *stream; /* of the calls: the environment's, or one of the twin's */
+static void *stream; /* stream of the calls: the environment's, or one of the twin's */
 
 static bool succeeded(const char *what, int result)
 {

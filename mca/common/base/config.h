@@ -109,7 +109,7 @@ typedef struct {
     double min;          /* for numbers: the allowed range */
     double max;
     const char *help; /* one sentence, with the unit */
-    size_t offset;    /* of the field in mscclpp_config_t, bytes */
+    size_t offset;    /* offset of the field in mscclpp_config_t, bytes */
 } mscclpp_param_t;
 
 extern const mscclpp_param_t mscclpp_params[];

@@ -24,7 +24,7 @@ typedef struct slab {
     struct slab *next;
     const mscclpp_gpu_ops_t *ops;
     int device;
-    uint64_t size; /* of one piece, bytes */
+    uint64_t size; /* size of one piece, bytes */
     int pieces;
     int used;
     char *base;

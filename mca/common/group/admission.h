@@ -36,9 +36,9 @@ typedef struct mscclpp_admission_candidate {
 /* The slot of one process, and the teams that wait for it. Only admission.c uses the fields. */
 typedef struct {
     pthread_mutex_t lock;
-    bool slot_taken;          /* or pledged */
+    bool slot_taken;          /* the slot is taken or pledged */
     uint64_t *pledge;         /* the word that decides on the pledge; NULL: there is no pledge */
-    uint64_t pledge_number;   /* of the meeting that has the pledge */
+    uint64_t pledge_number;   /* number of the meeting that has the pledge */
     uint32_t reserved_blocks; /* blocks of queued kernels, which may start at any time */
     mscclpp_admission_candidate_t *candidates;
 } mscclpp_admission_t;

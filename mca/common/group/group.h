@@ -18,7 +18,7 @@
 /* What a rank has told the others about one of its calls, by a control message. */
 typedef struct {
     uint64_t call;
-    int rank; /* in the communicator; -1: no such notice has come */
+    int rank; /* rank in the communicator; -1: no such notice has come */
     mscclpp_status_t status;
 } mscclpp_group_notice_t;
 
@@ -67,7 +67,7 @@ typedef struct {
     double warn_after;
     bool probing;         /* a wait that times out is no error */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
-    uint64_t id;          /* of the team: equal on all its ranks, and unique among their teams */
+    uint64_t id;          /* number of the team: equal on all its ranks, and unique among their teams */
     mscclpp_ctrl_t *ctrl; /* control messages to all ranks of the communicator; NULL: there are none */
     mscclpp_group_notices_t notices;
     mscclpp_group_inquiry_t inquiry;
@@ -85,7 +85,7 @@ typedef struct {
     uint64_t arrivals;              /* meetings before a launch; equal on all ranks */
     uint64_t slot_votes;            /* votes on slots so far; equal on all ranks */
     uint64_t node_votes;            /* votes of all nodes so far; equal on all ranks */
-    mscclpp_admission_t *admission; /* of this process */
+    mscclpp_admission_t *admission; /* slots of this process */
     bool concurrent;                /* threads of this rank may start kernels of several teams at once */
     bool has_slot;                  /* this rank holds the slot of its process for the current task; see admission.h */
     bool spans;                     /* there are other nodes */
@@ -105,7 +105,7 @@ typedef struct {
  */
 typedef struct {
     mscclpp_group_t *group;
-    const char *what; /* for messages, such as "kernel oneshot" */
+    const char *what; /* what is awaited, for messages, such as "kernel oneshot" */
     uint64_t bytes;
     const uint64_t *
         words; /* this rank's word of those that are awaited on all ranks' lines, to find out who is late; NULL: none */

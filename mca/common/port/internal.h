@@ -16,8 +16,8 @@ typedef struct {
 
 typedef struct {
     uint64_t ticket;
-    uint64_t position; /* of the trigger that asked for the flush; `flushed` becomes this + 1 once the flush has
-                          ended */
+    uint64_t position; /* position of the trigger that asked for the flush; `flushed` becomes this + 1 once the flush
+                          has ended */
 } mscclpp_proxy_flush_t;
 
 typedef struct {

@@ -30,7 +30,7 @@ typedef struct {
     const mscclpp_config_t *config; /* read by mscclpp_proxy_create only */
     const mscclpp_gpu_ops_t *gpu;
     int device;
-    const char *label;              /* of the team, for messages; outlives the proxy */
+    const char *label;              /* name of the team, for messages; outlives the proxy */
     mscclpp_dev_mailbox_t *mailbox; /* the host's address; outlives the proxy */
 } mscclpp_proxy_params_t;
 

@@ -36,7 +36,7 @@ typedef struct {
     uint64_t number;  /* number of the kernel that may be rung; 0: none. Other threads clear it. */
     uint64_t started; /* number of the last kernel launched */
     uint64_t rung;    /* number of the kernel that was rung for the current operation; 0: none, it was launched */
-    uint32_t nblocks; /* of the last kernel launched */
+    uint32_t nblocks; /* blocks of the last kernel launched */
     double ended;     /* when the last operation ended; 0: none has */
     uint64_t rings;   /* operations served without a launch */
     mscclpp_linger_history_t history;

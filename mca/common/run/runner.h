@@ -22,7 +22,7 @@ struct mscclpp_runner {
     mscclpp_layout_t layout;
     mscclpp_mapping_limit_t mapping_limit;
     bool stuck;           /* kernels may still run or peers still write, so what they use is never freed */
-    uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
+    uint32_t block_limit; /* as in mscclpp_select_input_t; equal on all ranks */
     bool crowded;         /* processes share a GPU, at the same time or by turns; equal on all ranks */
     bool turns;    /* processes share a GPU by turns: their kernels may not run at the same time; equal on all ranks */
     bool queues;   /* the team serves queued operations only: team/queue.h */
@@ -31,10 +31,11 @@ struct mscclpp_runner {
     mscclpp_gpu_stream_t *stream; /* the current task's, from the pool; NULL between tasks */
     char *scratch;                /* this rank's scratch, in device memory */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* of `peer_scratch`, or NULL, and then: */
+    mscclpp_mapping_t
+        *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* mappings of `peer_scratch`; NULL: mapped by the handle below */
     mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_mailbox_t *mailbox;        /* its host address */
-    mscclpp_dev_mailbox_t *device_mailbox; /* its device address */
+    mscclpp_dev_mailbox_t *mailbox;        /* address for the host */
+    mscclpp_dev_mailbox_t *device_mailbox; /* address for kernels */
     uint64_t launches;                     /* operations started on the device; the mailbox counts ended ones */
     uint32_t reporting_blocks;             /* blocks that report the end of the last operation in the mailbox */
     mscclpp_linger_t linger;

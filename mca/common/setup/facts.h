@@ -26,7 +26,7 @@ typedef struct {
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
     mscclpp_shmseg_descriptor_t board; /* only rank 0's is used */
-    uint64_t address_length;           /* of the address below, bytes; 0: the sender has no control messages */
+    uint64_t address_length;           /* bytes of the address below; 0: the sender has no control messages */
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
 } mscclpp_facts_t;
 

@@ -21,10 +21,10 @@
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_allreduce_args_t *args;
-    mscclpp_gpu_stream_t *app_stream; /* of an enqueued call; NULL: the call waits */
+    mscclpp_gpu_stream_t *app_stream; /* the stream of a queued call; NULL: the host waits for the call */
     mscclpp_gpu_stream_t *stream;     /* the team's, once something needs it */
     uint64_t bytes;
-    mscclpp_reach_t in_reach; /* of the user's buffers */
+    mscclpp_reach_t in_reach; /* how kernels reach the user's buffers */
     mscclpp_reach_t out_reach;
     const void *in; /* the kernel's input and output: the user's buffers or stand-ins */
     void *out;
@@ -373,7 +373,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     if (mscclpp_team_wants_more(team, task->bytes, !wait)) {
         status = mscclpp_team_grow(team, task->bytes, !wait);
         if (status == MSCCLPP_OK) {
-            status = choose(task, input); /* in pieces of other sizes */
+            status = choose(task, input); /* the new scratch allows pieces of other sizes */
         }
     }
     if (status == MSCCLPP_OK && wait) {

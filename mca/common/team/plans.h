@@ -42,7 +42,7 @@ struct mscclpp_team_plan {
 /* What the choice of a plan depends on: facts about a call that are equal on all ranks. */
 typedef struct {
     mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
-    uint64_t bytes;      /* of one block */
+    uint64_t bytes;      /* bytes of one block */
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
     bool in_place;

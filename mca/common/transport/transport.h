@@ -61,7 +61,7 @@ typedef struct {
     int rank;
     int size;
     bool one_host;     /* all ranks run on one host, as the ranks of imitated nodes do */
-    const char *label; /* of the team, for messages; outlives the instance */
+    const char *label; /* name of the team, for messages; outlives the instance */
 
     /*
      * The `token_count` words that the peers' signals are added to; kernels of this rank wait on them. Kernels can
