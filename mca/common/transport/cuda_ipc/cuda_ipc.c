@@ -132,7 +132,6 @@ static mscclpp_status_t make_numbers(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* Entries of the operations, from here on; transport.h describes them. */
 static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {
