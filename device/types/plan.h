@@ -62,6 +62,7 @@ typedef struct {
 typedef struct {
     uint32_t epoch; /* flag of the packets of the last launch */
     uint32_t leavers;
+    uint64_t chunk; /* of the last launch, bytes */
 } mscclpp_dev_plan_state_t;
 
 typedef struct {
@@ -82,9 +83,11 @@ typedef struct {
     uint64_t block_bytes; /* data of a rank's block of input and output; MSCCLPP_DEV_PLAN_NO_END: chunks divide it */
     uint64_t stride;      /* bytes from one such block to the next */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
-    uint32_t alignment;   /* of the parts of a group, bytes */
-    uint32_t width;       /* MSCCLPP_DEV_LL16 or _LL8 */
-    uint32_t rank;        /* this rank's number in the plan */
+    uint64_t scratch_bytes;
+    uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
+    uint32_t alignment;                   /* of the parts of a group, bytes */
+    uint32_t width;                       /* MSCCLPP_DEV_LL16 or _LL8 */
+    uint32_t rank;                        /* this rank's number in the plan */
     uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* by which a wait that gives up names the plan's ranks */
 } mscclpp_dev_plan_args_t;
 

@@ -34,6 +34,8 @@ cases_plans() {
                     any 5000 nonblocking "$name"
             fi
             if [ "$n" = 3 ]; then
+                run "plans:queued:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned any 5000 \
+                    queued "$name"
                 run "plans:persistent:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned any \
                     1000 persistent "$name"
             fi
@@ -156,6 +158,16 @@ cases_plans_between() {
         allreduce planned sum 600000
     run "plans:nodes:uneven" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans \
         "$folder/3" "$bindir/test_plans" allreduce unplanned sum 1000
+    if [ "${patterns[0]:-}" != --list ]; then
+        cat >"$scratch/nodes.rules" <<-EOF
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=oneshot
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g nodes=4 algorithm=plan:nowhere
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=yes nodes=2 algorithm=plan:allreduce_hierarchical_packets
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=no nodes=2 algorithm=plan:nowhere_either
+	EOF
+    fi
+    run "plans:nodes:rules" 120 "${job[@]}" "$folder/4/nodes" --mca coll_mscclpp_rules "$scratch/nodes.rules" \
+        "$bindir/test_plans" allreduce in-place sum 1000 blocking allreduce_hierarchical_packets
     run_saying "plans:nodes:out of reach" 'memory channel joins ranks of two nodes.*: not used' 60 "${job[@]}" \
         "$folder/4/allreduce_ring.json" --mca coll_mscclpp_verbose 2 "$bindir/test_plans" allreduce unplanned sum 1000
     run_failing "plans:nodes:hangs" 'alltoall call 1 .*plan:alltoall_port.* did not end on rank' 60 "${job[@]}" \
@@ -217,10 +229,18 @@ cases_plans_chosen() {
     run_saying "plans:renewal" 'plan:allreduce_packets has .* bytes, as its flags are used up' 120 "${job[@]}" \
         "$folder/3/allreduce_packets.json" --mca coll_mscclpp_epoch_limit 16 "$bindir/test_plans" allreduce planned \
         sum 1000
+    for name in allreduce_packets allreduce_ring; do
+        run "plans:queued:renewal:$name" 120 "${job[@]}" "$folder/3/$name.json" --mca coll_mscclpp_epoch_limit 16 \
+            "$bindir/test_queued"
+    done
+    run_saying "plans:queued:rule" 'call 1: plan:allreduce_twophase, [0-9]+ bytes.*, queued' 60 "${job[@]}" \
+        "$folder/3" --mca coll_mscclpp_rules "$rules" "$bindir/test_queued"
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     # Without new memory for another size, data in the scratch would be taken for packets here.
     run "plans:flags" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_plans "$folder/4/allgather_mixed.json" \
         "$bindir/test_plans" allgather planned any 1 flags
+    run "plans:flags:queued" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_plans "$folder/4/allgather_mixed.json" \
+        "$bindir/test_plans" allgather planned any 1 flags-queued
     run "plans:many threads" 120 "${job[@]}" "$folder/3/allreduce_packets.json" --mca coll_mscclpp_twin_threads 3 \
         "$bindir/test_plans" allreduce planned any 5000
     # Memory that grows comes to lie where freed buffers were that peers still map.

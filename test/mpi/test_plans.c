@@ -6,14 +6,16 @@
  * Of many sizes, up to MOST elements (default: all) of several types, aligned and not, in place and out of place; three
  * calls follow one another without a barrier, with other operands. `planned`: plans must serve every call, but those of
  * types with padding; `unplanned`: none; `in-place`: every call in place, and no other. WAY: blocking (default),
- * nonblocking or persistent calls, "recycled", blocking ones after buffers which peers had mapped were freed, or
- * "flags", all-gathers of what packets of later calls have as flags, with sizes that alternate. PLAN: the name that
- * MPI's tool interface has to give for the plan that served a call.
+ * nonblocking or persistent calls, "queued", one call in a stream and then a graph of it, "recycled", blocking ones
+ * after buffers which peers had mapped were freed, or "flags" or "flags-queued", all-gathers of what packets of later
+ * calls have as flags, with sizes that alternate. PLAN: the name that MPI's tool interface has to give for the plan
+ * that served a call.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/mpi/mpi_queued.h"
 #include "test/mpi/mpi_sums.h"
 #include "test/mpi/mpi_test.h"
 #include "test/mpi/mpi_types.h"
@@ -24,15 +26,17 @@ typedef enum { ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, KINDS } kind_t;
 
 static const char *const names[KINDS] = {"allreduce", "allgather", "reducescatter", "alltoall"};
 
-typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, RECYCLED, FLAGS, WAYS } way_t;
+typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, QUEUED, RECYCLED, FLAGS, FLAGS_QUEUED, WAYS } way_t;
 
-static const char *const way_names[WAYS] = {"blocking", "nonblocking", "persistent", "recycled", "flags"};
+static const char *const way_names[WAYS] = {"blocking", "nonblocking", "persistent",  "queued",
+                                            "recycled", "flags",       "flags-queued"};
 
 static struct {
     kind_t kind;
     way_t way;
-    const char *plan;    /* NULL: any */
-    MPI_Request request; /* of a persistent call */
+    const char *plan;     /* NULL: any */
+    MPI_Request request;  /* of a persistent call */
+    void *stream, *graph; /* of queued calls */
     const mt_type_t *type;
     mt_op_t op;
     int count; /* elements of a block */
@@ -109,6 +113,45 @@ static void make(const void *from, char *recv)
                                          request));
         break;
     }
+}
+
+static void queue(const void *from, char *recv)
+{
+    MPI_Datatype type = test.type->type;
+    void *stream = test.stream;
+
+    switch (test.kind) {
+    case ALLREDUCE:
+        MT_MPI(
+            MPIX_Mscclpp_allreduce_enqueue(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD, stream));
+        break;
+    case ALLGATHER:
+        MT_MPI(MPIX_Mscclpp_allgather_enqueue(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD, stream));
+        break;
+    case REDUCESCATTER:
+        MT_MPI(MPIX_Mscclpp_reduce_scatter_block_enqueue(from, recv, test.count, type, mt_op_mpi(test.op),
+                                                         MPI_COMM_WORLD, stream));
+        break;
+    default:
+        MT_MPI(MPIX_Mscclpp_alltoall_enqueue(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD, stream));
+        break;
+    }
+}
+
+/* The first call is queued; the second one is recorded in a graph, which repeats it from then on. */
+static void call_queued(int seed, const void *from, char *recv)
+{
+    if (0 == seed) {
+        queue(from, recv);
+    } else {
+        if (NULL == test.graph) {
+            mq_capture_begin(test.stream);
+            queue(from, recv);
+            test.graph = mq_capture_end(test.stream);
+        }
+        mq_graph_launch(test.graph, test.stream);
+    }
+    mq_stream_wait(test.stream);
 }
 
 static void call(const void *from, char *recv)
@@ -194,7 +237,11 @@ static void run(size_t misalign)
         }
         mt_buffer_put(&recv, result, span);
         mt_buffer_put(&send, operand, in);
-        call(from, recv.data);
+        if (QUEUED == test.way) {
+            call_queued(seed, from, recv.data);
+        } else {
+            call(from, recv.data);
+        }
         mt_buffer_get(&recv, result, span);
         expect(seed, expected);
         wrong = mt_difference(test.type, test.out_blocks * test.count, result, expected);
@@ -207,6 +254,12 @@ static void run(size_t misalign)
     }
     if (PERSISTENT == test.way) {
         MT_MPI(MPI_Request_free(&test.request));
+    }
+    if (NULL != test.graph) {
+        if (mt_twin) {
+            MT_MPI(MPIX_Mscclpp_host_graph_destroy(test.graph));
+        }
+        test.graph = NULL;
     }
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");
@@ -246,6 +299,7 @@ static void run_all(const char *which, mt_op_t only, int most)
         {MPI_SHORT, MT_OP_MIN, 4099},     {MPI_FLOAT, MT_OP_SUM, 4099},         {MPI_LONG, MT_OP_PROD, 1000},
         {MPI_UNSIGNED, MT_OP_LAND, 1000}, {MPI_DOUBLE_INT, MT_OP_MAXLOC, 1000}, {MPI_2INT, MT_OP_MINLOC, 1000}};
     const bool combines = ALLREDUCE == test.kind || REDUCESCATTER == test.kind;
+    const uint64_t counted = QUEUED == test.way ? 2 : CALLS; /* what a graph repeats is not counted */
     uint64_t before, after;
     bool planned;
 
@@ -267,10 +321,10 @@ static void run_all(const char *which, mt_op_t only, int most)
                 before = mt_planned(MPI_COMM_WORLD);
                 run(c % 2 != 0 ? test.extent : 0);
                 after = mt_planned(MPI_COMM_WORLD);
-                MT_CHECK((has_padding(test.type) && planned) || after - before == (planned ? CALLS : 0),
-                         "%s of %s, %s, count %d%s: plans served %llu of %d calls", names[test.kind], test.type->name,
+                MT_CHECK((has_padding(test.type) && planned) || after - before == (planned ? counted : 0),
+                         "%s of %s, %s, count %d%s: plans served %llu of %llu calls", names[test.kind], test.type->name,
                          mt_op_name(test.op), test.count, test.in_place ? " in place" : "",
-                         (unsigned long long)(after - before), CALLS);
+                         (unsigned long long)(after - before), (unsigned long long)counted);
                 if (test.plan != NULL && !has_padding(test.type)) {
                     check_plan(planned);
                 }
@@ -299,7 +353,13 @@ static void run_flags(void)
             values[i] = t + 2;
         }
         mt_buffer_put(&send, values, (size_t)count * sizeof(int));
-        MT_MPI(MPI_Allgather(send.data, count, MPI_INT, recv.data, count, MPI_INT, MPI_COMM_WORLD));
+        if (FLAGS_QUEUED == test.way) {
+            MT_MPI(MPIX_Mscclpp_allgather_enqueue(send.data, count, MPI_INT, recv.data, count, MPI_INT, MPI_COMM_WORLD,
+                                                  test.stream));
+            mq_stream_wait(test.stream);
+        } else {
+            MT_MPI(MPI_Allgather(send.data, count, MPI_INT, recv.data, count, MPI_INT, MPI_COMM_WORLD));
+        }
         mt_buffer_get(&recv, values, (size_t)mt_size * (size_t)count * sizeof(int));
         for (int i = 0; i < mt_size * count; ++i) {
             wrong += values[i] != t + 2;
@@ -336,14 +396,22 @@ int main(int argc, char **argv)
     }
     if (WAYS == test.way) {
         mt_fail(__FILE__, __LINE__,
-                "test_plans: the way '%s' is not blocking, nonblocking, persistent, recycled or flags", argv[5]);
+                "test_plans: the way '%s' is not blocking, nonblocking, persistent, queued, recycled, flags or "
+                "flags-queued",
+                argv[5]);
         return mt_finish();
     }
+    if (QUEUED == test.way || FLAGS_QUEUED == test.way) {
+        test.stream = mq_stream_make();
+    }
     test.plan = argc > 6 ? argv[6] : NULL;
-    if (FLAGS == test.way) {
+    if (FLAGS == test.way || FLAGS_QUEUED == test.way) {
         run_flags();
     } else {
         run_all(argv[2], only, argc > 4 ? atoi(argv[4]) : 600000);
+    }
+    if (QUEUED == test.way || FLAGS_QUEUED == test.way) {
+        mq_stream_free(test.stream);
     }
     return mt_finish();
 }

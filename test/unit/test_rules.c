@@ -204,8 +204,8 @@ static void test_selection(void)
         protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
     }
     protocol.coll_rules.count = 2;
-    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH, 0};
-    protocol.coll_rules.rule[1] = (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_PACKETS, 0};
+    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH, 0, 0};
+    protocol.coll_rules.rule[1] = (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_PACKETS, 0, 0};
     input.nodes = 1;
     input.nranks = 2;
     input.on_twin = true;
@@ -229,7 +229,7 @@ static int64_t ruled(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll, ui
 {
     int64_t algorithm = -1;
 
-    return mscclpp_rule_match(protocol, coll, bytes, in_place, &algorithm) ? algorithm : -1;
+    return mscclpp_rule_match(protocol, coll, bytes, in_place, 1, &algorithm) ? algorithm : -1;
 }
 
 /* Rules that are for calls in place, or for the others, alone. */
@@ -281,6 +281,66 @@ static void test_places(void)
            "ranks=4 device=host bytes<=8k in_place=yes algorithm=oneshot\n"
            "ranks=4 device=host bytes<=2k in_place=no algorithm=scratch\n",
            3, "\"2048\"", "more than the 4096 of a rule");
+}
+
+/* Rules for several nodes, which only plans serve. */
+static void test_nodes(void)
+{
+    static const char text[] = "ranks=4 device=host bytes<=1024 algorithm=oneshot\n"
+                               "ranks=4 device=host bytes<=1024 nodes=2 algorithm=plan:ring\n"
+                               "ranks=4 device=host bytes<=1024 in_place=no nodes=4 algorithm=plan:tree\n"
+                               "collective=allgather ranks=4 device=host bytes<=64 nodes=2 algorithm=plan:ring\n";
+    mscclpp_rules_t *rules = accept(text);
+    const int64_t ring = mscclpp_rule_by_plan("ring"), tree = mscclpp_rule_by_plan("tree");
+    const struct {
+        mscclpp_coll_t coll;
+        bool in_place;
+        uint32_t nodes;
+        int64_t algorithm;
+    } cases[] = {{MSCCLPP_COLL_LAST, false, 1, mscclpp_algo_find("oneshot")},
+                 {MSCCLPP_COLL_LAST, false, 2, ring},
+                 {MSCCLPP_COLL_LAST, false, 3, -1},
+                 {MSCCLPP_COLL_LAST, false, 4, tree},
+                 {MSCCLPP_COLL_LAST, true, 4, -1},
+                 {MSCCLPP_COLL_ALLGATHER, true, 1, -1},
+                 {MSCCLPP_COLL_ALLGATHER, true, 2, ring}};
+    static mscclpp_protocol_t protocol;
+    char read_back[sizeof(text) + 100] = "";
+    mscclpp_rule_set_t set;
+    int64_t algorithm;
+    FILE *file;
+
+    protocol.rules = *mscclpp_rules_find(rules, 4, true);
+    protocol.coll_rules = *mscclpp_rules_find_coll(rules, 4, true);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        algorithm = -1;
+        (void)mscclpp_rule_match(&protocol, cases[i].coll, 64, cases[i].in_place, cases[i].nodes, &algorithm);
+        CHECK_EQ(algorithm, cases[i].algorithm);
+    }
+    file = fopen(path, "w+");
+    REQUIRE(file != NULL);
+    mscclpp_rules_write(rules, file);
+    rewind(file);
+    CHECK_EQ(fread(read_back, 1, sizeof(read_back) - 1, file), sizeof(text) - 1);
+    CHECK_TEXT(read_back, text);
+    CHECK_EQ(fclose(file), 0);
+
+    /* What a tuner measures on one node leaves them alone. */
+    memset(&set, 0, sizeof(set));
+    set.count = MSCCLPP_RULES_MAX - 2;
+    CHECK(mscclpp_rules_replace(rules, 4, true, &set));
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, MSCCLPP_RULES_MAX);
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->rule[MSCCLPP_RULES_MAX - 1].algorithm, tree);
+    ++set.count;
+    CHECK(!mscclpp_rules_replace(rules, 4, true, &set));
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, MSCCLPP_RULES_MAX);
+    mscclpp_rules_destroy(rules);
+
+    refuse("ranks=4 device=host bytes<=4k nodes=0 algorithm=plan:ring\n", 1, "\"0\"", "from 1 to 64");
+    refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=oneshot\n", 1, "\"oneshot\"", "plan:NAME");
+    refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=plan:ring\n"
+           "ranks=4 device=host bytes<=2k nodes=2 algorithm=plan:tree\n",
+           2, "\"2048\"", "more than the 4096");
 }
 
 static void test_refused(void)
@@ -408,7 +468,7 @@ static void test_written(void)
     set.count = 1;
     set.rule[0].bytes = 99;
     set.rule[0].algorithm = mscclpp_algo_find("twophase");
-    mscclpp_rules_replace(rules, 2, false, &set);
+    CHECK(mscclpp_rules_replace(rules, 2, false, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 2, false)->count, 1);
     CHECK_EQ(mscclpp_rules_find(rules, 2, false)->rule[0].bytes, 99);
     CHECK_EQ(mscclpp_rules_find(rules, 64, true)->count, 1);
@@ -455,6 +515,7 @@ int main(void)
     test_figures();
     test_selection();
     test_places();
+    test_nodes();
     test_refused();
     test_unreadable();
     test_written();

@@ -51,10 +51,10 @@ static void check_rules(const tune_table_t *table, const mscclpp_rule_t *rules, 
 static void test_rules(void)
 {
     static const double times[][3] = {{1, 2, 9}, {2, 3, 8}, {4, 3.95, 7}, {8, 4, 6}, {16, 5, 4.9}, {32, 9, 5}};
-    static const mscclpp_rule_t wanted[] = {{4096, A, 0}, {16384, B, 0}, {32768, C, 0}};
-    static const mscclpp_rule_t begun[] = {{4096, A, 0}, {8192, B, 0}};
+    static const mscclpp_rule_t wanted[] = {{4096, A, 0, 0}, {16384, B, 0, 0}, {32768, C, 0, 0}};
+    static const mscclpp_rule_t begun[] = {{4096, A, 0, 0}, {8192, B, 0, 0}};
     static const double one[][3] = {{0, 7, 0}};
-    static const mscclpp_rule_t lonely[] = {{1024, B, 0}};
+    static const mscclpp_rule_t lonely[] = {{1024, B, 0, 0}};
     tune_table_t table;
 
     fill(&table, times, 6, 6);

@@ -289,14 +289,13 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
 static bool put_rules(mscclpp_rules_t *rules, const tune_files_t *files, mscclpp_coll_t coll,
                       const mscclpp_rule_set_t *set)
 {
-    if (MSCCLPP_COLL_LAST == coll) {
-        mscclpp_rules_replace(rules, files->nranks, files->on_twin, set);
-        return true;
-    }
-    if (!mscclpp_rules_replace_coll(rules, coll, files->nranks, files->on_twin, set)) {
+    const bool whole = MSCCLPP_COLL_LAST == coll;
+
+    if (whole ? !mscclpp_rules_replace(rules, files->nranks, files->on_twin, set)
+              : !mscclpp_rules_replace_coll(rules, coll, files->nranks, files->on_twin, set)) {
         fprintf(stderr, "%s: '%s' has no room for %llu rules of %s: at most %d for ranks=%u device=%s; remove some\n",
                 bench_program, files->output, (unsigned long long)set->count, mscclpp_coll_name(coll),
-                MSCCLPP_COLL_RULES_MAX, files->nranks, files->on_twin ? "host" : "cuda");
+                whole ? MSCCLPP_RULES_MAX : MSCCLPP_COLL_RULES_MAX, files->nranks, files->on_twin ? "host" : "cuda");
         return false;
     }
     return true;

@@ -217,6 +217,49 @@ MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
+/* Meets all ranks. All blocks of the grid take part; ranks may have different grids, so only the first ones meet. */
+MSCCLPP_DEV void mscclpp_dev_plan_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    mscclpp_dev_gate(ctx, args);
+    if (ctx->block == 0) {
+        const uint64_t count = args->state->barrier[0] + 1;
+
+        mscclpp_dev_barrier(ctx, args, count);
+        if (ctx->tid == 0) {
+            args->state->barrier[0] = count;
+        }
+    }
+    mscclpp_dev_gate(ctx, args);
+}
+
+/*
+ * The flag of this launch's packets. The host prepares launches that it waits for. Of a queued launch it does not know
+ * what comes before, so the device does the same: if chunks have another size than before, other things lie at the same
+ * places of the scratch, so no peer may still be in an earlier launch. Where data could be taken for packets, and when
+ * flags are used up, the scratch is cleared.
+ */
+MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
+{
+    const uint32_t limit = args->common.epoch_limit, flag = args->plan_state->epoch + 1;
+    const bool resized = args->plan_state->chunk != args->chunk;
+    char *scratch = args->bases[3 * args->rank + 2];
+    uint64_t at;
+
+    if (limit == 0 || (flag <= limit && !resized)) {
+        return flag;
+    }
+    mscclpp_dev_plan_meet(ctx, &args->common);
+    if (flag <= limit && args->mixes == 0) {
+        return flag;
+    }
+    for (at = (ctx->block * ctx->nthreads + ctx->tid) * sizeof(uint64_t); at < args->scratch_bytes && !ctx->failed;
+         at += ctx->nblocks * ctx->nthreads * sizeof(uint64_t)) {
+        mscclpp_dev_st_relaxed_sys_u64((uint64_t *)(void *)(scratch + at), 0);
+    }
+    mscclpp_dev_plan_meet(ctx, &args->common);
+    return 1;
+}
+
 /* The last block to end counts the launch. All blocks have read the count before. */
 MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, uint32_t flag)
 {
@@ -226,6 +269,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     if (ctx->tid == 0 && mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->leavers, 1) + 1 == ctx->nblocks) {
         state->leavers = 0;
         state->epoch = flag;
+        state->chunk = args->chunk;
     }
 }
 
@@ -238,7 +282,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     uint64_t unit = 0;
     uint32_t at = args->starts[ctx->block];
 
-    run.flag = args->plan_state->epoch + 1;
+    mscclpp_dev_enter(ctx, &args->common);
+    run.flag = mscclpp_dev_plan_begin(ctx, args);
     for (;; ++at) {
         const mscclpp_dev_plan_step_t *step = &args->steps[at];
 

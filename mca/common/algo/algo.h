@@ -18,6 +18,7 @@ typedef struct {
     uint64_t bytes;    /* the rule is for messages of up to this many bytes */
     int64_t algorithm; /* index in the registry, or mscclpp_rule_by_plan */
     uint64_t place;    /* mscclpp_rule_place_t */
+    uint64_t nodes;    /* the rule is for ranks on so many nodes; 0: on one */
 } mscclpp_rule_t;
 
 /* Whether a rule is for calls with MPI_IN_PLACE, for calls without it, or for both. */
@@ -43,6 +44,7 @@ typedef struct {
     int64_t coll;      /* mscclpp_coll_t */
     int64_t algorithm; /* mscclpp_coll_algo_t, or mscclpp_rule_by_plan */
     uint64_t place;    /* mscclpp_rule_place_t */
+    uint64_t nodes;    /* the rule is for ranks on so many nodes; 0: on one */
 } mscclpp_coll_rule_t;
 
 typedef struct {

@@ -361,7 +361,7 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
 {
     int64_t algorithm;
 
-    return mscclpp_rule_match(input->protocol, coll, block_bytes, input->in_place, &algorithm) &&
+    return mscclpp_rule_match(input->protocol, coll, block_bytes, input->in_place, input->nodes, &algorithm) &&
                    algorithm < MSCCLPP_COLL_BY_LAST
                ? (int)algorithm
                : -1;

@@ -41,10 +41,20 @@ typedef struct {
 } place_t;
 
 /* The words of a rule. All up to KEY_ALGORITHM must be given; the others may be left out. */
-typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COLLECTIVE, KEY_PLACE, KEY_COUNT } rule_key_t;
+typedef enum {
+    KEY_RANKS,
+    KEY_DEVICE,
+    KEY_BYTES,
+    KEY_ALGORITHM,
+    KEY_COLLECTIVE,
+    KEY_PLACE,
+    KEY_NODES,
+    KEY_COUNT
+} rule_key_t;
 
 /* The keys, each with the sign between key and value. */
-static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm=", "collective=", "in_place="};
+static const char *const keys[KEY_COUNT] = {
+    "ranks=", "device=", "bytes<=", "algorithm=", "collective=", "in_place=", "nodes="};
 
 /* The parsed values of one line. */
 typedef struct {
@@ -219,7 +229,7 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
 {
     char allowed[64];
     size_t bytes;
-    int nranks;
+    int nranks, nodes;
 
     switch (key) {
     case KEY_RANKS:
@@ -244,6 +254,13 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
         line->rule.place = 0 == strcmp(text, "yes") ? MSCCLPP_RULE_IN_PLACE : MSCCLPP_RULE_OUT_OF_PLACE;
         return MSCCLPP_RULE_IN_PLACE == line->rule.place || 0 == strcmp(text, "no") ||
                refuse(place, "in_place", text, "one of yes|no");
+    case KEY_NODES:
+        if (!mscclpp_config_parse_int(text, &nodes) || nodes < 1 || nodes > MSCCLPP_DEV_MAX_RANKS) {
+            (void)snprintf(allowed, sizeof(allowed), "a whole number from 1 to %d", MSCCLPP_DEV_MAX_RANKS);
+            return refuse(place, "nodes", text, allowed);
+        }
+        line->rule.nodes = nodes > 1 ? (uint64_t)nodes : 0;
+        return true;
     default:
         line->algorithm = text; /* parsed once the whole line is read, as the choices depend on the collective */
         return true;
@@ -261,25 +278,27 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
         if (0 == strncmp(word, keys[key], length)) {
             if (line->given[key]) {
                 (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
-                return refuse_line(place, fault,
-                                   "each of ranks=, device=, bytes<=, algorithm=, collective= and in_place= once");
+                return refuse_line(
+                    place, fault,
+                    "each of ranks=, device=, bytes<=, algorithm=, collective=, in_place= and nodes= once");
             }
             line->given[key] = true;
             return parse_value(place, (rule_key_t)key, word + length, line);
         }
     }
-    return refuse(place, "word", word,
-                  "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME in_place=yes|no, or # before a "
-                  "comment");
+    return refuse(
+        place, "word", word,
+        "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME in_place=yes|no nodes=N, or # before "
+        "a comment");
 }
 
 /*
- * True if a rule for up to `bytes` and for `place` takes every call that the later rule is for, so that the later one
- * would never be used.
+ * True if a rule for up to `bytes`, for `place` and for `nodes` takes every call that the later rule is for, so that
+ * the later one would never be used.
  */
-static bool covers(uint64_t bytes, uint64_t place, const mscclpp_rule_t *later)
+static bool covers(uint64_t bytes, uint64_t place, uint64_t nodes, const mscclpp_rule_t *later)
 {
-    return later->bytes <= bytes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
+    return later->bytes <= bytes && nodes == later->nodes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
 }
 
 /* Adds the rule of a collective other than all-reduce. */
@@ -290,7 +309,8 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
     uint64_t i;
 
     for (i = 0; i < set->count; ++i) {
-        if (set->rule[i].coll == (int64_t)line->coll && covers(set->rule[i].bytes, set->rule[i].place, &line->rule)) {
+        if (set->rule[i].coll == (int64_t)line->coll &&
+            covers(set->rule[i].bytes, set->rule[i].place, set->rule[i].nodes, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
                            set->rule[i].bytes);
@@ -306,7 +326,8 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
     set->rule[set->count++] = (mscclpp_coll_rule_t){.bytes = line->rule.bytes,
                                                     .coll = (int64_t)line->coll,
                                                     .algorithm = line->rule.algorithm,
-                                                    .place = line->rule.place};
+                                                    .place = line->rule.place,
+                                                    .nodes = line->rule.nodes};
     return true;
 }
 
@@ -318,7 +339,7 @@ static bool add_allreduce(const place_t *place, const line_t *line, mscclpp_rule
     uint64_t i;
 
     for (i = set->count; i > 0; --i) {
-        if (covers(set->rule[i - 1].bytes, set->rule[i - 1].place, &line->rule)) {
+        if (covers(set->rule[i - 1].bytes, set->rule[i - 1].place, set->rule[i - 1].nodes, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it",
                            set->rule[i - 1].bytes, i == set->count ? "the rule" : "a rule");
@@ -392,6 +413,9 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     if (parse_plan(place, line.algorithm, rules, &line.rule, &ok)) {
         return ok &&
                (line.coll != MSCCLPP_COLL_LAST ? add_coll(place, &line, rules) : add_allreduce(place, &line, rules));
+    }
+    if (line.rule.nodes != 0) {
+        return refuse(place, "algorithm", line.algorithm, "plan:NAME with nodes=2 or more");
     }
     if (line.coll != MSCCLPP_COLL_LAST) {
         return parse_coll_algorithm(place, line.algorithm, line.coll, &line.rule) && add_coll(place, &line, rules);
@@ -477,9 +501,22 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
     rules->figures[transport] = *figures;
 }
 
-void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
+bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
 {
-    rules->set[on_twin][nranks] = *set;
+    mscclpp_rule_set_t next = *set;
+    const mscclpp_rule_set_t *old = &rules->set[on_twin][nranks];
+    uint64_t i;
+
+    for (i = 0; i < old->count; ++i) {
+        if (old->rule[i].nodes != 0) {
+            if (MSCCLPP_RULES_MAX == next.count) {
+                return false;
+            }
+            next.rule[next.count++] = old->rule[i];
+        }
+    }
+    rules->set[on_twin][nranks] = next;
+    return true;
 }
 
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
@@ -489,7 +526,7 @@ bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uin
     uint64_t i;
 
     for (i = 0; i < old->count; ++i) {
-        if (old->rule[i].coll != (int64_t)coll) {
+        if (old->rule[i].coll != (int64_t)coll || old->rule[i].nodes != 0) {
             kept.rule[kept.count++] = old->rule[i];
         }
     }
@@ -506,9 +543,15 @@ bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uin
     return true;
 }
 
-static const char *place_text(uint64_t place)
+/* Writes what of a rule is only written where it is not the usual. */
+static void write_limits(uint64_t place, uint64_t nodes, FILE *file)
 {
-    return MSCCLPP_RULE_IN_PLACE == place ? "in_place=yes " : MSCCLPP_RULE_OUT_OF_PLACE == place ? "in_place=no " : "";
+    if (MSCCLPP_RULE_ANY_PLACE != place) {
+        (void)fprintf(file, "in_place=%s ", MSCCLPP_RULE_IN_PLACE == place ? "yes" : "no");
+    }
+    if (nodes != 0) {
+        (void)fprintf(file, "nodes=%" PRIu64 " ", nodes);
+    }
 }
 
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
@@ -526,17 +569,21 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
             for (i = 0; i < set->count; ++i) {
                 const bool plan = set->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
 
-                (void)fprintf(
-                    file, "ranks=%u device=%s bytes<=%" PRIu64 " %salgorithm=%s%s\n", nranks, on_twin ? "host" : "cuda",
-                    set->rule[i].bytes, place_text(set->rule[i].place), plan ? PLAN_PREFIX : "",
-                    plan ? plan_name(rules, set->rule[i].algorithm) : mscclpp_algos[set->rule[i].algorithm]->name);
+                (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " ", nranks, on_twin ? "host" : "cuda",
+                              set->rule[i].bytes);
+                write_limits(set->rule[i].place, set->rule[i].nodes, file);
+                (void)fprintf(file, "algorithm=%s%s\n", plan ? PLAN_PREFIX : "",
+                              plan ? plan_name(rules, set->rule[i].algorithm)
+                                   : mscclpp_algos[set->rule[i].algorithm]->name);
             }
             for (i = 0; i < colls->count; ++i) {
                 const bool plan = colls->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
 
-                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " %salgorithm=%s%s\n",
+                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " ",
                               mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
-                              colls->rule[i].bytes, place_text(colls->rule[i].place), plan ? PLAN_PREFIX : "",
+                              colls->rule[i].bytes);
+                write_limits(colls->rule[i].place, colls->rule[i].nodes, file);
+                (void)fprintf(file, "algorithm=%s%s\n", plan ? PLAN_PREFIX : "",
                               plan ? plan_name(rules, colls->rule[i].algorithm)
                                    : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
             }

@@ -6,13 +6,15 @@
  *     collective=bcast ranks=4 device=cuda bytes<=64k algorithm=packets
  *     collective=allgather ranks=4 device=cuda bytes<=1m algorithm=plan:my_ring
  *     ranks=4 device=cuda bytes<=1m in_place=yes algorithm=plan:my_two_steps
+ *     ranks=16 nodes=2 device=cuda bytes<=64k algorithm=plan:my_hierarchy
  *
  * A rule without a collective is for all-reduce. Its `bytes` limit the message. For other collectives they limit the
  * largest block: what a rank has for one other rank, or the whole message of a broadcast, a reduction or a scan.
  *
  * The rules of one collective, number of ranks and kind of device are tried in order. The first one that is for such
- * calls, in place or not, and whose size is at least the message's, is used. If there is none, the built-in thresholds
- * decide. A rule that could never be used, because earlier ones take all its calls, is an error.
+ * calls, in place or not, and for so many nodes, and whose size is at least the message's, is used. If there is none,
+ * the built-in thresholds decide. A rule that could never be used, because earlier ones take all its calls, is an
+ * error. Rules for several nodes can name plans alone.
  *
  *     transport=ucx latency=2.8 overhead=0.4 gap=0.1 bandwidth=23.5
  *
@@ -48,8 +50,8 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
 
 /*
- * The all-reduce rules for `nranks` ranks, owned by `rules`. Empty if there are none, if `rules` is NULL, or for one
- * rank.
+ * The all-reduce rules for `nranks` ranks, on any number of nodes, owned by `rules`. Empty if there are none, if
+ * `rules` is NULL, or for one rank.
  */
 const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
@@ -69,10 +71,10 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
 int64_t mscclpp_rule_by_plan(const char *name);
 
 /*
- * Replaces the all-reduce rules for `nranks` ranks, which must be 2 to MSCCLPP_DEV_MAX_RANKS. The sizes of `set` must
- * ascend.
+ * Replaces the all-reduce rules for `nranks` ranks of one node, which must be 2 to MSCCLPP_DEV_MAX_RANKS. The sizes of
+ * `set` must ascend. Rules for several nodes stay. False, and nothing is replaced, if there are too many of both.
  */
-void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
+bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
 
 /*
  * The same for another collective, whose sizes are those of the largest block. Returns false, and changes nothing, if

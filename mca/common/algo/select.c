@@ -18,7 +18,7 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
         protocol->engine_min != 0) {
         return NULL;
     }
-    if (!mscclpp_rule_match(protocol, MSCCLPP_COLL_LAST, input->bytes, input->in_place, &algorithm) ||
+    if (!mscclpp_rule_match(protocol, MSCCLPP_COLL_LAST, input->bytes, input->in_place, input->nodes, &algorithm) ||
         algorithm >= MSCCLPP_RULE_PLANS) {
         return NULL; /* no rule is for this call, or it names a plan that does not serve the call */
     }

@@ -58,11 +58,12 @@ const mscclpp_param_t mscclpp_params[] = {
 #undef CONFIG_COLL
         CONFIG_STRING(
             rules, "", 3, NULL,
-            "File of rules, as mscclpp_tune writes it, that choose the algorithm for ranks on one node. It takes "
+            "File of rules, as mscclpp_tune writes it, that choose the algorithm for ranks on one node, and plans on "
+            "any number of nodes. It takes "
             "precedence over the built-in table; the parameters for algorithms and sizes take precedence over it. A "
             "file with an error is refused as a whole. All ranks use rank 0's file."),
     CONFIG_STRING(plans, "", 3, NULL,
-                  "Execution plans of MSCCL++ that serve calls on one node: JSON files, and folders of which all .json "
+                  "Execution plans of MSCCL++ that serve calls: JSON files, and folders of which all .json "
                   "files are read, separated by commas or colons. A plan serves the message sizes that its file gives, "
                   "or those for which rules name it. A plan that some rank does not have, or refuses, is not used."),
     CONFIG_STRING(plan_check, "static", 4, "static|full|off",

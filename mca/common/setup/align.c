@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "mca/common/algo/rules.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/tool.h"
 #include "mca/common/oob/vote.h"
@@ -182,6 +183,8 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = config->exchange_size;
     own->protocol = team->protocol;
+    own->protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
+    own->protocol.coll_rules = *mscclpp_rules_find_coll(params->rules, (uint32_t)oob->size, team->group.on_twin);
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
         own->team_id = (uint64_t)(uintptr_t)team;
     }

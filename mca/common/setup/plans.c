@@ -230,13 +230,15 @@ static void report_rules(const mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
     static bool told;
+    const uint64_t nodes = team->fabric != NULL ? (uint64_t)mscclpp_fabric_nodes(team->fabric)->count : 0;
     uint64_t missing = 0;
 
     for (uint64_t i = 0; i < protocol->rules.count + protocol->coll_rules.count; ++i) {
-        const int64_t algorithm = i < protocol->rules.count
-                                      ? protocol->rules.rule[i].algorithm
-                                      : protocol->coll_rules.rule[i - protocol->rules.count].algorithm;
-        bool there = algorithm < MSCCLPP_RULE_PLANS;
+        const bool whole = i < protocol->rules.count;
+        const uint64_t at = whole ? i : i - protocol->rules.count;
+        const int64_t algorithm = whole ? protocol->rules.rule[at].algorithm : protocol->coll_rules.rule[at].algorithm;
+        const uint64_t of_nodes = whole ? protocol->rules.rule[at].nodes : protocol->coll_rules.rule[at].nodes;
+        bool there = algorithm < MSCCLPP_RULE_PLANS || of_nodes != nodes;
 
         for (int k = 0; k < team->plan_count && !there; ++k) {
             there = team->plans[k].rule == algorithm;

@@ -27,6 +27,7 @@ typedef struct {
     uint64_t in_blocks, out_blocks; /* number of blocks, one per rank, in the input and in the output */
     uint64_t chunk, padded;         /* bytes of a chunk; bytes of a block rounded up to whole chunks */
     char *in, *out;                 /* the memory that the plan works on */
+    mscclpp_gpu_stream_t *queue;    /* the application's stream in which the call is queued; NULL: the host waits */
     void *copy;                     /* a copy of the input, freed at the end; NULL: there is none */
     bool apart;                     /* the call takes the way through the plan's own memory */
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
@@ -38,14 +39,20 @@ static bool is_dense(const by_plan_t *by)
     return by->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
 
-static mscclpp_gpu_stream_t *stream_of(const by_plan_t *by)
+static mscclpp_status_t need_stream(const by_plan_t *by)
 {
-    return by->team->runner.stream;
+    return by->queue != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&by->team->runner);
 }
 
 static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, uint64_t bytes)
 {
-    return to != from && bytes > 0 ? by->team->runner.gpu->copy(stream_of(by), to, from, bytes) : MSCCLPP_OK;
+    const mscclpp_runner_t *runner = &by->team->runner;
+
+    if (to == from || bytes == 0) {
+        return MSCCLPP_OK;
+    }
+    return by->queue != NULL ? runner->gpu->put(by->queue, to, from, bytes)
+                             : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
 /* Index of this rank's own block in a buffer with one block per rank. */
@@ -102,25 +109,36 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
     args->block_bytes = by->padded == stride && bytes == stride ? MSCCLPP_DEV_PLAN_NO_END : bytes;
     args->stride = stride;
     args->half = room->half;
+    args->scratch_bytes = room->in - room->scratch;
+    args->mixes = plan->file->mixes;
     args->alignment = plan->file->unit;
     args->width = MSCCLPP_DEV_LL16;
     launch.nthreads = team->group.on_twin                       ? team->protocol.twin_threads
                       : text->threads < MSCCLPP_DEV_MAX_THREADS ? text->threads
                                                                 : MSCCLPP_DEV_MAX_THREADS;
+    if (by->queue != NULL) {
+        args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
+        args->common.epoch_limit = (uint32_t)mscclpp_plans_epoch_limit(team);
+    }
     ++plan->launches;
-    mscclpp_debug("%s: %s call %llu: %s, %llu bytes, type %u, op %u, chunks of %llu bytes, %u blocks of %u threads%s",
+    mscclpp_debug("%s: %s call %llu: %s, %llu bytes, type %u, op %u, chunks of %llu bytes, %u blocks of %u threads%s%s",
                   team->group.oob.label, team->group.collective, (unsigned long long)by->call->call, plan->file->label,
                   (unsigned long long)by->call->bytes, args->common.dtype, args->common.op,
                   (unsigned long long)by->chunk, launch.nblocks, launch.nthreads,
-                  by->apart ? ", by memory of its own" : "");
+                  by->apart ? ", by memory of its own" : "", by->queue != NULL ? ", queued" : "");
     return team->fabric != NULL ? mscclpp_fabric_run_joined(team->fabric, &launch, by->call->bytes, plan->file->label)
-                                : mscclpp_runner_launch(&team->runner, NULL, &launch, plan->file->label);
+                                : mscclpp_runner_launch(&team->runner, by->queue, &launch, plan->file->label);
 }
 
 /* Launches the kernel after a meeting of all ranks. */
 static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
-    mscclpp_status_t status = mscclpp_group_meet(&by->team->group, by->call->bytes, by->call->early);
+    mscclpp_status_t status;
+
+    if (by->queue != NULL) {
+        return launch(by, stride, bytes);
+    }
+    status = mscclpp_group_meet(&by->team->group, by->call->bytes, by->call->early);
 
     if (status == MSCCLPP_OK) {
         status = launch(by, stride, bytes);
@@ -129,25 +147,17 @@ static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t
     return status;
 }
 
-/* Serves the call through the plan's own memory. */
-static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
+/* Serves the call through the plan's own memory, which has room for it. */
+static mscclpp_status_t run_apart(by_plan_t *by)
 {
     const mscclpp_plan_t *text = by->plan->file->plan;
-    mscclpp_plan_room_t *room = &by->plan->room;
+    const mscclpp_plan_room_t *room = &by->plan->room;
     mscclpp_team_t *team = by->team;
     const mscclpp_by_plan_t *call = by->call;
     uint64_t in_at, out_at;
     mscclpp_status_t status;
 
-    *served_p = false;
     by->apart = true;
-    if (!is_dense(by)) {
-        return MSCCLPP_OK; /* copies would overwrite the padding within elements */
-    }
-    status = mscclpp_plans_make_room(team, by->plan, by->chunk, true, served_p);
-    if (status != MSCCLPP_OK || !*served_p) {
-        return status;
-    }
     for (int r = 0; r < team->group.oob.size; ++r) {
         in_at = room->in;
         out_at = text->in_place ? room->in : room->out;
@@ -161,7 +171,7 @@ static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
     }
     by->in = (char *)(uintptr_t)by->peer_in[team->group.oob.rank];
     by->out = by->peer_out[team->group.oob.rank];
-    status = mscclpp_runner_take_stream(&team->runner);
+    status = need_stream(by);
     if (status == MSCCLPP_OK) {
         status = copy_blocks(by, by->in, by->padded, call->in, call->stride, by->in_blocks);
     }
@@ -169,12 +179,24 @@ static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
         status = meet_and_launch(by, by->padded, by->padded);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_runner_take_stream(&team->runner);
+        status = need_stream(by);
     }
     if (status == MSCCLPP_OK) {
         status = copy_blocks(by, call->out, call->stride, by->out, by->padded, by->out_blocks);
     }
-    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
+    return status == MSCCLPP_OK && by->queue == NULL ? mscclpp_runner_await_stream(&team->runner) : status;
+}
+
+static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
+{
+    mscclpp_status_t status;
+
+    *served_p = false;
+    if (!is_dense(by)) {
+        return MSCCLPP_OK; /* copies would overwrite the padding within elements */
+    }
+    status = mscclpp_plans_make_room(by->team, by->plan, by->chunk, true, served_p);
+    return status == MSCCLPP_OK && *served_p ? run_apart(by) : status;
 }
 
 /*
@@ -194,7 +216,7 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
     *apart_p = false;
     if (file->plan->in_place && !is_in_place(by)) {
         by->in = call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? own_block(by, call->stride) : 0);
-        status = mscclpp_runner_take_stream(&team->runner);
+        status = need_stream(by);
         return status == MSCCLPP_OK ? copy(by, by->in, call->in, input) : status;
     }
     if (!file->plan->in_place && (is_in_place(by) || file->writes_input)) {
@@ -202,9 +224,9 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
             *apart_p = true;
             return MSCCLPP_OK;
         }
-        status = mscclpp_runner_take_stream(&team->runner);
+        status = need_stream(by);
         if (status == MSCCLPP_OK) {
-            status = team->runner.gpu->temp_alloc(stream_of(by), input, &by->copy);
+            status = team->runner.gpu->temp_alloc(team->runner.stream, input, &by->copy);
         }
         by->in = by->copy;
         return status == MSCCLPP_OK ? copy(by, by->in, call->in, input) : status;
@@ -250,7 +272,7 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
         status = meet_and_launch(by, by->call->stride, by->call->bytes);
     }
     if (by->copy != NULL && !team->runner.stuck) {
-        team->runner.gpu->temp_free(stream_of(by), by->copy);
+        team->runner.gpu->temp_free(team->runner.stream, by->copy);
     }
     return status;
 }
@@ -289,4 +311,41 @@ mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *
         team->last_algorithm = call->plan->file->label;
     }
     return status;
+}
+
+/* True if a queued call can do without the plan's own copies of the buffers, and without mappings of them. */
+static bool is_queued_directly(const by_plan_t *by)
+{
+    const mscclpp_plan_file_t *file = by->plan->file;
+
+    return !file->shares && !is_always_apart(by) && (file->plan->in_place || (!is_in_place(by) && !file->writes_input));
+}
+
+bool mscclpp_by_plan_queues(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
+{
+    by_plan_t by;
+
+    if (call->plan == NULL) {
+        return false;
+    }
+    by = describe(team, call);
+    return mscclpp_plans_queue(by.plan, by.chunk) && (is_queued_directly(&by) || is_dense(&by));
+}
+
+mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call,
+                                         mscclpp_gpu_stream_t *stream)
+{
+    by_plan_t by = describe(team, call);
+    mscclpp_status_t status;
+    bool apart;
+
+    by.queue = stream;
+    team->last_algorithm = call->plan->file->label;
+    if (!is_queued_directly(&by)) {
+        return run_apart(&by);
+    }
+    status = find_buffers(&by, &apart);
+    by.peer_in[team->group.rank] = by.in;
+    by.peer_out[team->group.rank] = by.out;
+    return status == MSCCLPP_OK ? meet_and_launch(&by, call->stride, call->bytes) : status;
 }

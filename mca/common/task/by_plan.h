@@ -17,16 +17,26 @@ typedef struct {
 } mscclpp_by_plan_t;
 
 /*
- * Carries out a call. All ranks call it alike, at the same point of a call. Returns when the output is complete.
- * *served_p, equal on all ranks, is false if there is no memory for it; then nothing has happened to the buffers, and
- * another algorithm serves the call. An error breaks the team.
- */
-/*
  * Does once what calls like this one would begin with: makes the plan's memory. Does not use the buffers. Ranks without
  * memory for it are found again by the call.
  */
 mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
 
+/*
+ * Carries out a call. All ranks call it alike, at the same point of a call. Returns when the output is complete.
+ * *served_p, equal on all ranks, is false if there is no memory for it; then nothing has happened to the buffers, and
+ * another algorithm serves the call. An error breaks the team.
+ */
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p);
+
+/* True if a call of a team for queued operations can be queued; equal on all ranks. A call without a plan cannot. */
+bool mscclpp_by_plan_queues(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
+
+/*
+ * Queues such a call in a stream of the application. Waits for nothing and makes no memory, so a graph may record it.
+ * An error breaks the team.
+ */
+mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call,
+                                         mscclpp_gpu_stream_t *stream);
 
 #endif

@@ -186,7 +186,9 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
                                       .dtype = args->dtype,
                                       .op = args->op,
                                       .in_place = args->said_in_place,
-                                      .blocks = args->early ? mscclpp_runner_early_blocks(&task->team->runner) : 0};
+                                      .blocks = task->queued  ? task->team->runner.queue_blocks
+                                                : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
+                                                              : 0};
 
     return (mscclpp_by_plan_t){.plan = args->varied || (args->early && task->team->fabric != NULL)
                                            ? NULL
@@ -462,6 +464,41 @@ static bool needs_stand_in(const mscclpp_coll_task_t *task)
     return task->args->in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && task->args->varied;
 }
 
+/* Queues a call by the algorithm that was chosen. */
+static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_status_t status;
+
+    team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
+    mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes, queued", team->group.oob.label,
+                  team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
+                  (unsigned long long)task->most);
+    status = mscclpp_coll_prepare_buffers(task);
+    if (status == MSCCLPP_OK) {
+        status = launch(task);
+    }
+    return mscclpp_coll_restore_buffers(task, status);
+}
+
+/* A queued call by an execution plan, which makes what copies it needs itself. */
+static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task)
+{
+    const mscclpp_coll_args_t *args = task->args;
+    const bool packs = args->in_pack_count + args->out_pack_count > 0;
+    mscclpp_by_plan_t call = {.plan = NULL};
+
+    if (!packs) {
+        call = describe_by_plan(task);
+        call.out = args->out;
+        call.in = args->in;
+        if (args->in_place && args->in == NULL) {
+            call.in = call.out + (task->pattern == MSCCLPP_DEV_ALLGATHER ? (uint64_t)task->rank * task->stride : 0);
+        }
+    }
+    return call;
+}
+
 /*
  * True if a call can be queued as far as its description tells. A graph would repeat the allocation of memory for
  * packed data, and copies of scattered data need the host.
@@ -469,9 +506,12 @@ static bool needs_stand_in(const mscclpp_coll_task_t *task)
 static bool can_queue(const mscclpp_coll_task_t *task, bool recorded)
 {
     const mscclpp_coll_args_t *args = task->args;
+    const mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);
+    const bool allocates = args->in_pack_count + args->out_pack_count > 0 ||
+                           (needs_stand_in(task) && !mscclpp_by_plan_queues(task->team, &by_plan));
 
     return !(args->varied && task->team->fabric != NULL) && !args->in_scattered && !args->out_scattered &&
-           !(recorded && (needs_stand_in(task) || args->in_pack_count + args->out_pack_count > 0)) &&
+           !(recorded && allocates) &&
            (!MSCCLPP_DEV_COMBINES(task->pattern) ||
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
 }
@@ -503,6 +543,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                                             mscclpp_gpu_stream_t *stream)
 {
     mscclpp_coll_task_t task;
+    mscclpp_by_plan_t by_plan;
     mscclpp_status_t status;
 
     begin(&task, team, args);
@@ -527,15 +568,8 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     }
     team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
-    team->last_algorithm = mscclpp_coll_algo_name(task.choice.algo);
-    mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes, queued", team->group.oob.label,
-                  team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
-                  (unsigned long long)task.most);
-    status = mscclpp_coll_prepare_buffers(&task);
-    if (status == MSCCLPP_OK) {
-        status = launch(&task);
-    }
-    status = mscclpp_coll_restore_buffers(&task, status);
+    by_plan = describe_queued_by_plan(&task);
+    status = mscclpp_by_plan_queues(team, &by_plan) ? mscclpp_by_plan_enqueue(team, &by_plan, stream) : enqueue(&task);
     return status == MSCCLPP_OK
                ? status
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);

@@ -327,7 +327,9 @@ static mscclpp_by_plan_t describe_by_plan(const task_t *task)
                                       .dtype = args->dtype,
                                       .op = args->op,
                                       .in_place = args->sendbuf == args->recvbuf,
-                                      .blocks = args->early ? mscclpp_runner_early_blocks(&task->team->runner) : 0};
+                                      .blocks = task->app_stream != NULL ? task->team->runner.queue_blocks
+                                                : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
+                                                              : 0};
 
     return (mscclpp_by_plan_t){
         .plan = (args->early && task->team->fabric != NULL) ? NULL : mscclpp_plans_choose(task->team, &wish),
@@ -347,7 +349,14 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
     const mscclpp_by_plan_t call = describe_by_plan(task);
 
     *served_p = false;
-    return call.plan != NULL ? mscclpp_by_plan(task->team, &call, served_p) : MSCCLPP_OK;
+    if (call.plan == NULL) {
+        return MSCCLPP_OK;
+    }
+    if (task->app_stream == NULL) {
+        return mscclpp_by_plan(task->team, &call, served_p);
+    }
+    *served_p = mscclpp_by_plan_queues(task->team, &call);
+    return *served_p ? mscclpp_by_plan_enqueue(task->team, &call, task->app_stream) : MSCCLPP_OK;
 }
 
 /* Does everything after the choice. Any error breaks the team, since peers may have started. */
@@ -378,12 +387,12 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     }
     if (status == MSCCLPP_OK && wait) {
         status = replace_buffers(task);
-        if (status == MSCCLPP_OK) {
-            status = try_plan(task, &served);
-        }
+    }
+    if (status == MSCCLPP_OK && (wait || team->runner.queues)) {
+        status = try_plan(task, &served);
     }
     if (served) {
-        status = restore_buffers(task, status);
+        status = wait ? restore_buffers(task, status) : status;
         mscclpp_runner_release_mappings(&team->runner, false);
         return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
     }

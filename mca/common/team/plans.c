@@ -12,6 +12,10 @@
 /* Rooms for chunks up to this size are made for a rounded size. Larger ones are only as large as they have to be. */
 #define ROUND_MAX ((uint64_t)1 << 20)
 
+/* The largest message of a queued call that a plan serves, and the most memory that a team's plans take for them. */
+#define QUEUED_MAX ((uint64_t)1 << 20)
+#define QUEUED_ROOMS ((uint64_t)64 << 20)
+
 mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
 {
     static const mscclpp_coll_t collectives[] = {
@@ -40,6 +44,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
     const bool whole = wish->coll == MSCCLPP_COLL_LAST;
     const uint64_t message = whole ? wish->bytes : wish->bytes * (uint64_t)team->group.oob.size;
     mscclpp_team_plan_t *best = NULL;
+    const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
     int64_t algorithm = 0;
     bool ruled;
 
@@ -50,7 +55,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
         (whole ? protocol->algorithm : protocol->coll_algorithm[wish->coll]) != MSCCLPP_COLL_AUTO) {
         return NULL;
     }
-    ruled = mscclpp_rule_match(protocol, wish->coll, wish->bytes, wish->in_place, &algorithm);
+    ruled = mscclpp_rule_match(protocol, wish->coll, wish->bytes, wish->in_place, nodes, &algorithm);
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_t *text = plan->file->plan;
@@ -486,8 +491,7 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p)
 {
-    const uint64_t limit = team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;
-    const bool flags_used_up = plan->room.base != NULL && plan->launches >= limit;
+    const bool flags_used_up = plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);
     new_room_t made = {.whose = -1};
     mscclpp_status_t status;
 
@@ -524,6 +528,35 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     plan->chunk = chunk;
     *there_p = made.all;
     return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
+{
+    const uint32_t blocks = team->runner.queue_blocks;
+    uint64_t total = 0, local;
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool there;
+
+    for (int i = 0; i < team->plan_count && status == MSCCLPP_OK; ++i) {
+        mscclpp_team_plan_t *plan = &team->plans[i];
+        const mscclpp_plan_file_t *file = plan->file;
+        const uint64_t message = file->plan->max_bytes < QUEUED_MAX ? file->plan->max_bytes : QUEUED_MAX;
+        const uint64_t ranks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)team->group.oob.size;
+        mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit), .areas = true};
+
+        lay_out(plan, team->group.oob.size, &room, &local);
+        if ((blocks != 0 && file->blocks > blocks) || local > QUEUED_ROOMS - total) {
+            continue;
+        }
+        total += local;
+        status = mscclpp_plans_make_room(team, plan, room.chunk, true, &there);
+    }
+    return status;
+}
+
+bool mscclpp_plans_queue(const mscclpp_team_plan_t *plan, uint64_t chunk)
+{
+    return plan->room.base != NULL && chunk <= plan->room.chunk;
 }
 
 uint64_t mscclpp_plans_bytes(const mscclpp_team_t *team)

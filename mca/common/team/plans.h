@@ -70,6 +70,21 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
  */
 mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan);
 
+/*
+ * Of a team for queued operations: makes the plans' memory, for messages of up to 1 MiB, as queued calls make none. A
+ * plan that has none then serves no queued calls. All ranks call it alike. An error breaks the team.
+ */
+mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team);
+
+/* True if that memory does for chunks of this size; equal on all ranks. */
+bool mscclpp_plans_queue(const mscclpp_team_plan_t *plan, uint64_t chunk);
+
+/* Launches after which a plan's packets begin with their first flag again. */
+static inline uint64_t mscclpp_plans_epoch_limit(const mscclpp_team_t *team)
+{
+    return team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;
+}
+
 /* Where something is in a rank's room; of a rank on another node its offset. */
 static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int rank, uint64_t offset)
 {

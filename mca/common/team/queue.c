@@ -10,6 +10,7 @@
 #include "mca/common/oob/vote.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
+#include "mca/common/team/plans.h"
 
 /* A team gets 1 / PART of the blocks that can run at once on a GPU. All teams together get a quarter. */
 #define PART 16u
@@ -57,6 +58,10 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         0; /* no other communicator takes over this team, because the host does not know the team's counts */
     if (status == MSCCLPP_OK && team->full_size != 0) {
         status = mscclpp_team_grow(team, team->full_size, true);
+        mscclpp_runner_give_stream(runner);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_plans_open_queue(team);
         mscclpp_runner_give_stream(runner);
     }
     if (status != MSCCLPP_OK) {

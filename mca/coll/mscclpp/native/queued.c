@@ -165,6 +165,9 @@ static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *
         args.call = module->queued->calls;
         status = mscclpp_allreduce_enqueue(module->queued->team, &args, stream);
     }
+    if (MSCCLPP_OK == status) {
+        mca_coll_mscclpp_count_queued(MSCCLPP_COLL_LAST, module->queued->team);
+    }
     return end_of(status, code_p);
 }
 
@@ -299,6 +302,9 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
     if (MSCCLPP_OK == status) {
         native->args.call = module->queued->calls;
         status = mscclpp_collective_enqueue(module->queued->team, &native->args, stream);
+    }
+    if (MSCCLPP_OK == status) {
+        mca_coll_mscclpp_count_queued(native->args.coll, module->queued->team);
     }
     return end_of(status, code_p);
 }

@@ -140,6 +140,23 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
+/* Counts a call if a plan has served it, and keeps the plan's name. */
+static void count_plan_of(mca_coll_mscclpp_counted_t counted, const char *algorithm)
+{
+    if (0 == strncmp(algorithm, "plan:", strlen("plan:"))) {
+        add_to_count(counted, BY_PLANS, 1);
+        __atomic_fetch_add(&planned_calls, 1, __ATOMIC_RELAXED);
+        note_plan(algorithm + strlen("plan:"));
+    } else {
+        forget_plan();
+    }
+}
+
+void mca_coll_mscclpp_count_queued(mscclpp_coll_t coll, const mscclpp_team_t *team)
+{
+    count_plan_of(counted_as[coll], mscclpp_team_last_algorithm(team));
+}
+
 /* Counts a served call. *rung is the number of the team's calls that have been counted as RUNG. */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)
@@ -155,13 +172,7 @@ void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp
         *rung = rings;
     }
     add_to_count(counted, 0 == strcmp(algorithm, "engines") ? BY_ENGINES : BY_KERNELS, 1);
-    if (0 == strncmp(algorithm, "plan:", strlen("plan:"))) {
-        add_to_count(counted, BY_PLANS, 1);
-        __atomic_fetch_add(&planned_calls, 1, __ATOMIC_RELAXED);
-        note_plan(algorithm + strlen("plan:"));
-    } else {
-        forget_plan();
-    }
+    count_plan_of(counted, algorithm);
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
 }
 
