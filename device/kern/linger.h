@@ -18,7 +18,7 @@
  * came with the launch. The first block advances these counters for later kernels.
  *
  * The host cannot ring for a zero-copy operation on new buffers: the buffers of the peers are arguments of the launch,
- * which hold several sets of them.
+ * which hold several sets of them. They also name the execution plan that the kernel can run.
  *
  * Between two operations, the kernel waits for no other rank and stays no longer than its window. So it delays others
  * who wait for the device by no more than the window.
@@ -33,6 +33,7 @@
 #include "device/kern/allreduce/allreduce_twophase.h"
 #include "device/kern/allreduce/allreduce_zerocopy.h"
 #include "device/kern/coll/packets.h"
+#include "device/kern/plan/run.h"
 #include "device/types/hot.h"
 #include "device/types/linger.h"
 
@@ -456,10 +457,46 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_d
     }
 }
 
+/* An operation like those above. The kernel copied the code when it began. */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *own)
+{
+    const mscclpp_dev_plan_args_t *args = &own->plan;
+
+    ctx.lingers = true;
+    mscclpp_dev_plan_run(&ctx, args, mscclpp_dev_plan_find_program(&ctx, args, &own->plan_room, true), false,
+                         (int)args->common.dtype, (int)args->common.op);
+    return ctx.failed;
+}
+
+/* Executes one operation by the kernel's plan. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *own)
+{
+    mscclpp_dev_plan_args_t *plan = &own->plan;
+
+    if (ctx->tid == 0) {
+        const uint64_t stride = own->args.bytes + MSCCLPP_DEV_BELL_PADDING(own->words[MSCCLPP_DEV_BELL_COLL]);
+
+        plan->common.bytes = own->args.bytes;
+        plan->common.dtype = own->args.dtype;
+        plan->common.op = own->args.op;
+        plan->common.release = own->args.release;
+        plan->common.launches = own->args.launches;
+        plan->common.epoch = own->args.epoch;
+        plan->common.rung = own->args.rung;
+        plan->bases[3 * plan->rank] = (char *)(uintptr_t)own->args.in;
+        plan->bases[3 * plan->rank + 1] = (char *)own->args.out;
+        plan->chunk = MSCCLPP_DEV_PLAN_CHUNK(plan, stride);
+        plan->stride = stride;
+        plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, own->args.bytes);
+    }
+    mscclpp_dev_block_sync(ctx);
+    return mscclpp_dev_linger_plan(*ctx, own);
+}
+
 MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
 {
-    return kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY && kernel != MSCCLPP_KERNEL_ALLREDUCE_NODES &&
-           kernel != MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
+    return kernel != MSCCLPP_KERNEL_PLAN && kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY &&
+           kernel != MSCCLPP_KERNEL_ALLREDUCE_NODES && kernel != MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
 }
 
 /* Executes one operation in the blocks that it is for. Other blocks only report its end. */
@@ -483,6 +520,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
             mscclpp_dev_linger_serve_zerocopy(&mine, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)], &own->zerocopy, code);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {
         ctx->failed = mscclpp_dev_linger_serve_put(&mine, &own->args, code);
+    } else if (kernel == MSCCLPP_KERNEL_PLAN) {
+        ctx->failed = mscclpp_dev_linger_serve_plan(&mine, own);
     } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
                mscclpp_dev_linger_is_varied(kernel)) {
         ctx->failed = mscclpp_dev_linger_serve_coll(&mine, &own->blocks, code, own->words[MSCCLPP_DEV_BELL_COLL]);
@@ -549,6 +588,14 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
         own->relay[w] = 0;
     }
+    if (args->plan != NULL) {
+        mscclpp_dev_plan_copy(ctx, (char *)&own->plan + sizeof(own->plan.common),
+                              (const char *)args->plan + sizeof(own->plan.common),
+                              sizeof(own->plan) - sizeof(own->plan.common));
+        if (ctx->block < args->plan_blocks) {
+            (void)mscclpp_dev_plan_find_program(ctx, args->plan, &own->plan_room, false);
+        }
+    }
     /*
      * The first block writes into the memory of the others. Each of them must have cleared its words before. A block
      * that takes part in the first operation has done so, as the first block writes only after that operation. The
@@ -562,6 +609,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
             own->nodes = args->nodes;
         } else {
             own->args = args->common;
+            own->plan.common = args->common;
         }
         own->args.launches = args->number - 1;
         own->args.rung = 0;

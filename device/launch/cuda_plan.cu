@@ -9,10 +9,14 @@
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
 {
+    __shared__ mscclpp_dev_plan_room_t room;
+    mscclpp_dev_plan_program_t program;
     mscclpp_dev_ctx_t ctx;
 
     mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_plan_run(&ctx, &args, (int)args.common.dtype, (int)args.common.op);
+    program = mscclpp_dev_plan_find_program(&ctx, &args, &room, false);
+    mscclpp_dev_block_sync(&ctx);
+    mscclpp_dev_plan_run(&ctx, &args, program, true, (int)args.common.dtype, (int)args.common.op);
 }
 
 const void *mscclpp_dev_cuda_plan_kernel(void)

@@ -142,7 +142,7 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_coll_nodes_packets(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_PLAN:
-        mscclpp_dev_plan_run(ctx, args, dtype, op);
+        mscclpp_dev_plan_run(ctx, args, mscclpp_dev_plan_find_program(ctx, args, NULL, false), true, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -8,6 +8,7 @@
 #include "device/types/coll.h"
 #include "device/types/launch.h"
 #include "device/types/nodes.h"
+#include "device/types/plan.h"
 
 /*
  * Words of the bell (mscclpp_dev_mailbox_t) and of the relay. The first block hands on the bell's words to the other
@@ -30,7 +31,7 @@ enum {
     MSCCLPP_DEV_BELL_OUT_HIGH,
     MSCCLPP_DEV_BELL_BYTES,
     MSCCLPP_DEV_BELL_CODE,
-    MSCCLPP_DEV_BELL_COLL, /* for collectives other than all-reduce: pattern and root */
+    MSCCLPP_DEV_BELL_COLL, /* for collectives other than all-reduce: pattern and root; for plans: the padding alone */
     MSCCLPP_DEV_BELL_WORDS,
     MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* bell only: number of the kernel that has to leave */
     MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* relay only: flag of the last packets */
@@ -82,6 +83,8 @@ typedef struct {
         mscclpp_dev_nodes_args_t nodes; /* used instead of `common` if the team spans nodes */
     };
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
+    const mscclpp_dev_plan_args_t *plan; /* device memory: the plan that the kernel can be rung for; NULL: none */
+    uint32_t plan_blocks;
     uint64_t number;    /* number of the first operation among those of the team; identifies this kernel */
     uint64_t window_ns; /* time since its start after which the kernel accepts no more operations */
     uint64_t idle_ns;   /* time without an operation after which the kernel leaves */
@@ -104,6 +107,8 @@ typedef struct {
         mscclpp_dev_coll_args_t coll;
         mscclpp_dev_blocks_args_t blocks; /* begins with `coll` */
     };
+    mscclpp_dev_plan_args_t plan; /* if the kernel has one: the arguments of operations by it */
+    mscclpp_dev_plan_room_t plan_room;
     uint64_t started_ns;
     uint64_t wide;  /* in the first block: number of the last operation for several blocks; 0: none */
     uint32_t place; /* in the other blocks: place of the last operation that came through the relay */

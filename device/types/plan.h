@@ -34,6 +34,11 @@ typedef struct {
     uint64_t unit;
 } mscclpp_dev_plan_step_t;
 
+/* Where a block's code begins: its first step, and the first item and link that its steps use. */
+typedef struct {
+    uint32_t step, item, link;
+} mscclpp_dev_plan_start_t;
+
 /* Where chunks are. */
 typedef struct {
     uint32_t base;    /* in the table of buffers: 3 * rank + 0 input, 1 output, 2 scratch */
@@ -65,12 +70,14 @@ typedef struct {
     uint64_t chunk; /* of the last launch, bytes */
 } mscclpp_dev_plan_state_t;
 
-typedef struct {
+typedef struct mscclpp_dev_plan_args mscclpp_dev_plan_args_t;
+
+struct mscclpp_dev_plan_args {
     mscclpp_dev_args_t common; /* `in`, `out` and the team's scratch are not used: `bases` has their places */
     const mscclpp_dev_plan_step_t *steps;
     const mscclpp_dev_plan_item_t *items;
     const mscclpp_dev_plan_link_t *links;
-    const uint32_t *starts;                 /* first step of each block */
+    const mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
     char *bases[3 * MSCCLPP_DEV_MAX_RANKS]; /* of ranks on other nodes the offsets from the start of their memory */
     uint64_t *const *arrived;               /* of every rank: signals received over each channel */
     uint64_t *expected;                     /* this rank's: signals waited for */
@@ -85,10 +92,34 @@ typedef struct {
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint64_t scratch_bytes;
     uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
-    uint32_t alignment;                   /* of the parts of a group, bytes */
+    uint32_t chunks;                      /* in a rank's block of input and output */
+    uint32_t alignment;                   /* of chunks, and of the parts of a group, bytes */
     uint32_t width;                       /* MSCCLPP_DEV_LL16 or _LL8 */
     uint32_t rank;                        /* this rank's number in the plan */
     uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* by which a wait that gives up names the plan's ranks */
-} mscclpp_dev_plan_args_t;
+    /*
+     * What does not depend on the call, in device memory, for a kernel that stays. NULL: none can serve the call, as it
+     * needs more than its own rank's buffers and the scratch.
+     */
+    const mscclpp_dev_plan_args_t *lasting;
+};
+
+/* Room for a block's code in its own memory. Longer code stays where it is. */
+enum { MSCCLPP_DEV_PLAN_STEPS = 64, MSCCLPP_DEV_PLAN_ITEMS = 192, MSCCLPP_DEV_PLAN_LINKS = 128 };
+
+typedef struct {
+    mscclpp_dev_plan_step_t steps[MSCCLPP_DEV_PLAN_STEPS];
+    mscclpp_dev_plan_item_t items[MSCCLPP_DEV_PLAN_ITEMS];
+    mscclpp_dev_plan_link_t links[MSCCLPP_DEV_PLAN_LINKS];
+} mscclpp_dev_plan_room_t;
+
+/* Bytes of a chunk, for blocks that are `stride_` bytes apart. */
+#define MSCCLPP_DEV_PLAN_CHUNK(args_, stride_)                                                                         \
+    (((stride_) + (uint64_t)(args_)->chunks * (args_)->alignment - 1) /                                                \
+     ((uint64_t)(args_)->chunks * (args_)->alignment) * (args_)->alignment)
+
+/* What to set as `block_bytes`. Operations may go over the end of blocks that consist of whole chunks. */
+#define MSCCLPP_DEV_PLAN_BLOCK_BYTES(args_, stride_, bytes_)                                                           \
+    ((args_)->chunk * (args_)->chunks == (stride_) && (bytes_) == (stride_) ? MSCCLPP_DEV_PLAN_NO_END : (bytes_))
 
 #endif

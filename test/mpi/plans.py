@@ -43,6 +43,45 @@ def good(n):
     yield "alltoall_port", plans.alltoall_port(n)
     yield "allgather_crossing", allgather_crossing(n)
     yield "allgather_mixed", allgather_mixed(n)
+    yield "custom_halo", custom_halo(n)
+    yield "custom_halo_packets", custom_halo_packets(n)
+
+
+def neighbours(rank, r, n):
+    """Channels to the rank after this one, and to the one before it."""
+    kinds = [rank.channel("memory", (r + 1) % n), rank.channel("memory", (r - 1) % n)]
+    return kinds if n > 2 or r == 0 else kinds[::-1]
+
+
+def custom_halo(n):
+    """Each rank gives its first chunk to the rank before it, and its second one to the rank after it. Rank 0 adds up
+    its own two as well."""
+    ranks = [Rank(r, 2, 3 if r == 0 else 2, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        channels = neighbours(rank, r, n)
+        block = rank.block()
+        plans.handshake(block, channels)
+        block.move("put", [local("i", 1), local("i", 0)], [block.remote("memory", (r + 1) % n, "o", 0),
+                                                           block.remote("memory", (r - 1) % n, "o", 1)], "memory")
+        if r == 0:
+            block.move("re", [local("i", 0), local("i", 1)], [local("o", 2)], reduce_op="sum")
+        plans.finish(block, channels)
+    return assemble("custom_halo", "custom", ranks)
+
+
+def custom_halo_packets(n):
+    """The same as packets."""
+    ranks = [Rank(r, 2, 3 if r == 0 else 2, 2) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        neighbours(rank, r, n)
+        block = rank.block()
+        block.move("ppkt", [local("i", 1), local("i", 0)], [block.remote("memory", (r + 1) % n, "s", 0),
+                                                            block.remote("memory", (r - 1) % n, "s", 1)], "memory")
+        if r == 0:
+            block.move("re", [local("i", 0), local("i", 1)], [local("o", 2)], reduce_op="sum")
+        for side in (0, 1):
+            block.move("upkt", [local("s", side)], [local("o", side)])
+    return assemble("custom_halo_packets", "custom", ranks, "LL", use_double_scratch_buffer=True)
 
 
 def allreduce_lines(n):

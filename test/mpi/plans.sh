@@ -46,6 +46,7 @@ cases_plans() {
         done
     done
     cases_plans_chosen "$folder"
+    cases_plans_run "$folder"
     cases_plans_refused "$folder"
     cases_plans_between "$folder"
     cases_plans_synthesised
@@ -150,6 +151,10 @@ cases_plans_between() {
         alltoall_port allgather_portpackets; do
         run "plans:nodes:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" "$(kind_of "$name")" \
             planned any 5000 blocking "$name"
+        run "plans:nodes:after:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
+            "$(kind_of "$name")" planned any 1000 after "$name"
+        run "plans:nodes:persistent:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
+            "$(kind_of "$name")" planned any 1000 persistent "$name"
     done
     run "plans:nodes:two ranks" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_plans \
         "$folder/2/nodes/allgather_portpackets.json" "$bindir/test_plans" allgather planned any 5000
@@ -253,6 +258,28 @@ cases_plans_chosen() {
     run_never_saying "plans:nothing is copied" 'plan:.*, by memory of its own' 60 "${job[@]}" \
         "$folder/3/allreduce_ring.json" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" allreduce planned \
         sum 1000
+}
+
+# Plans that programs run by their names, and small ones that a lingering kernel runs.
+cases_plans_run() {
+    local folder=$1 n name
+    for name in custom_halo custom_halo_packets; do
+        for n in 2 4; do
+            run "plans:run:$name:$n" 60 -n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n" \
+                "$bindir/test_plan_run" "$name"
+        done
+    done
+    run_saying "plans:run:told" 'call 1: plan:custom_halo, ' 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 3 --mca \
+        coll_mscclpp_plans "$folder/2" "$bindir/test_plan_run" custom_halo
+    for name in allreduce_packets allreduce_twophase_packets; do
+        run "plans:lingering:$name" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_linger on --mca coll_mscclpp_plans \
+            "$folder/3/$name.json" "$bindir/test_plans" allreduce planned any 5000 lingering "$name"
+    done
+    # Two plans and other algorithms in turns, each in place of the kernel of the one before.
+    run "plans:lingering:many" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_linger on --mca coll_mscclpp_plans \
+        "$folder/3/allreduce_packets.json:$folder/3/custom_halo_packets.json" "$bindir/test_plan_run" custom_halo_packets
+    run "plans:run:mapped" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_plans \
+        "$folder/3" "$bindir/test_plan_run" custom_halo
 }
 
 # What no rank uses, and what is said of it.

@@ -148,13 +148,13 @@ static void send_packets(block_t *block, const mscclpp_dev_plan_item_t *item, ui
 }
 
 static void move_data(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_step_t *step,
-                      const mscclpp_dev_plan_run_t *now, uint64_t unit)
+                      const mscclpp_dev_plan_run_t *now)
 {
     const rank_t *rank = block->rank;
     uint64_t from, bytes;
     int hops;
 
-    mscclpp_dev_plan_slice(&rank->args, step, now, unit, &from, &bytes);
+    mscclpp_dev_plan_slice(&rank->args, step, now, &from, &bytes);
     for (uint32_t i = 0; i < step->sources + step->targets && bytes > 0; ++i) {
         const mscclpp_dev_plan_item_t *item = &rank->args.items[step->items + i];
         uint32_t peer = item->base / 3;
@@ -179,11 +179,12 @@ static void move_data(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             block->hops[peer] = hops;
         }
     }
-    mscclpp_dev_plan_data(ctx, &rank->args, step, now, unit, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM);
+    mscclpp_dev_plan_data(ctx, &rank->args, step, now, false, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM);
 }
 
 /* A signal comes behind the data that were put before it; a relayed one takes a step's cost for each link. */
-static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_step_t *step)
+static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_step_t *step,
+                           const mscclpp_dev_plan_run_t *now)
 {
     rank_t *rank = block->rank;
     run_t *run = rank->run;
@@ -196,7 +197,7 @@ static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp
         run->stamp[link->peer][link->slot][(*count)++ % MOST_SIGNALS] =
             later(block->clock, block->until[link->peer]) + hops * run->machine->alpha;
     }
-    mscclpp_dev_plan_sync(ctx, &rank->args, step);
+    mscclpp_dev_plan_sync(ctx, &rank->args, step, now);
     for (uint32_t i = 0; i < step->count && step->code == MSCCLPP_DEV_PLAN_WAIT; ++i) {
         const mscclpp_dev_plan_link_t *link = &rank->args.links[step->links + i];
         uint64_t signal = rank->args.expected[link->slot] - 1;
@@ -211,8 +212,8 @@ static void *run_block(void *context)
     rank_t *rank = block->rank;
     mscclpp_dev_twin_block_t meeting;
     mscclpp_dev_ctx_t ctx;
-    mscclpp_dev_plan_run_t now = {0, 0, 1};
-    uint64_t unit = 0;
+    mscclpp_dev_plan_run_t now = {.program = {rank->args.steps, rank->args.items, rank->args.links, {0, 0, 0}},
+                                  .flag = 1};
 
     memset(&meeting, 0, sizeof(meeting));
     memset(&ctx, 0, sizeof(ctx));
@@ -221,20 +222,20 @@ static void *run_block(void *context)
     ctx.nblocks = rank->program.block_count;
     ctx.meeting = &meeting;
     ctx.cluster = 1;
-    for (uint32_t at = rank->args.starts[block->block]; !ctx.failed && !block->failed; ++at) {
+    for (uint32_t at = rank->args.starts[block->block].step; !ctx.failed && !block->failed; ++at) {
         const mscclpp_dev_plan_step_t *step = &rank->args.steps[at];
 
         if (step->code == MSCCLPP_DEV_PLAN_END) {
             break;
         }
         if (step->code == MSCCLPP_DEV_PLAN_DATA) {
-            move_data(block, &ctx, step, &now, unit);
+            move_data(block, &ctx, step, &now);
         } else if (step->code == MSCCLPP_DEV_PLAN_SIGNAL || step->code == MSCCLPP_DEV_PLAN_WAIT) {
-            signal_or_wait(block, &ctx, step);
+            signal_or_wait(block, &ctx, step, &now);
         } else if (step->code == MSCCLPP_DEV_PLAN_LOOP) {
-            unit = step->unit;
+            now.unit = step->unit;
             now.turn = 0;
-            now.turns = (step->size * rank->args.chunk + unit - 1) / unit;
+            now.turns = (step->size * rank->args.chunk + now.unit - 1) / now.unit;
         } else if (step->code == MSCCLPP_DEV_PLAN_AGAIN) {
             if (++now.turn < now.turns) {
                 at = step->items;

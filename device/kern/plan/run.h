@@ -10,6 +10,7 @@
 #include "device/lib/packet.h"
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
+#include "device/types/hot.h"
 #include "device/types/plan.h"
 
 /* The part of one item that a step works on. */
@@ -20,23 +21,45 @@ typedef struct {
     bool packets;
 } mscclpp_dev_plan_span_t;
 
+/* A block's program. `steps`, `items` and `links` begin with the block's first ones, whose numbers are in `first`. */
 typedef struct {
-    uint64_t turn, turns;
-    uint32_t flag;
+    const mscclpp_dev_plan_step_t *steps;
+    const mscclpp_dev_plan_item_t *items;
+    const mscclpp_dev_plan_link_t *links;
+    mscclpp_dev_plan_start_t first;
+} mscclpp_dev_plan_program_t;
+
+/* Where a block is in its program. */
+typedef struct {
+    mscclpp_dev_plan_program_t program;
+    uint64_t turn, turns; /* of a loop; no turns: in none */
+    uint64_t unit;        /* bytes that a turn handles */
+    uint32_t flag;        /* of the packets of this launch */
 } mscclpp_dev_plan_run_t;
+
+MSCCLPP_DEV const mscclpp_dev_plan_item_t *mscclpp_dev_plan_items(const mscclpp_dev_plan_run_t *run,
+                                                                  const mscclpp_dev_plan_step_t *step)
+{
+    return &run->program.items[step->items - run->program.first.item];
+}
+
+MSCCLPP_DEV mscclpp_dev_plan_link_t mscclpp_dev_plan_link(const mscclpp_dev_plan_run_t *run,
+                                                          const mscclpp_dev_plan_step_t *step, uint32_t i)
+{
+    return run->program.links[step->links + i - run->program.first.link];
+}
 
 /* The bytes of a step that this block handles now: a turn of a loop, a part of a group, or all. */
 MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
-                                        const mscclpp_dev_plan_run_t *run, uint64_t unit, uint64_t *from,
-                                        uint64_t *bytes)
+                                        const mscclpp_dev_plan_run_t *run, uint64_t *from, uint64_t *bytes)
 {
     const uint64_t total = step->size * args->chunk;
 
     *from = 0;
     *bytes = total;
     if (run->turns > 0) {
-        *from = run->turn * unit;
-        *bytes = *from >= total ? 0 : total - *from < unit ? total - *from : unit;
+        *from = run->turn * run->unit;
+        *bytes = *from >= total ? 0 : total - *from < run->unit ? total - *from : run->unit;
     } else if (step->parts > 0) {
         const uint64_t units = total / args->alignment, each = units / step->parts, more = units % step->parts;
 
@@ -93,22 +116,148 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
     }
 }
 
-/* Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets. */
+/* Units of each operand that a thread loads before it uses the first. */
+#define MSCCLPP_DEV_PLAN_BATCH 4u
+
+/* True if `count` items are whole units at multiples of their size, and no packets. */
+MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *items,
+                                           uint32_t count, uint64_t from, uint64_t bytes, uint32_t flag)
+{
+    uintptr_t bits = bytes;
+    uint32_t i;
+
+    for (i = 0; i < count; ++i) {
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], from, flag);
+
+        if (span.packets || span.bytes < bytes) {
+            return false;
+        }
+        bits |= (uintptr_t)span.p;
+    }
+    return bits % MSCCLPP_DEV_UNIT == 0;
+}
+
+/* Loads a batch of an item: units from `u` on, `stride` units apart. */
+MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *item,
+                                             uint64_t from, uint32_t flag, uint64_t u, uint64_t stride,
+                                             mscclpp_dev_vec_t *v)
+{
+    const char *p = mscclpp_dev_plan_span(args, item, from, flag).p + u * MSCCLPP_DEV_UNIT;
+    uint32_t k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
+        v[k] = mscclpp_dev_ld_vec(p + k * stride * MSCCLPP_DEV_UNIT);
+    }
+}
+
+/*
+ * Executes a step on whole units, batch by batch, as long as this thread has whole batches. Returns the unit that it is
+ * left with. A thread loads its units of the next operand while it combines those of one.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                              const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
+                                              uint64_t from, uint32_t flag, uint64_t units, bool hot, int dtype, int op)
+{
+    const uint64_t stride = ctx->nthreads;
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_PLAN_BATCH], next[MSCCLPP_DEV_PLAN_BATCH];
+    mscclpp_dev_acc_t acc[MSCCLPP_DEV_PLAN_BATCH];
+    uint64_t u;
+    uint32_t i, k;
+
+    for (u = ctx->tid; u + (MSCCLPP_DEV_PLAN_BATCH - 1) * stride < units; u += MSCCLPP_DEV_PLAN_BATCH * stride) {
+        mscclpp_dev_plan_load_batch(args, &items[0], from, flag, u, stride, v);
+        if (step->sources > 1) {
+            mscclpp_dev_plan_load_batch(args, &items[1], from, flag, u, stride, next);
+            MSCCLPP_DEV_UNROLL
+            for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
+                mscclpp_dev_acc_set(&acc[k], dtype, v[k]);
+            }
+            for (i = 1; i < step->sources; ++i) {
+                MSCCLPP_DEV_UNROLL
+                for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
+                    v[k] = next[k];
+                }
+                if (i + 1 < step->sources) {
+                    mscclpp_dev_plan_load_batch(args, &items[i + 1], from, flag, u, stride, next);
+                }
+                MSCCLPP_DEV_UNROLL
+                for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
+                    mscclpp_dev_acc_add(&acc[k], hot, dtype, op, v[k]);
+                }
+            }
+            MSCCLPP_DEV_UNROLL
+            for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
+                v[k] = mscclpp_dev_acc_get(&acc[k], dtype);
+            }
+        }
+        for (i = 0; i < step->targets; ++i) {
+            char *p = mscclpp_dev_plan_span(args, &items[step->sources + i], from, flag).p + u * MSCCLPP_DEV_UNIT;
+
+            MSCCLPP_DEV_UNROLL
+            for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
+                mscclpp_dev_st_vec(p + k * stride * MSCCLPP_DEV_UNIT, v[k]);
+            }
+        }
+    }
+    return u;
+}
+
+/* The same for types and operations that are looked up at run time, which takes more registers than there are. */
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
+                                                          const mscclpp_dev_plan_step_t *step,
+                                                          const mscclpp_dev_plan_item_t *items, uint64_t from,
+                                                          uint32_t flag, uint64_t units, int dtype, int op)
+{
+    return mscclpp_dev_plan_batches(&ctx, args, step, items, from, flag, units, false, dtype, op);
+}
+
+/*
+ * The same for any step, with the type and operation as constants if they are hot ones. A step that is not of whole
+ * units is left as it is. Out of line, so that short messages need not keep its registers.
+ */
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
+                                                   const mscclpp_dev_plan_step_t *step,
+                                                   const mscclpp_dev_plan_item_t *items, uint64_t from, uint64_t bytes,
+                                                   uint32_t flag, int dtype, int op)
+{
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);
+    const uint64_t units = bytes / MSCCLPP_DEV_UNIT;
+
+    if (!mscclpp_dev_plan_is_whole(args, items, step->sources + step->targets, from, bytes, flag)) {
+        return ctx.tid;
+    }
+#define MSCCLPP_DEV_PLAN_MATCH(dtype_, op_)                                                                            \
+    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (int)(op_)) {                                               \
+        return mscclpp_dev_plan_batches(&ctx, args, step, items, from, flag, units, true, (int)(dtype_), (int)(op_));  \
+    }
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_PLAN_MATCH)
+#undef MSCCLPP_DEV_PLAN_MATCH
+    return mscclpp_dev_plan_batches_any(ctx, args, step, items, from, flag, units, dtype, op);
+}
+
+/*
+ * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets. `bulk` is
+ * a constant: whether code for many units is compiled in.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
-                                       uint64_t loop_unit, int dtype, int op)
+                                       bool bulk, int dtype, int op)
 {
-    const mscclpp_dev_plan_item_t *items = &args->items[step->items];
+    const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    uint64_t from, bytes, units, u;
+    uint64_t from, bytes, units, u = ctx->tid;
     mscclpp_dev_plan_span_t span;
     mscclpp_dev_vec_t v;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
-    mscclpp_dev_plan_slice(args, step, run, loop_unit, &from, &bytes);
+    mscclpp_dev_plan_slice(args, step, run, &from, &bytes);
     units = mscclpp_dev_units(bytes);
-    for (u = ctx->tid; u < units; u += ctx->nthreads) {
+    if (bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == 0xffffu) {
+        u = mscclpp_dev_plan_bulk(*ctx, args, step, items, from, bytes, run->flag, dtype, op);
+    }
+    for (; u < units; u += ctx->nthreads) {
         for (i = 0; i < step->sources; ++i) {
             span = mscclpp_dev_plan_span(args, &items[i], from, run->flag);
             v = mscclpp_dev_plan_load(ctx, args, &span, u, run->flag);
@@ -136,18 +285,18 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 
 /* Asks the proxy for puts. Each is pushed by one thread. */
 MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                           const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
-                                           uint64_t loop_unit)
+                                           const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
 {
+    const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
     mscclpp_dev_plan_span_t source, target;
     uint64_t from, bytes;
     uint32_t i;
 
-    mscclpp_dev_plan_slice(args, step, run, loop_unit, &from, &bytes);
+    mscclpp_dev_plan_slice(args, step, run, &from, &bytes);
     for (i = ctx->tid; i < step->count && bytes > 0 && !ctx->failed; i += ctx->nthreads) {
-        source = mscclpp_dev_plan_span(args, &args->items[step->items + 2 * i], from, run->flag);
-        target = mscclpp_dev_plan_span(args, &args->items[step->items + 2 * i + 1], from, run->flag);
-        mscclpp_dev_port_put(ctx, &args->common, &args->ports[args->links[step->links + i].slot],
+        source = mscclpp_dev_plan_span(args, &items[2 * i], from, run->flag);
+        target = mscclpp_dev_plan_span(args, &items[2 * i + 1], from, run->flag);
+        mscclpp_dev_port_put(ctx, &args->common, &args->ports[mscclpp_dev_plan_link(run, step, i).slot],
                              (uint64_t)(uintptr_t)target.p, (uint64_t)(source.p - args->room),
                              source.packets ? 2 * bytes : bytes);
     }
@@ -168,12 +317,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
 /* Each channel or semaphore is handled by one thread. */
 MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                       const mscclpp_dev_plan_step_t *step)
+                                       const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
 {
     uint32_t i;
 
     for (i = ctx->tid; i < step->count && !ctx->failed; i += ctx->nthreads) {
-        const mscclpp_dev_plan_link_t link = args->links[step->links + i];
+        const mscclpp_dev_plan_link_t link = mscclpp_dev_plan_link(run, step, i);
 
         switch (step->code) {
         case MSCCLPP_DEV_PLAN_SIGNAL:
@@ -273,19 +422,60 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
-/* The kernel's body: executes the steps of this block's program. */
-MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, int dtype, int op)
+/* Copies memory by all threads of the block. Both are made of words. */
+MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, const void *from, uint64_t bytes)
 {
-    mscclpp_dev_plan_run_t run = {0, 0, 0};
+    uint64_t w;
+
+    for (w = ctx->tid; w < bytes / sizeof(mscclpp_dev_word_t); w += ctx->nthreads) {
+        ((mscclpp_dev_word_t *)to)[w] = ((const mscclpp_dev_word_t *)from)[w];
+    }
+}
+
+/*
+ * Copies a block's program to the block's own memory, if it has room, and tells where the program is now. Otherwise
+ * each step would wait for memory. With `there` set, an earlier call has copied it. A NULL room has no room. All
+ * threads must synchronise before they use the program.
+ */
+MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_find_program(const mscclpp_dev_ctx_t *ctx,
+                                                                     const mscclpp_dev_plan_args_t *args,
+                                                                     mscclpp_dev_plan_room_t *room, bool there)
+{
+    const mscclpp_dev_plan_start_t first = args->starts[ctx->block], end = args->starts[ctx->block + 1];
+    mscclpp_dev_plan_program_t program = {args->steps + first.step, args->items + first.item, args->links + first.link,
+                                          first};
+
+    if (room == NULL || end.step - first.step > MSCCLPP_DEV_PLAN_STEPS ||
+        end.item - first.item > MSCCLPP_DEV_PLAN_ITEMS || end.link - first.link > MSCCLPP_DEV_PLAN_LINKS) {
+        return program;
+    }
+    if (!there) {
+        mscclpp_dev_plan_copy(ctx, room->steps, program.steps, (end.step - first.step) * sizeof(room->steps[0]));
+        mscclpp_dev_plan_copy(ctx, room->items, program.items, (end.item - first.item) * sizeof(room->items[0]));
+        mscclpp_dev_plan_copy(ctx, room->links, program.links, (end.link - first.link) * sizeof(room->links[0]));
+    }
+    program.steps = room->steps;
+    program.items = room->items;
+    program.links = room->links;
+    return program;
+}
+
+/*
+ * The kernel's body: executes this block's program, which must be there for all threads. `bulk` is a constant, as in
+ * mscclpp_dev_plan_data.
+ */
+MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                      mscclpp_dev_plan_program_t program, bool bulk, int dtype, int op)
+{
+    mscclpp_dev_plan_run_t run = {program, 0, 0, 0, 0};
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &args->common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, &args->common);
-    uint64_t unit = 0;
-    uint32_t at = args->starts[ctx->block];
+    uint32_t at = program.first.step;
 
     mscclpp_dev_enter(ctx, &args->common);
     run.flag = mscclpp_dev_plan_begin(ctx, args);
     for (;; ++at) {
-        const mscclpp_dev_plan_step_t *step = &args->steps[at];
+        const mscclpp_dev_plan_step_t *step = &program.steps[at - program.first.step];
 
         switch (step->code) {
         case MSCCLPP_DEV_PLAN_NOP:
@@ -296,15 +486,15 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             mscclpp_dev_plan_barrier(ctx, args, step);
             break;
         case MSCCLPP_DEV_PLAN_DATA:
-            mscclpp_dev_plan_data(ctx, args, step, &run, unit, dtype, op);
+            mscclpp_dev_plan_data(ctx, args, step, &run, bulk, dtype, op);
             break;
         case MSCCLPP_DEV_PLAN_PORT_PUT:
-            mscclpp_dev_plan_port_put(ctx, args, step, &run, unit);
+            mscclpp_dev_plan_port_put(ctx, args, step, &run);
             break;
         case MSCCLPP_DEV_PLAN_LOOP:
-            unit = step->unit;
+            run.unit = step->unit;
             run.turn = 0;
-            run.turns = (step->size * args->chunk + unit - 1) / unit;
+            run.turns = (step->size * args->chunk + run.unit - 1) / run.unit;
             break;
         case MSCCLPP_DEV_PLAN_AGAIN:
             if (++run.turn < run.turns) {
@@ -318,7 +508,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch); /* those of other kernels */
             return;
         default:
-            mscclpp_dev_plan_sync(ctx, args, step);
+            mscclpp_dev_plan_sync(ctx, args, step, &run);
             break;
         }
     }

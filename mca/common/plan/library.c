@@ -266,11 +266,7 @@ static void read_file(mscclpp_plan_file_t *file)
     if (file->refusal != NULL) {
         return;
     }
-    if (file->plan->collective > MSCCLPP_PLAN_ALLTOALL) {
-        refuse(file, "plans of the collective %s serve no MPI call",
-               mscclpp_plan_collective_name(file->plan->collective));
-        return;
-    }
+    file->alone = file->plan->collective > MSCCLPP_PLAN_ALLTOALL;
     survey_plan(file);
     if (file->refusal == NULL &&
         (file->blocks > MSCCLPP_DEV_MAX_BLOCKS || file->plan->rank_count > MSCCLPP_DEV_MAX_RANKS)) {

@@ -23,6 +23,7 @@ typedef struct {
     bool told; /* something was said about it, which is not repeated */
 
     mscclpp_plan_t *plan;
+    bool alone;        /* its collective is none of MPI's: programs run it by its name */
     char *label;       /* "plan:" and the name, without what cannot be printed */
     uint32_t blocks;   /* the most that a rank has */
     uint32_t channels; /* likewise, of memory and port channels together */

@@ -79,6 +79,10 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
         return out > 0 ? out : in / plan->rank_count;
     case MSCCLPP_PLAN_ALLTOALL:
         return (in > 0 ? in : out) / plan->rank_count;
+    case MSCCLPP_PLAN_SENDRECV:
+    case MSCCLPP_PLAN_TEST:
+    case MSCCLPP_PLAN_CUSTOM:
+        return in > 0 || out > 0 ? 1 : 0;
     default:
         return in > 0 ? in : out;
     }
@@ -401,6 +405,11 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
     add_step(state, MSCCLPP_DEV_PLAN_END);
 }
 
+static mscclpp_dev_plan_start_t place_now(const mscclpp_plan_program_t *program)
+{
+    return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
+}
+
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
                                     mscclpp_plan_program_t *program, const char **why_p)
 {
@@ -410,17 +419,21 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     memset(program, 0, sizeof(*program));
     program->block_count = code->block_count > 0 ? code->block_count : 1;
     program->channels = code->channel_count[MSCCLPP_PLAN_MEMORY] + code->channel_count[MSCCLPP_PLAN_PORT];
-    program->starts = calloc(code->block_count + 1, sizeof(*program->starts));
+    program->starts = calloc((size_t)program->block_count + 1, sizeof(*program->starts));
     state.no_memory = program->starts == NULL;
     if (code->block_count > MSCCLPP_DEV_MAX_BLOCKS || plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
         state.why = "more blocks or ranks than kernels have";
     }
     for (uint32_t b = 0; b < code->block_count && !state.no_memory && state.why == NULL; ++b) {
-        program->starts[b] = state.block_start = program->step_count;
+        program->starts[b] = place_now(program);
+        state.block_start = program->step_count;
         lower_block(&state, &code->blocks[b]);
     }
     if (code->block_count == 0 && !state.no_memory) {
         add_step(&state, MSCCLPP_DEV_PLAN_END);
+    }
+    if (program->starts != NULL) {
+        program->starts[program->block_count] = place_now(program);
     }
     if (state.no_memory || state.why != NULL) {
         mscclpp_plan_program_destroy(program);

@@ -10,7 +10,7 @@ typedef struct {
     mscclpp_dev_plan_step_t *steps;
     mscclpp_dev_plan_item_t *items;
     mscclpp_dev_plan_link_t *links;
-    uint32_t *starts; /* of each block */
+    mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
     uint32_t step_count, item_count, link_count;
     uint32_t block_count; /* at least 1; the only block of a rank without any does nothing */
     uint32_t channels;    /* channels that signals arrive over */
@@ -39,7 +39,10 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
  */
 const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *packets_p);
 
-/* Chunks of a rank's block of the input, where several such blocks make up the output, or the other way round. */
+/*
+ * Chunks of a rank's block of the input, where several such blocks make up the output, or the other way round. Of plans
+ * of collectives that MPI does not have, each chunk is a block.
+ */
 uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);
 
 /*

@@ -10,6 +10,7 @@
 
 #include "device/types/coll.h"
 #include "device/types/linger.h"
+#include "device/types/plan.h"
 #include "mca/common/base/log.h"
 #include "mca/common/run/runner.h"
 
@@ -188,6 +189,12 @@ static uint64_t bell_bytes(const mscclpp_dev_launch_t *launch)
                              : ((const mscclpp_dev_args_t *)launch->args)->bytes;
 }
 
+/* What a kernel that stays has to know of the operation's plan; NULL: it is not by a plan, or cannot be served so. */
+static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_PLAN ? ((const mscclpp_dev_plan_args_t *)launch->args)->lasting : NULL;
+}
+
 /*
  * True if a lingering kernel can serve the operation.
  *
@@ -226,6 +233,8 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
         return launch->nblocks <= runner->linger.most_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
         return launch->nblocks <= runner->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+    case MSCCLPP_KERNEL_PLAN:
+        return launch->nblocks <= runner->linger.most_blocks && lasting_plan(launch) != NULL && !runner->group->spans;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard = (units + nodes->shards - 1) / nodes->shards;
         slot = MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->slots);
@@ -248,13 +257,20 @@ static bool is_packets(const mscclpp_dev_launch_t *launch)
            is_coll(launch);
 }
 
-/* The doorbell's extra word for a collective other than all-reduce; 0 for all-reduce. */
+/* The doorbell's extra word for a collective other than all-reduce, or for a plan; 0 for all-reduce. */
 static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_coll_args_t *coll = launch->args;
-    const uint64_t padding = is_varied(launch) ? 0 : coll->stride - coll->common.bytes;
+    const mscclpp_dev_plan_args_t *plan = launch->args;
 
-    return is_coll(launch) ? MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place, padding) : 0;
+    if (launch->kernel == MSCCLPP_KERNEL_PLAN) {
+        return MSCCLPP_DEV_BELL_ENCODE_COLL(0, 0, false, plan->stride - plan->common.bytes);
+    }
+    if (!is_coll(launch)) {
+        return 0;
+    }
+    return MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
+                                        is_varied(launch) ? 0 : coll->stride - coll->common.bytes);
 }
 
 /*
@@ -453,6 +469,8 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
         linger_args.common.bytes = bell_bytes(launch);
     }
     memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
+    linger_args.plan = lasting_plan(launch);
+    linger_args.plan_blocks = linger_args.plan != NULL ? launch->nblocks : 0;
     linger_args.number = runner->launches + 1;
     linger_args.window_ns = linger->window_ns;
     linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
@@ -479,6 +497,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
         return status;
     }
     linger->new_sets = 0;
+    linger->plan = linger_args.plan;
     linger->started = linger_args.number;
     linger->staying = true;
     linger->stayed_at = linger->rings;
@@ -494,8 +513,10 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     mscclpp_linger_t *linger = &runner->linger;
     const bool suitable = can_serve(runner, launch);
     const uint32_t variant = suitable ? find_variant(runner, launch) : 0;
-    /* Whether the lingering kernel has the operation's buffers. */
-    const bool known = launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || (linger->new_sets >> variant & 1) == 0;
+    /* Whether the lingering kernel has the operation's buffers, or its plan. */
+    const bool known = launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY ? (linger->new_sets >> variant & 1) == 0
+                       : launch->kernel == MSCCLPP_KERNEL_PLAN             ? linger->plan == lasting_plan(launch)
+                                                                           : true;
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
     const bool missed = linger->rung != 0;
     mscclpp_status_t status;

@@ -48,6 +48,8 @@ typedef struct {
     uint32_t oldest_set;
     uint32_t new_sets; /* one bit per set: set if the last kernel was launched without it */
     uint32_t unknown;  /* successive zero-copy operations whose buffers were in no set */
+
+    const mscclpp_dev_plan_args_t *plan; /* that the last kernel was launched with; NULL: none */
 } mscclpp_linger_t;
 
 /*

@@ -23,7 +23,6 @@ typedef struct {
     const mscclpp_by_plan_t *call;
     mscclpp_team_plan_t *plan;
     mscclpp_plan_collective_t collective;
-    uint64_t n;
     uint64_t in_blocks, out_blocks; /* number of blocks, one per rank, in the input and in the output */
     uint64_t chunk, padded;         /* bytes of a chunk; bytes of a block rounded up to whole chunks */
     char *in, *out;                 /* the memory that the plan works on */
@@ -89,7 +88,6 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
     mscclpp_team_plan_t *plan = by->plan;
     mscclpp_team_t *team = by->team;
     const mscclpp_plan_t *text = plan->file->plan;
-    const mscclpp_plan_room_t *room = &plan->room;
     mscclpp_dev_plan_args_t *args = &plan->args;
     mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, plan->program.block_count, 0, args};
 
@@ -102,17 +100,11 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
     for (int r = 0; r < team->group.oob.size; ++r) {
         args->bases[3 * r] = (char *)(uintptr_t)by->peer_in[r];
         args->bases[3 * r + 1] = by->peer_out[r];
-        args->bases[3 * r + 2] = mscclpp_plans_place(room, r, room->scratch);
     }
     args->chunk = by->chunk;
-    /* In blocks of whole chunks, operations may go beyond the end of the data. */
-    args->block_bytes = by->padded == stride && bytes == stride ? MSCCLPP_DEV_PLAN_NO_END : bytes;
+    args->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(args, stride, bytes);
     args->stride = stride;
-    args->half = room->half;
-    args->scratch_bytes = room->in - room->scratch;
-    args->mixes = plan->file->mixes;
-    args->alignment = plan->file->unit;
-    args->width = MSCCLPP_DEV_LL16;
+    args->lasting = plan->file->shares || by->apart ? NULL : plan->lasting;
     launch.nthreads = team->group.on_twin                       ? team->protocol.twin_threads
                       : text->threads < MSCCLPP_DEV_MAX_THREADS ? text->threads
                                                                 : MSCCLPP_DEV_MAX_THREADS;
@@ -207,7 +199,7 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
     const mscclpp_by_plan_t *call = by->call;
-    const uint64_t input = (by->in_blocks - 1) * call->stride + call->bytes;
+    const uint64_t input = by->in_blocks > 0 ? (by->in_blocks - 1) * call->stride + call->bytes : 0;
     mscclpp_team_t *team = by->team;
     mscclpp_status_t status = MSCCLPP_OK;
 
@@ -251,6 +243,12 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
     bool apart = false, mapped = false;
     mscclpp_status_t status;
 
+    if (by->call->early && team->fabric != NULL) {
+        /* The memory is there. All ranks meet before the kernels start, whatever the size of chunks was before. */
+        *served_p = true;
+        by->plan->chunk = by->chunk;
+        return run_apart(by);
+    }
     if (is_always_apart(by)) {
         return serve_apart(by, served_p);
     }
@@ -283,9 +281,8 @@ static by_plan_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
     const mscclpp_plan_file_t *file = call->plan->file;
     by_plan_t by = {.team = team, .call = call, .plan = call->plan, .collective = file->plan->collective};
 
-    by.n = (uint64_t)team->group.oob.size;
-    by.in_blocks = by.collective == MSCCLPP_PLAN_REDUCESCATTER || by.collective == MSCCLPP_PLAN_ALLTOALL ? by.n : 1;
-    by.out_blocks = by.collective == MSCCLPP_PLAN_ALLGATHER || by.collective == MSCCLPP_PLAN_ALLTOALL ? by.n : 1;
+    by.in_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_INPUT);
+    by.out_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_OUTPUT);
     by.chunk = (call->stride + file->chunks - 1) / file->chunks;
     by.chunk = (by.chunk + file->unit - 1) / file->unit * file->unit;
     by.padded = by.chunk * file->chunks;
@@ -300,6 +297,13 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
 
     mscclpp_runner_give_stream(&team->runner);
     return status;
+}
+
+bool mscclpp_by_plan_is_ready(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
+{
+    const by_plan_t by = describe(team, call);
+
+    return is_dense(&by) && mscclpp_plans_has_room(team, by.plan, by.chunk, is_always_apart(&by));
 }
 
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p)

@@ -190,9 +190,7 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
                                                 : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
                                                               : 0};
 
-    return (mscclpp_by_plan_t){.plan = args->varied || (args->early && task->team->fabric != NULL)
-                                           ? NULL
-                                           : mscclpp_plans_choose(task->team, &wish),
+    return (mscclpp_by_plan_t){.plan = args->varied ? NULL : mscclpp_plans_choose(task->team, &wish),
                                .in = task->in,
                                .out = task->out,
                                .bytes = task->bytes,
@@ -209,7 +207,11 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
     const mscclpp_by_plan_t call = describe_by_plan(task);
 
     *served_p = false;
-    return call.plan != NULL ? mscclpp_by_plan(task->team, &call, served_p) : MSCCLPP_OK;
+    if (call.plan == NULL ||
+        (call.early && task->team->fabric != NULL && !mscclpp_by_plan_is_ready(task->team, &call))) {
+        return MSCCLPP_OK;
+    }
+    return mscclpp_by_plan(task->team, &call, served_p);
 }
 
 /* Logs what the cost model says of packets between nodes: on rank 0, once for sizes up to the next power of two. */

@@ -331,16 +331,15 @@ static mscclpp_by_plan_t describe_by_plan(const task_t *task)
                                                 : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
                                                               : 0};
 
-    return (mscclpp_by_plan_t){
-        .plan = (args->early && task->team->fabric != NULL) ? NULL : mscclpp_plans_choose(task->team, &wish),
-        .in = task->in,
-        .out = task->out,
-        .bytes = task->bytes,
-        .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
-        .dtype = args->dtype,
-        .op = args->op,
-        .call = args->call,
-        .early = args->early};
+    return (mscclpp_by_plan_t){.plan = mscclpp_plans_choose(task->team, &wish),
+                               .in = task->in,
+                               .out = task->out,
+                               .bytes = task->bytes,
+                               .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
+                               .dtype = args->dtype,
+                               .op = args->op,
+                               .call = args->call,
+                               .early = args->early};
 }
 
 /* Serves the call by an execution plan, if there is one for it. */
@@ -349,7 +348,8 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
     const mscclpp_by_plan_t call = describe_by_plan(task);
 
     *served_p = false;
-    if (call.plan == NULL) {
+    if (call.plan == NULL ||
+        (call.early && task->team->fabric != NULL && !mscclpp_by_plan_is_ready(task->team, &call))) {
         return MSCCLPP_OK;
     }
     if (task->app_stream == NULL) {

@@ -28,12 +28,17 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
     return collectives[plan->collective];
 }
 
+/* A plan that says sum does every operation; one that says max or min, that alone. */
+static bool does(const mscclpp_plan_file_t *file, mscclpp_op_t op)
+{
+    return !file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
+}
+
 static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_wish_t *wish)
 {
     const mscclpp_plan_file_t *file = plan->file;
 
-    return mscclpp_plans_collective(file->plan) == wish->coll &&
-           (!file->extreme || wish->op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN)) &&
+    return !file->alone && mscclpp_plans_collective(file->plan) == wish->coll && does(file, wish->op) &&
            (wish->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
            (wish->blocks == 0 || file->blocks <= wish->blocks);
 }
@@ -75,6 +80,49 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
     return best;
 }
 
+mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *name, mscclpp_op_t op)
+{
+    for (int i = 0; i < team->plan_count; ++i) {
+        const mscclpp_plan_file_t *file = team->plans[i].file;
+
+        if (file->alone && strcmp(file->plan->name, name) == 0 && does(file, op)) {
+            return &team->plans[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
+{
+    const mscclpp_plan_t *text = plan->file->plan;
+    const bool input = buffer == MSCCLPP_PLAN_INPUT;
+
+    if (plan->file->alone) {
+        return text->ranks[team->group.oob.rank].chunks[buffer];
+    }
+    return text->collective == MSCCLPP_PLAN_ALLTOALL ||
+                   text->collective == (input ? MSCCLPP_PLAN_REDUCESCATTER : MSCCLPP_PLAN_ALLGATHER)
+               ? text->rank_count
+               : 1;
+}
+
+/* The most blocks that any buffer of any rank has. */
+static uint64_t most_blocks(const mscclpp_plan_file_t *file)
+{
+    const mscclpp_plan_t *text = file->plan;
+    uint64_t most = 0;
+
+    if (!file->alone) {
+        return text->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : text->rank_count;
+    }
+    for (uint32_t r = 0; r < text->rank_count; ++r) {
+        for (int buffer = MSCCLPP_PLAN_INPUT; buffer <= MSCCLPP_PLAN_OUTPUT; ++buffer) {
+            most = text->ranks[r].chunks[buffer] > most ? text->ranks[r].chunks[buffer] : most;
+        }
+    }
+    return most;
+}
+
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;
@@ -95,11 +143,10 @@ static uint64_t room_for(const mscclpp_plan_file_t *file, uint64_t chunk)
 }
 
 /* Computes the offsets of what lies in a room. *local_p is the offset of what only this rank uses. */
-static void lay_out(const mscclpp_team_plan_t *plan, int ranks, mscclpp_plan_room_t *room, uint64_t *local_p)
+static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
-    const uint64_t blocks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)ranks;
-    const uint64_t area = room->areas ? round_up(blocks * file->chunks * room->chunk, 256) : 0;
+    const uint64_t area = room->areas ? round_up(most_blocks(file) * file->chunks * room->chunk, 256) : 0;
 
     room->scratch = round_up((uint64_t)file->channels * sizeof(uint64_t), 256);
     room->in = room->scratch + round_up(mscclpp_plan_scratch_bytes(file->plan, room->chunk, &room->half), 256);
@@ -171,7 +218,18 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->steps = place(base, append(image, program->steps, program->step_count * sizeof(*program->steps)));
     args->items = place(base, append(image, program->items, program->item_count * sizeof(*program->items)));
     args->links = place(base, append(image, program->links, program->link_count * sizeof(*program->links)));
-    args->starts = place(base, append(image, program->starts, program->block_count * sizeof(*program->starts)));
+    args->starts = place(base, append(image, program->starts, (program->block_count + 1) * sizeof(*program->starts)));
+    for (int r = 0; r < team->group.oob.size; ++r) {
+        args->bases[3 * r + 2] = mscclpp_plans_place(&plan->room, r, plan->room.scratch);
+    }
+    args->half = plan->room.half;
+    args->scratch_bytes = plan->room.in - plan->room.scratch;
+    args->mixes = plan->file->mixes;
+    args->chunks = plan->file->chunks;
+    args->alignment = plan->file->unit;
+    args->width = MSCCLPP_DEV_LL16;
+    args->lasting = NULL;
+    plan->lasting = place(base, append(image, args, sizeof(*args)));
 }
 
 /* Copies to the device what only this rank uses. The peers' memory is mapped by now. */
@@ -218,7 +276,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
         return status;
     }
     fill_image(plan, team, &image, NULL); /* counts the size only */
-    lay_out(plan, team->group.oob.size, room, local_p);
+    lay_out(plan, room, local_p);
     room->bytes = *local_p + image.size;
     status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
     if (status != MSCCLPP_OK) {
@@ -355,7 +413,7 @@ static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclp
     plan->room = old;
 }
 
-/* True if the room is large enough for a call. */
+/* True if the room is large enough for a call. Its flags may be used up. */
 static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
 {
     const mscclpp_plan_room_t *room = &plan->room;
@@ -368,6 +426,17 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas
         return true; /* nothing in the room depends on the size of chunks */
     }
     return plan->file->mixes ? chunk == room->chunk : chunk <= room->chunk;
+}
+
+/* True if the flags of a room have been used so often that it needs new memory. */
+static bool is_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan)
+{
+    return plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);
+}
+
+bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
+{
+    return has_room(plan, chunk, areas) && !is_used_up(team, plan);
 }
 
 /* Reports why calls like this one are served without the plan. `step` is the step whose status is `own`. */
@@ -491,7 +560,7 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p)
 {
-    const bool flags_used_up = plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);
+    const bool flags_used_up = is_used_up(team, plan);
     new_room_t made = {.whose = -1};
     mscclpp_status_t status;
 
@@ -544,8 +613,8 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
         const uint64_t ranks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)team->group.oob.size;
         mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit), .areas = true};
 
-        lay_out(plan, team->group.oob.size, &room, &local);
-        if ((blocks != 0 && file->blocks > blocks) || local > QUEUED_ROOMS - total) {
+        lay_out(plan, &room, &local);
+        if (file->alone || (blocks != 0 && file->blocks > blocks) || local > QUEUED_ROOMS - total) {
             continue;
         }
         total += local;

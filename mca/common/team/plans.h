@@ -32,11 +32,12 @@ struct mscclpp_team_plan {
     int64_t rule; /* the number that stands for the plan's name in rules (mscclpp_rule_by_plan) */
     mscclpp_plan_program_t program;
     mscclpp_plan_room_t room;
-    uint64_t chunk;               /* chunk size of the last call, bytes; equal on all ranks */
-    uint64_t launches;            /* number of launches since the room was made */
-    uint64_t refused;             /* the smallest chunk for which there was no memory; equal on all ranks */
-    char *given_up;               /* an old room, kept while peers may still map it */
-    mscclpp_dev_plan_args_t args; /* arguments that do not depend on the call */
+    uint64_t chunk;                         /* chunk size of the last call, bytes; equal on all ranks */
+    uint64_t launches;                      /* number of launches since the room was made */
+    uint64_t refused;                       /* the smallest chunk for which there was no memory; equal on all ranks */
+    char *given_up;                         /* an old room, kept while peers may still map it */
+    mscclpp_dev_plan_args_t args;           /* arguments that do not depend on the call */
+    const mscclpp_dev_plan_args_t *lasting; /* a copy of `args` in the room */
 };
 
 /* What the choice of a plan depends on: facts about a call that are equal on all ranks. */
@@ -55,6 +56,13 @@ typedef struct {
  */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish);
 
+/* The plan of this name that programs run by its name, if it can do the operation. NULL: there is none. Pure. */
+mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *name, mscclpp_op_t op);
+
+/* Blocks of the size of a rank's that a buffer of this rank has. */
+uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan,
+                              mscclpp_plan_buffer_t buffer);
+
 /*
  * Makes sure that the plan has a room for chunks of `chunk` bytes, with areas if `areas` is set. If the chunk size
  * differs from that of the last call, all ranks meet: the scratch is divided anew, so no peer may still be in an
@@ -63,6 +71,9 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
  */
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p);
+
+/* True if that would make no memory. Equal on all ranks. */
+bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas);
 
 /*
  * The collective whose calls a plan can serve; MSCCLPP_COLL_LAST: all-reduce. Not for plans whose collective comes

@@ -117,6 +117,13 @@ typedef struct {
      */
     int (*prepare)(const mca_coll_mscclpp_queue_call_t *call, int *queues_p, uint64_t *most_p);
     int (*is_twin)(void); /* whether the component runs on the host twin */
+
+    /*
+     * Runs the execution plan of this name. Collective, and waits. `in` NULL: in place. An MPI error code;
+     * MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if the ranks have no such plan, or cannot run it.
+     */
+    int (*run_plan)(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
+                    MPI_Comm comm);
 } mca_coll_mscclpp_api_t;
 
 #endif

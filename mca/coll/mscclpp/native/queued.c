@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mca/coll/mscclpp/native/api.h"
+#include "mca/coll/mscclpp/native/by_name.h"
 #include "mca/coll/mscclpp/native/channels.h"
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/lane.h"
@@ -595,5 +596,6 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .host_graph_append = host_graph_append,
     .prepare = prepare,
     .is_twin = is_twin,
+    .run_plan = mca_coll_mscclpp_run_plan,
     .channels = &mca_coll_mscclpp_channel_api,
 };

@@ -157,6 +157,11 @@ void mca_coll_mscclpp_count_queued(mscclpp_coll_t coll, const mscclpp_team_t *te
     count_plan_of(counted_as[coll], mscclpp_team_last_algorithm(team));
 }
 
+void mca_coll_mscclpp_count_named(const mscclpp_team_t *team)
+{
+    count_plan_of(MCA_COLL_MSCCLPP_COUNTED_LAST, mscclpp_team_last_algorithm(team));
+}
+
 /* Counts a served call. *rung is the number of the team's calls that have been counted as RUNG. */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)

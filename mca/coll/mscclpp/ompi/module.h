@@ -288,6 +288,8 @@ void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp
                                       const mscclpp_team_t *team, uint64_t *rung);
 /* Counts a queued call, if a plan serves it. `team` is the one that it is queued in. */
 void mca_coll_mscclpp_count_queued(mscclpp_coll_t coll, const mscclpp_team_t *team);
+/* Counts a plan that the program has run by its name. */
+void mca_coll_mscclpp_count_named(const mscclpp_team_t *team);
 uint64_t mca_coll_mscclpp_served_calls(void); /* number of calls that kernels have served in this process */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
 void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* counts a call that was left to the

@@ -1,0 +1,47 @@
+#include "mca/coll/mscclpp/native/by_name.h"
+
+#include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/request.h"
+#include "mca/common/task/by_name.h"
+
+int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
+                              MPI_Comm comm)
+{
+    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
+    mscclpp_by_name_args_t args = {.name = name, .in = in == NULL ? out : in, .out = out, .count = count};
+    mscclpp_status_t status;
+
+    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
+        !ompi_datatype_is_predefined(type)) {
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    args.dtype = mca_coll_mscclpp_dtype(type);
+    args.op = MPI_OP_NULL == op ? MSCCLPP_OP_SUM : mca_coll_mscclpp_op(op);
+    if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    if ((in != NULL && !mca_coll_mscclpp_is_device(in)) || (out != NULL && !mca_coll_mscclpp_is_device(out))) {
+        return MPI_ERR_BUFFER;
+    }
+    mca_coll_mscclpp_request_await(module);
+    mca_coll_mscclpp_take_in_hand(module);
+    args.call = module->in_hand;
+    if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
+        return mca_coll_mscclpp_refuse_broken(module, "plan");
+    }
+    if (!mca_coll_mscclpp_have_team(module, args.in, out, &status)) {
+        return MSCCLPP_OK == status ? MPI_ERR_UNSUPPORTED_OPERATION : mca_coll_mscclpp_status_to_ompi(status);
+    }
+    status = mscclpp_by_name(module->team, &args);
+    if (MSCCLPP_OK == status) {
+        mca_coll_mscclpp_count_named(module->team);
+        return OMPI_SUCCESS;
+    }
+    if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    if (MSCCLPP_ERR_NO_MEMORY != status) {
+        module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
+    }
+    return mca_coll_mscclpp_status_to_ompi(status);
+}

@@ -1,0 +1,67 @@
+#include "mca/common/task/by_name.h"
+
+#include "mca/common/base/log.h"
+#include "mca/common/task/by_plan.h"
+#include "mca/common/team/plans.h"
+#include "mca/common/team/queue.h"
+
+/* Describes the call: each chunk is a block. */
+static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_t *plan,
+                                  const mscclpp_by_name_args_t *args)
+{
+    const uint64_t extent = mscclpp_dev_dtype_extent(args->dtype);
+    mscclpp_by_plan_t call = {.plan = plan,
+                              .in = args->in,
+                              .out = args->out,
+                              .bytes = (args->count - 1) * extent + mscclpp_dev_dtype_true_extent(args->dtype),
+                              .stride = args->count * extent,
+                              .dtype = args->dtype,
+                              .op = args->op,
+                              .call = args->call};
+
+    /* Peers may map both buffers of a rank, even if it has but one. */
+    if (mscclpp_plans_blocks(team, plan, MSCCLPP_PLAN_INPUT) == 0) {
+        call.in = call.out;
+    } else if (mscclpp_plans_blocks(team, plan, MSCCLPP_PLAN_OUTPUT) == 0) {
+        call.out = (char *)(uintptr_t)call.in;
+    }
+    return call;
+}
+
+mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_args_t *args)
+{
+    mscclpp_team_plan_t *plan = mscclpp_plans_find(team, args->name, args->op);
+    mscclpp_by_plan_t call;
+    mscclpp_status_t status;
+    bool served = true;
+
+    team->group.call = args->call;
+    team->group.collective = "plan";
+    if (team->group.broken) {
+        mscclpp_error("%s: call %llu of plan %s: the communicator failed in an earlier call", team->group.oob.label,
+                      (unsigned long long)args->call, args->name);
+        return MSCCLPP_ERR_PEER;
+    }
+    if (plan == NULL || !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin) ||
+        args->dtype >= MSCCLPP_DTYPE_SHORT_INT) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    mscclpp_linger_note_call(&team->runner);
+    status = mscclpp_team_check_kernels(team);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
+    }
+    call = describe(team, plan, args);
+    team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, call.bytes, args->dtype, args->op);
+    mscclpp_team_announce(team, args->call, MSCCLPP_CALL_DEVICE);
+    mscclpp_runner_release_mappings(&team->runner, false);
+    if (args->count > 0) {
+        status = mscclpp_by_plan(team, &call, &served);
+    }
+    mscclpp_runner_release_mappings(&team->runner, false);
+    mscclpp_runner_give_stream(&team->runner);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
+    }
+    return served ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+}

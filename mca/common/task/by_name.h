@@ -1,0 +1,24 @@
+/* Runs an execution plan of a collective that MPI does not have, by the plan's name. */
+#ifndef MCA_COMMON_TASK_BY_NAME_H
+#define MCA_COMMON_TASK_BY_NAME_H
+
+#include "mca/common/team/parts.h"
+
+typedef struct {
+    const char *name;
+    const void *in; /* as many chunks as the plan gives this rank; may equal `out` if the plan works in place */
+    void *out;
+    uint64_t count; /* elements of a chunk, equal on all ranks */
+    mscclpp_dtype_t dtype;
+    mscclpp_op_t op;
+    uint64_t call; /* its number, for messages */
+} mscclpp_by_name_args_t;
+
+/*
+ * All ranks call it alike; it returns when this rank's output is complete. Kernels must be able to access the buffers.
+ * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if the team has no such plan, or no kernel for the type and operation.
+ * MSCCLPP_ERR_NO_MEMORY, on all ranks, if some rank has no memory for the plan. Other errors break the team.
+ */
+mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_args_t *args);
+
+#endif

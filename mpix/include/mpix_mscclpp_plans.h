@@ -1,0 +1,48 @@
+/*
+ * Execution plans that programs run by their names: collectives that MPI does not have. The parameter
+ * coll_mscclpp_plans names the files, and all ranks must have the same ones.
+ *
+ *     MPIX_Mscclpp_plan_run("halo", field, ghosts, n, MPI_DOUBLE, MPI_OP_NULL, comm);
+ *
+ * What a plan of the collective "custom", "test" or "sendrecv" does with the buffers is the plan's affair. Its chunks
+ * are the program's: the input and the output of a rank have as many chunks as the plan gives that rank.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_PLANS_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_PLANS_H
+
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef MPIX_MSCCLPP_PUBLIC
+#if defined(__GNUC__)
+#define MPIX_MSCCLPP_PUBLIC __attribute__((visibility("default")))
+#else
+#define MPIX_MSCCLPP_PUBLIC
+#endif
+#endif
+
+/*
+ * Runs the plan whose file says `name`. A collective call that returns when this rank's output is complete; it may not
+ * run beside other calls on the communicator. `count` is the number of elements of one chunk, equal on all ranks. Both
+ * buffers lie in device memory and stay the caller's; `input` may be MPI_IN_PLACE if the plan works in place. Chunks
+ * that are no multiple of 16 bytes, or of the plan's alignment, are copied to and from chunks that are.
+ *
+ * `op` is what the plan combines with, where it says sum; MPI_OP_NULL stands for the sum. Types are predefined ones
+ * that kernels know, without holes.
+ *
+ * Returns MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if these ranks have no such plan, if it does not do the
+ * operation, or if the component does not serve device buffers here; MPI_ERR_NO_MEM, on all ranks, if a rank has no
+ * memory for the plan; MPI_ERR_BUFFER for a buffer in host memory; MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_ARG and
+ * MPI_ERR_COMM for arguments that are not allowed. Any other error, such as a rank that does not come in time, breaks
+ * the communicator for device buffers. All errors are also given to the communicator's error handler.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_plan_run(const char *name, const void *input, void *output, MPI_Count count,
+                                              MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
