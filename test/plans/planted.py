@@ -176,6 +176,97 @@ def block_id(plan):
     plan["gpus"][0]["threadblocks"][0]["id"] = 1
 
 
+@plant("limit", GET)
+def long_name(plan):
+    plan["name"] = "x" * 201
+
+
+@plant("limit", GET)
+def many_blocks(plan):
+    plan["gpus"][0]["threadblocks"] *= 1025
+
+
+@plant("limit", GET)
+def many_operations(plan):
+    plan["gpus"][0]["threadblocks"][0]["ops"] = [{"name": "nop"}] * 65537
+
+
+@plant("limit", GET)
+def many_items(plan):
+    find(plan, "put")["src_buff"] *= 4097
+
+
+@plant("limit", GET)
+def many_numbers(plan):
+    find(plan, "signal")["channel_ids"] *= 4097
+
+
+@plant("limit", GET)
+def many_semaphores(plan):
+    plan["gpus"][0]["semaphores"] = [{"init_value": 0}] * 65537
+
+
+@plant("limit", GET)
+def many_remote_buffers(plan):
+    plan["gpus"][0]["remote_buffers"] *= 65537
+
+
+@plant("limit", GET)
+def many_channels(plan):
+    entry = plan["gpus"][0]["channels"][0]
+    plan["gpus"][0]["channels"] = [dict(entry, connected_to=[1] * 40000)] * 2
+
+
+@plant("limit", plans.allreduce_switch)
+def many_switches(plan):
+    plan["gpus"][0]["channels"][-1]["rank_groups"] *= 4097
+
+
+@plant("type", GET)
+def channel_a_word(plan):
+    plan["gpus"][0]["channels"][0] = "memory"
+
+
+@plant("type", GET)
+def item_a_number(plan):
+    find(plan, "put")["src_buff"][0] = 0
+
+
+@plant("type", GET)
+def operation_a_word(plan):
+    ops(plan)[0] = "nop"
+
+
+@plant("type", GET)
+def id_a_word(plan):
+    find(plan, "signal")["channel_ids"] = ["0"]
+
+
+@plant("number", GET)
+def id_too_large(plan):
+    find(plan, "signal")["channel_ids"] = [1 << 40]
+
+
+@plant("number", GET)
+def index_too_large(plan):
+    find(plan, "put")["src_buff"][0]["index"] = 1 << 40
+
+
+@plant("word", GET)
+def channel_of_no_kind(plan):
+    plan["gpus"][0]["channels"][0]["channel_type"] = "none"
+
+
+@plant("word", GET)
+def table_of_no_kind(plan):
+    plan["gpus"][0]["threadblocks"][0]["channels"][0]["channel_type"] = "none"
+
+
+@plant("word", GET)
+def access_by_a_switch(plan):
+    plan["gpus"][0]["remote_buffers"][0]["access_channel_types"] = ["switch"]
+
+
 # The frame.
 
 @plant("threads", PUT)
@@ -407,6 +498,50 @@ def nested(plan):
 @plant("pipeline", plans.allreduce_pipeline)
 def group_in_a_pipeline(plan):
     ops(plan)[0]["ops"][2]["tbg_info"] = {"tb_id": 0, "tbg_size": 1}
+
+
+@plant("pipeline", lambda: plans.allreduce_oneshot(2))
+def packets_in_a_pipeline(plan):
+    body = [find(plan, "ppkt")]
+    ops(plan)[0] = {"name": "pipeline", "iter_context": {"unit_size": 64, "num_chunks": body[0]["src_buff"][0]["size"]},
+                    "ops": body}
+
+
+@plant("pipeline", plans.allreduce_pipeline)
+def loop_over_nothing(plan):
+    ops(plan)[0]["iter_context"]["num_chunks"] = 0
+
+
+@plant("size", GET)
+def pair_differs(plan):
+    find(plan, "put")["dst_buff"][0].update(index=0, size=2)
+
+
+@plant("size", plans.allreduce_rres)
+def target_differs(plan):
+    find(plan, "rres")["dst_buff"][0]["size"] = 2
+
+
+@plant("threads", GET)
+def few_threads(plan):
+    plan["num_threads_per_block"] = 32
+    find(plan, "signal")["channel_ids"] = [0] * 33
+
+
+@plant("threads", plans.allreduce_pipeline)
+def few_threads_for_semaphores(plan):
+    plan["num_threads_per_block"] = 32
+    ops(plan)[0]["ops"][0]["semaphore_ids"] = [0] * 33
+
+
+@plant("count", plans.allreduce_pipeline)
+def no_semaphore(plan):
+    ops(plan)[0]["ops"][0]["semaphore_ids"] = []
+
+
+@plant("barrier", plans.reducescatter_barrier)
+def barrier_of_nobody(plan):
+    find(plan, "barrier")["num_threadblocks"] = 0
 
 
 # What has to go together.

@@ -70,16 +70,13 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Looks up a remote buffer, and fills in its rank and type. */
+/* Looks up a remote buffer, and fills in its rank and type. What takes one is done over memory or port channels. */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = own_rank(state);
     const mscclpp_plan_table_t *table;
     const mscclpp_plan_remote_t *remote;
 
-    if (op->channel_type != MSCCLPP_PLAN_MEMORY && op->channel_type != MSCCLPP_PLAN_PORT) {
-        return bad(state, "channel-type", "it has a \"buffer_id\", so its \"channel_type\" has to be memory or port");
-    }
     table = &own_block(state)->remotes[op->channel_type];
     if (item->id >= table->count) {
         return bad(state, "buffer-id", "buffer_id %u of a block with %u remote buffers over %s channels", item->id,

@@ -16,7 +16,6 @@
 #include "mca/coll/mscclpp/check/check.h"
 #include "mca/coll/mscclpp/native/channels.h"
 #include "mca/coll/mscclpp/native/lane.h"
-#include "mca/coll/mscclpp/native/queued.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/oob/message.h"
 #include "mca/coll/mscclpp/oob/oob.h"
@@ -44,7 +43,8 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_lane_end_all(module);
     free(module->user_lane);
     module->user_lane = NULL;
-    mca_coll_mscclpp_queued_end(module);
+    free(module->queued);
+    module->queued = NULL;
     mca_coll_mscclpp_check_forget(module);
     mca_coll_mscclpp_oob_destroy(module); /* after the team, because the team's table is part of it */
 }

@@ -68,12 +68,6 @@ static int have_queue(mca_coll_mscclpp_module_t *module, const void *const buffe
     return rc;
 }
 
-void mca_coll_mscclpp_queued_end(mca_coll_mscclpp_module_t *module)
-{
-    free(module->queued);
-    module->queued = NULL;
-}
-
 /* How an enqueued call ended, from a status. */
 static end_t end_of(mscclpp_status_t status, int *code_p)
 {

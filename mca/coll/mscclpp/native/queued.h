@@ -13,7 +13,4 @@ typedef bool (*mca_coll_mscclpp_describe_fn_t)(mca_coll_mscclpp_native_t *call, 
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_DESCRIBE_DECLARE)
 #undef MCA_COLL_MSCCLPP_DESCRIBE_DECLARE
 
-/* Called when the communicator is freed, after its lanes have been ended. */
-void mca_coll_mscclpp_queued_end(mca_coll_mscclpp_module_t *module);
-
 #endif
