@@ -275,9 +275,8 @@ cases_plans_run() {
         run "plans:lingering:$name" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_linger on --mca coll_mscclpp_plans \
             "$folder/3/$name.json" "$bindir/test_plans" allreduce planned any 5000 lingering "$name"
     done
-    # Two plans and other algorithms in turns, each in place of the kernel of the one before.
-    run "plans:lingering:many" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_linger on --mca coll_mscclpp_plans \
-        "$folder/3/allreduce_packets.json:$folder/3/custom_halo_packets.json" "$bindir/test_plan_run" custom_halo_packets
+    run "plans:lingering:custom" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_linger on --mca coll_mscclpp_plans \
+        "$folder/3" "$bindir/test_plan_run" custom_halo_packets
     run "plans:run:mapped" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_plans \
         "$folder/3" "$bindir/test_plan_run" custom_halo
 }

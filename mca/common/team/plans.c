@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/algo/coll.h"
-#include "mca/common/algo/rule_match.h"
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
@@ -15,82 +13,6 @@
 /* The largest message of a queued call that a plan serves, and the most memory that a team's plans take for them. */
 #define QUEUED_MAX ((uint64_t)1 << 20)
 #define QUEUED_ROOMS ((uint64_t)64 << 20)
-
-mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
-{
-    static const mscclpp_coll_t collectives[] = {
-        [MSCCLPP_PLAN_ALLREDUCE] = MSCCLPP_COLL_LAST,
-        [MSCCLPP_PLAN_ALLGATHER] = MSCCLPP_COLL_ALLGATHER,
-        [MSCCLPP_PLAN_REDUCESCATTER] = MSCCLPP_COLL_REDUCE_SCATTER_BLOCK,
-        [MSCCLPP_PLAN_ALLTOALL] = MSCCLPP_COLL_ALLTOALL,
-    };
-
-    return collectives[plan->collective];
-}
-
-/* A plan that says sum does every operation; one that says max or min, that alone. */
-static bool does(const mscclpp_plan_file_t *file, mscclpp_op_t op)
-{
-    return !file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
-}
-
-static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_wish_t *wish)
-{
-    const mscclpp_plan_file_t *file = plan->file;
-
-    return !file->alone && mscclpp_plans_collective(file->plan) == wish->coll && does(file, wish->op) &&
-           (wish->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
-           (wish->blocks == 0 || file->blocks <= wish->blocks);
-}
-
-mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish)
-{
-    const mscclpp_protocol_t *protocol = &team->protocol;
-    const bool whole = wish->coll == MSCCLPP_COLL_LAST;
-    const uint64_t message = whole ? wish->bytes : wish->bytes * (uint64_t)team->group.oob.size;
-    mscclpp_team_plan_t *best = NULL;
-    const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
-    int64_t algorithm = 0;
-    bool ruled;
-
-    /* Parameters that name an algorithm, or sizes for one, override plans. */
-    if (team->plan_count == 0 ||
-        (whole && (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
-        protocol->algorithm == MSCCLPP_COLL_STAGE ||
-        (whole ? protocol->algorithm : protocol->coll_algorithm[wish->coll]) != MSCCLPP_COLL_AUTO) {
-        return NULL;
-    }
-    ruled = mscclpp_rule_match(protocol, wish->coll, wish->bytes, wish->in_place, nodes, &algorithm);
-    for (int i = 0; i < team->plan_count; ++i) {
-        mscclpp_team_plan_t *plan = &team->plans[i];
-        const mscclpp_plan_t *text = plan->file->plan;
-
-        if (!serves(plan, wish)) {
-            continue;
-        }
-        if (ruled ? plan->rule == algorithm
-                  : message >= text->min_bytes && message <= text->max_bytes &&
-                        (best == NULL || text->max_bytes < best->file->plan->max_bytes)) {
-            best = plan;
-            if (ruled) {
-                break;
-            }
-        }
-    }
-    return best;
-}
-
-mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *name, mscclpp_op_t op)
-{
-    for (int i = 0; i < team->plan_count; ++i) {
-        const mscclpp_plan_file_t *file = team->plans[i].file;
-
-        if (file->alone && strcmp(file->plan->name, name) == 0 && does(file, op)) {
-            return &team->plans[i];
-        }
-    }
-    return NULL;
-}
 
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {
