@@ -85,7 +85,8 @@ static void test_rules(void)
 /* Rules of a collective with blocks: sizes of blocks, no two of them equal, and not more than there is room for. */
 static void test_blocks(void)
 {
-    static const mscclpp_rule_t wanted[] = {{100, MSCCLPP_COLL_BY_ZEROCOPY, 0}, {400, MSCCLPP_COLL_BY_SCRATCH, 0}};
+    static const mscclpp_rule_t wanted[] = {{100, MSCCLPP_COLL_BY_ZEROCOPY, 0, 0},
+                                            {400, MSCCLPP_COLL_BY_SCRATCH, 0, 0}};
     tune_table_t table;
     mscclpp_rule_set_t set;
 
