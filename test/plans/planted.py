@@ -176,42 +176,42 @@ def block_id(plan):
     plan["gpus"][0]["threadblocks"][0]["id"] = 1
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def long_name(plan):
     plan["name"] = "x" * 201
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_blocks(plan):
     plan["gpus"][0]["threadblocks"] *= 1025
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_operations(plan):
     plan["gpus"][0]["threadblocks"][0]["ops"] = [{"name": "nop"}] * 65537
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_items(plan):
     find(plan, "put")["src_buff"] *= 4097
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_numbers(plan):
     find(plan, "signal")["channel_ids"] *= 4097
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_semaphores(plan):
     plan["gpus"][0]["semaphores"] = [{"init_value": 0}] * 65537
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_remote_buffers(plan):
     plan["gpus"][0]["remote_buffers"] *= 65537
 
 
-@plant("limit", GET)
+@plant("limit", PUT)
 def many_channels(plan):
     entry = plan["gpus"][0]["channels"][0]
     plan["gpus"][0]["channels"] = [dict(entry, connected_to=[1] * 40000)] * 2
@@ -222,47 +222,47 @@ def many_switches(plan):
     plan["gpus"][0]["channels"][-1]["rank_groups"] *= 4097
 
 
-@plant("type", GET)
+@plant("type", PUT)
 def channel_a_word(plan):
     plan["gpus"][0]["channels"][0] = "memory"
 
 
-@plant("type", GET)
+@plant("type", PUT)
 def item_a_number(plan):
     find(plan, "put")["src_buff"][0] = 0
 
 
-@plant("type", GET)
+@plant("type", PUT)
 def operation_a_word(plan):
     ops(plan)[0] = "nop"
 
 
-@plant("type", GET)
+@plant("type", PUT)
 def id_a_word(plan):
     find(plan, "signal")["channel_ids"] = ["0"]
 
 
-@plant("number", GET)
+@plant("number", PUT)
 def id_too_large(plan):
     find(plan, "signal")["channel_ids"] = [1 << 40]
 
 
-@plant("number", GET)
+@plant("number", PUT)
 def index_too_large(plan):
     find(plan, "put")["src_buff"][0]["index"] = 1 << 40
 
 
-@plant("word", GET)
+@plant("word", PUT)
 def channel_of_no_kind(plan):
     plan["gpus"][0]["channels"][0]["channel_type"] = "none"
 
 
-@plant("word", GET)
+@plant("word", PUT)
 def table_of_no_kind(plan):
     plan["gpus"][0]["threadblocks"][0]["channels"][0]["channel_type"] = "none"
 
 
-@plant("word", GET)
+@plant("word", PUT)
 def access_by_a_switch(plan):
     plan["gpus"][0]["remote_buffers"][0]["access_channel_types"] = ["switch"]
 
@@ -512,7 +512,7 @@ def loop_over_nothing(plan):
     ops(plan)[0]["iter_context"]["num_chunks"] = 0
 
 
-@plant("size", GET)
+@plant("size", PUT)
 def pair_differs(plan):
     find(plan, "put")["dst_buff"][0].update(index=0, size=2)
 
@@ -522,7 +522,7 @@ def target_differs(plan):
     find(plan, "rres")["dst_buff"][0]["size"] = 2
 
 
-@plant("threads", GET)
+@plant("threads", PUT)
 def few_threads(plan):
     plan["num_threads_per_block"] = 32
     find(plan, "signal")["channel_ids"] = [0] * 33
