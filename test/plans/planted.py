@@ -222,6 +222,16 @@ def many_switches(plan):
     plan["gpus"][0]["channels"][-1]["rank_groups"] *= 4097
 
 
+@plant("limit", PUT)
+def few_addresses(plan):
+    plan["gpu_addresses"] = ["0000:01:00.0"]
+
+
+@plant("type", PUT)
+def address_a_number(plan):
+    plan["gpu_addresses"] = [1] * len(plan["gpus"])
+
+
 @plant("type", PUT)
 def channel_a_word(plan):
     plan["gpus"][0]["channels"][0] = "memory"
