@@ -12,6 +12,7 @@ class Compiled:
     """A plan with what the passes said about it, by the name of the pass."""
 
     def __init__(self, program):
+        """Takes the fastest choice or, of a portable program, the fastest one that fits."""
         self.program, self.text, self.cache = program, {}, {}
         self.text["operations"] = [str(operation) for operation in program.operations]
         ranked = self._rank()

@@ -1,53 +1,58 @@
-"""Signals and waits: which ones the order of steps needs, and which of those say nothing new.
+"""Derives the signals and waits that steps need, and leaves out those that say nothing new.
 
-An agent is a block of threads, (rank, block). For each agent we follow what it knows: up to which of its steps every
-other agent has come. Whoever waits for a signal learns all that the sender knew. A wait for something that is known
-already is left out.
+An agent is one block of threads: (rank, block). It does its steps in the order of their numbers.
 
-What a proxy puts is read at some later time. So a port is followed by itself: a signal through the port tells its peer
-that earlier puts are done, and a flush tells the agent.
+What an agent knows is, for each other agent, the number of the last step that is surely done. A signal passes on all
+that its sender knows. A wait for a step that is known to be done is left out.
 
-Agents do their steps in one order for all, and wait for earlier steps alone. So they cannot wait in a circle, and on
-each channel the first wait is for the first signal, and so on.
+A proxy carries out a put some time after the block has asked for it. So the port of an agent counts like an agent of
+its own. A signal through the port tells the peer that the puts before it are done. A flush tells the agent itself.
 
-In a loop each turn has its own part of every chunk, so that turns need not wait for one another. Only where the scratch
-is a ring that is shorter than the chunks, whoever writes it first in a turn needs a credit from all who use it after
-that. There are CREDITS of them at the begin of the loop, so that many turns may be under way.
+A step waits for steps with smaller numbers only. So agents cannot wait for one another in a circle, and the first wait
+on a channel belongs to its first signal, the second wait to the second signal, and so on.
+
+In a loop each turn works on its own part of every chunk, so turns need not wait for one another. The exception is a
+scratch that is shorter than the chunks, which turns go round like a ring. There, the agent that writes a place first in
+a turn needs a credit from every other agent that uses the place in a turn. The loop begins with CREDITS credits of each
+kind, so this many turns can be under way.
 """
-
-
 import collections
 
 CREDITS = 2
 
 
 class Point:
-    """What an agent does at one step, at its begin or at its end, beside moving data.
+    """What an agent does for the sake of others at its begin, at one step or at its end.
 
-    Other agents are named where it waits for them or signals them. Between agents of one rank semaphores take the
-    place of channels. flush_before, flush_after: agents behind a port, whose puts have to be done.
+    waits, signals: agents. Between agents of one rank, semaphores do what channels do between ranks. takes, gives:
+    agents with which credits are exchanged. flush_before, flush_after: agents on the far side of ports, all puts to
+    which have to be done. known, queued, heard: what Synchronisation knew of the agent when it had done this.
     """
 
     def __init__(self, agent, number, step=None):
         self.agent, self.number, self.step = agent, number, step
         self.waits, self.signals = [], []
-        self.takes, self.gives = [], []  # credits, by agent
+        self.takes, self.gives = [], []
         self.flush_before, self.flush_after = [], []
         self.known, self.queued, self.heard = {}, {}, set()
 
 
 class Synchronisation:
-    """The points of each agent, in order, and counts of what was needed."""
+    """The points of each agent, in order.
+
+    lists: the points, by agent. far: for each step through a port, the agent on the other side. count: signals.
+    needless: signals that were left out.
+    """
 
     def __init__(self, program, steps, choice):
         self.program, self.choice = program, choice
         self.agents = sorted({step.agent for step in steps} | {(r, 0) for r in range(program.ranks)})
         self.lists = {agent: [] for agent in self.agents}
         self.begin = {agent: self._add(agent, 0) for agent in self.agents}
-        self.known = {agent: {agent: 0} for agent in self.agents}
-        self.heard = {agent: {agent[0]} for agent in self.agents}  # ranks that have begun, as packets tell, too
-        self.queued = {agent: {} for agent in self.agents}  # the last put through each port
-        self.last = {}  # (from, to): the last point that has signalled
+        self.known = {agent: {agent: 0} for agent in self.agents}  # number of the last step, by agent or port
+        self.heard = {agent: {agent[0]} for agent in self.agents}  # ranks that have begun, as signals or packets tell
+        self.queued = {agent: {} for agent in self.agents}  # number of the last put, by port
+        self.last = {}  # by (sender, receiver): the sender's point that has signalled last
         self.count = self.needless = 0
         self.far = self._far_agents(steps)
         for point in self.begin.values():
@@ -62,6 +67,7 @@ class Synchronisation:
             self._end(steps, points)
 
     def _add(self, agent, number, step=None):
+        """A new last point of an agent."""
         self.lists[agent].append(Point(agent, number, step))
         return self.lists[agent][-1]
 
@@ -83,6 +89,7 @@ class Synchronisation:
         return far
 
     def _walk(self, steps):
+        """Makes a point for each step, with what the step waits for. Returns the points by step."""
         points, peers = {}, collections.defaultdict(set)
         looped = bool(self.choice.turn)
         # An agent meets together all ranks that its steps of one level touch, and in a loop all of them at its begin.
@@ -118,6 +125,7 @@ class Synchronisation:
         return ("port", point.agent, self.far[point.step]) if point.step and point.step.port else point.agent
 
     def _knows(self, agent, point):
+        """Whether an agent knows that a point is done."""
         return self.known[agent].get(self._key(point), -1) >= point.number
 
     def _need(self, point, other, via=None):
@@ -159,6 +167,7 @@ class Synchronisation:
         return bool(slots & touched) and not plain & touched and not read & written
 
     def _signal(self, sender, point):
+        """A signal from one point to another."""
         sender.signals.append(point.agent)
         point.waits.append(sender.agent)
         self.last[sender.agent, point.agent] = sender
@@ -166,6 +175,7 @@ class Synchronisation:
         self._learn(point.agent, sender)
 
     def _learn(self, agent, sender):
+        """An agent hears a signal that was sent at the point `sender`."""
         known = self.known[agent]
         for key, number in sender.known.items():
             known[key] = max(known.get(key, -1), number)

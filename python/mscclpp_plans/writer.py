@@ -76,6 +76,7 @@ class _Writer:
         self.list, self.list_key = None, None  # an operation that can take one more source and target
 
     def _most(self, limit):
+        """A limit of MSCCL++'s executor, where the plan has to keep it."""
         return limit if self.limits else 1 << 30
 
     def write(self, point, sync):
@@ -140,6 +141,7 @@ class _Writer:
         self.touched.setdefault(None, set())
 
     def _sync(self, name, agents):
+        """signal, wait or flush on the channels to some agents."""
         for kind in ("memory", "port"):
             numbers = [self.channels[a][1] for a in agents if self.channels[a][0] == kind]
             for part in _parts(numbers, self._most(Limits.IDS)):
@@ -190,6 +192,7 @@ class _Writer:
             self._op("nop")
 
     def _item(self, span, kind="memory"):
+        """A span as operations name it, of this instance."""
         buffer, index = "s" if span.buffer == "p" else span.buffer, span.index * self.choice.instances + self.instance
         if span.rank == self.rank.number:
             return local(buffer, index, span.size)
@@ -253,6 +256,7 @@ class _Writer:
             first = step.target
 
     def _combine(self, where, sources, targets):
+        """One operation that combines: its name says where sources lie, and whether the result goes to peers, too."""
         packets, also = any(s.buffer == "p" for s in sources), targets[1:]
         keys = {"reduce_op": "sum"}
         if packets:
