@@ -46,7 +46,7 @@ plant doubling-partner doubling mca/common/fabric/equip.c mca/common/fabric/equi
 plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
 plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \
-    's/\? meet_nodes\(fabric, protocol\) : status/? MSCCLPP_OK : status/'
+    's/\? mscclpp_fabric_meet\(fabric, protocol, NULL\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
 plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = ((const uint32_t *)from)[2 * i + 1];\

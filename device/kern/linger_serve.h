@@ -1,0 +1,297 @@
+/*
+ * The operations that a lingering kernel (kern/linger.h) executes: what the bell asks for, by the bodies of
+ * kern/allreduce, kern/coll and kern/plan.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_LINGER_SERVE_H
+#define MSCCLPP_DEVICE_KERN_LINGER_SERVE_H
+
+#include "device/kern/allreduce/allreduce_nodes.h"
+#include "device/kern/allreduce/allreduce_nodes_packets.h"
+#include "device/kern/allreduce/allreduce_oneshot.h"
+#include "device/kern/allreduce/allreduce_oneshot_put.h"
+#include "device/kern/allreduce/allreduce_twophase.h"
+#include "device/kern/allreduce/allreduce_zerocopy.h"
+#include "device/kern/coll/packets.h"
+#include "device/kern/plan/run.h"
+#include "device/types/hot.h"
+#include "device/types/linger.h"
+
+/*
+ * Each kind of operation is a function of its own, with its own copy of the context. Inlined together, they would need
+ * more registers than there are, and what does not fit into registers leaves the cache at each look at the bell. Each
+ * function returns true if the thread has failed.
+ */
+#define MSCCLPP_DEV_LINGER_OPERATION(name_, args_, call_)                                                              \
+    MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_(mscclpp_dev_ctx_t ctx, const args_ *args)                      \
+    {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
+        call_;                                                                                                         \
+        return ctx.failed;                                                                                             \
+    }
+
+/*
+ * Operations for `n_` ranks; 0 stands for any number. Hot variants have a constant type and operation, the others look
+ * both up at run time.
+ */
+#define MSCCLPP_DEV_LINGER_BRIEF(n_, name_, hot_, dtype_, op_)                                                         \
+    MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
+        brief##n_##name_, mscclpp_dev_args_t,                                                                          \
+        mscclpp_dev_oneshot_brief(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16))
+#define MSCCLPP_DEV_LINGER_LONG(n_, name_, hot_, dtype_, op_)                                                          \
+    MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
+        oneshot##n_##name_, mscclpp_dev_args_t,                                                                        \
+        mscclpp_dev_oneshot_long(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16))                   \
+    MSCCLPP_DEV_LINGER_OPERATION(twophase##n_##name_, mscclpp_dev_args_t,                                              \
+                                 mscclpp_dev_twophase_ranks(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_)))          \
+    MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
+                                 mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
+
+/* Only 2 ranks have a put operation of their own, because puts pay off mainly there. */
+#define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
+    MSCCLPP_DEV_LINGER_BRIEF(2, dtype_##op_, true, dtype_, op_)                                                        \
+    MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
+    MSCCLPP_DEV_LINGER_OPERATION(put2##dtype_##op_, mscclpp_dev_args_t,                                                \
+                                 mscclpp_dev_put_ranks(&ctx, args, 2, true, true, (int)(dtype_), (int)(op_)))
+#define MSCCLPP_DEV_LINGER_HOT4(dtype_, op_)                                                                           \
+    MSCCLPP_DEV_LINGER_BRIEF(4, dtype_##op_, true, dtype_, op_)                                                        \
+    MSCCLPP_DEV_LINGER_LONG(4, dtype_##op_, true, dtype_, op_)
+#define MSCCLPP_DEV_LINGER_HOT8(dtype_, op_)                                                                           \
+    MSCCLPP_DEV_LINGER_BRIEF(8, dtype_##op_, true, dtype_, op_)                                                        \
+    MSCCLPP_DEV_LINGER_LONG(8, dtype_##op_, true, dtype_, op_)
+#define MSCCLPP_DEV_LINGER_ANY(n_) MSCCLPP_DEV_LINGER_BRIEF(n_, any, false, args->dtype, args->op)
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT2)
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT4)
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT8)
+MSCCLPP_DEV_RANKS(MSCCLPP_DEV_LINGER_ANY)
+MSCCLPP_DEV_LINGER_OPERATION(oneshot, mscclpp_dev_args_t,
+                             mscclpp_dev_oneshot_long(&ctx, args, 0, false, (int)args->dtype, (int)args->op,
+                                                      MSCCLPP_DEV_LL16))
+MSCCLPP_DEV_LINGER_OPERATION(twophase, mscclpp_dev_args_t,
+                             mscclpp_dev_twophase_ranks(&ctx, args, 0, false, (int)args->dtype, (int)args->op))
+MSCCLPP_DEV_LINGER_OPERATION(put, mscclpp_dev_args_t,
+                             mscclpp_dev_put_ranks(&ctx, args, 0, false, false, (int)args->dtype, (int)args->op))
+MSCCLPP_DEV_LINGER_OPERATION(zerocopy, mscclpp_dev_zerocopy_args_t,
+                             mscclpp_dev_zerocopy_ranks(&ctx, args, 0, false, false, (int)args->common.dtype,
+                                                        (int)args->common.op))
+MSCCLPP_DEV_LINGER_OPERATION(nodes, mscclpp_dev_nodes_args_t,
+                             mscclpp_dev_allreduce_nodes(&ctx, args, false, (int)args->common.dtype,
+                                                         (int)args->common.op))
+MSCCLPP_DEV_LINGER_OPERATION(nodes_packets, mscclpp_dev_nodes_args_t,
+                             mscclpp_dev_allreduce_nodes_packets(&ctx, args, false, (int)args->common.dtype,
+                                                                 (int)args->common.op))
+MSCCLPP_DEV_LINGER_OPERATION(move, mscclpp_dev_coll_args_t, mscclpp_dev_coll_move_packets(&ctx, args, NULL))
+/* Operations that combine blocks of one size, or of sizes that differ. */
+#define MSCCLPP_DEV_LINGER_COMBINE(name_, args_, coll_, blocks_, hot_, dtype_, op_)                                    \
+    MSCCLPP_DEV_LINGER_OPERATION(name_, args_,                                                                         \
+                                 mscclpp_dev_coll_combine_packets(&ctx, coll_, blocks_, hot_, (int)(dtype_),           \
+                                                                  (int)(op_), MSCCLPP_DEV_COLL_LINGER_BATCH))
+MSCCLPP_DEV_LINGER_COMBINE(combine, mscclpp_dev_coll_args_t, args, NULL, false, args->common.dtype, args->common.op)
+MSCCLPP_DEV_LINGER_COMBINE(combine_float, mscclpp_dev_coll_args_t, args, NULL, true, MSCCLPP_DTYPE_FLOAT32,
+                           MSCCLPP_OP_SUM)
+MSCCLPP_DEV_LINGER_COMBINE(combine_blocks, mscclpp_dev_blocks_args_t, &args->coll, args, false, args->coll.common.dtype,
+                           args->coll.common.op)
+MSCCLPP_DEV_LINGER_COMBINE(combine_blocks_float, mscclpp_dev_blocks_args_t, &args->coll, args, true,
+                           MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM)
+MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
+                             mscclpp_dev_coll_move_packets(&ctx, &args->coll, args))
+#undef MSCCLPP_DEV_LINGER_COMBINE
+#undef MSCCLPP_DEV_LINGER_ANY
+#undef MSCCLPP_DEV_LINGER_HOT2
+#undef MSCCLPP_DEV_LINGER_HOT4
+#undef MSCCLPP_DEV_LINGER_HOT8
+#undef MSCCLPP_DEV_LINGER_LONG
+#undef MSCCLPP_DEV_LINGER_BRIEF
+#undef MSCCLPP_DEV_LINGER_OPERATION
+
+/* Executes one packet operation within a node. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                  uint32_t code)
+{
+    const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code), op = MSCCLPP_DEV_BELL_OP(code);
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+    const bool brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
+
+#define MSCCLPP_DEV_LINGER_MATCH_RANKS(n_, dtype_, op_)                                                                \
+    case n_:                                                                                                           \
+        return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase##n_##dtype_##op_(*ctx, args)  \
+               : brief                                     ? mscclpp_dev_linger_brief##n_##dtype_##op_(*ctx, args)     \
+                                                           : mscclpp_dev_linger_oneshot##n_##dtype_##op_(*ctx, args);
+#define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
+    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
+        switch (args->nranks) {                                                                                        \
+            MSCCLPP_DEV_LINGER_MATCH_RANKS(2, dtype_, op_)                                                             \
+            MSCCLPP_DEV_LINGER_MATCH_RANKS(4, dtype_, op_)                                                             \
+            MSCCLPP_DEV_LINGER_MATCH_RANKS(8, dtype_, op_)                                                             \
+        default:                                                                                                       \
+            break;                                                                                                     \
+        }                                                                                                              \
+    }
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
+#undef MSCCLPP_DEV_LINGER_MATCH
+#undef MSCCLPP_DEV_LINGER_MATCH_RANKS
+    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
+        return mscclpp_dev_linger_twophase(*ctx, args);
+    }
+    if (!brief) {
+        return mscclpp_dev_linger_oneshot(*ctx, args);
+    }
+    return args->nranks == 2   ? mscclpp_dev_linger_brief2any(*ctx, args)
+           : args->nranks == 4 ? mscclpp_dev_linger_brief4any(*ctx, args)
+                               : mscclpp_dev_linger_brief8any(*ctx, args);
+}
+
+/* Executes one operation by puts. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                              uint32_t code)
+{
+    const uint32_t op = MSCCLPP_DEV_BELL_OP(code);
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+
+#define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
+    if (MSCCLPP_DEV_FOLDS && args->nranks == 2 && mscclpp_dev_put_is_plain(args) && hot == (int)(dtype_) &&            \
+        op == (uint32_t)(op_)) {                                                                                       \
+        return mscclpp_dev_linger_put2##dtype_##op_(*ctx, args);                                                       \
+    }
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
+#undef MSCCLPP_DEV_LINGER_MATCH
+    return mscclpp_dev_linger_put(*ctx, args);
+}
+
+/* Executes one zero-copy operation on one of the kernel's sets of buffers. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
+                                                   mscclpp_dev_zerocopy_args_t *args, uint32_t code)
+{
+    const uint32_t op = MSCCLPP_DEV_BELL_OP(code);
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+    uint32_t r;
+
+    for (r = ctx->tid; r < args->common.nranks; r += ctx->nthreads) {
+        args->peer_in[r] = set->in[r];
+        args->peer_out[r] = set->out[r];
+    }
+    mscclpp_dev_block_sync(ctx);
+#define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
+    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
+        switch (args->common.nranks) {                                                                                 \
+        case 2:                                                                                                        \
+            return mscclpp_dev_linger_zerocopy2##dtype_##op_(*ctx, args);                                              \
+        case 4:                                                                                                        \
+            return mscclpp_dev_linger_zerocopy4##dtype_##op_(*ctx, args);                                              \
+        case 8:                                                                                                        \
+            return mscclpp_dev_linger_zerocopy8##dtype_##op_(*ctx, args);                                              \
+        default:                                                                                                       \
+            break;                                                                                                     \
+        }                                                                                                              \
+    }
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
+#undef MSCCLPP_DEV_LINGER_MATCH
+    return mscclpp_dev_linger_zerocopy(*ctx, args);
+}
+
+/* True for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
+MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
+{
+    return kernel == MSCCLPP_KERNEL_COLL_MOVE_BLOCKS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS;
+}
+
+/*
+ * Reads the lists of blocks that came with the bell. Called by all threads of the block, before its next barrier. One
+ * warp reads neighbouring words, since reads of the host's memory wait for one another unless they are one access.
+ */
+MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args)
+{
+    const uint32_t words = 2 * args->coll.common.nranks; /* of each list */
+    uint32_t w;
+
+    for (w = ctx->tid; w < 2 * words && ctx->tid < MSCCLPP_DEV_WARP; w += MSCCLPP_DEV_WARP) {
+        const uint64_t word = mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[w]);
+        uint64_t *list = w < words ? (uint64_t *)args->send : (uint64_t *)args->recv;
+
+        list[w < words ? w : w - words] = word;
+    }
+    if (ctx->tid == 0) {
+        args->most = args->coll.common.bytes;
+        args->varied = 1;
+    }
+}
+
+/*
+ * Executes one operation of a collective other than all-reduce. The collective's own arguments share memory with those
+ * of other kinds of operations. No kind relies on what is left there: it writes its arguments before each use, or never
+ * runs in the same kernel as a collective.
+ */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args, uint32_t code,
+                                               uint32_t word)
+{
+    const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
+    const bool varied = mscclpp_dev_linger_is_varied(kernel);
+    const bool hot = MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
+                     MSCCLPP_DEV_BELL_OP(code) == MSCCLPP_OP_SUM;
+    mscclpp_dev_coll_args_t *coll = &args->coll;
+
+    if (varied) {
+        mscclpp_dev_linger_take_lists(ctx, args);
+    }
+    if (ctx->tid == 0) {
+        coll->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
+        coll->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
+        coll->root = MSCCLPP_DEV_BELL_ROOT(word);
+        coll->stride = coll->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
+    }
+    mscclpp_dev_block_sync(ctx);
+    switch (kernel) {
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+        return mscclpp_dev_linger_move(*ctx, coll);
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+        return mscclpp_dev_linger_move_blocks(*ctx, args);
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+        return hot ? mscclpp_dev_linger_combine_blocks_float(*ctx, args)
+                   : mscclpp_dev_linger_combine_blocks(*ctx, args);
+    default:
+        return hot ? mscclpp_dev_linger_combine_float(*ctx, coll) : mscclpp_dev_linger_combine(*ctx, coll);
+    }
+}
+
+/* An operation like those above. The kernel copied the code when it began. */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *own)
+{
+    const mscclpp_dev_plan_args_t *args = &own->plan;
+
+    ctx.lingers = true;
+    mscclpp_dev_plan_run(&ctx, args, mscclpp_dev_plan_find_program(&ctx, args, &own->plan_room, true), false,
+                         (int)args->common.dtype, (int)args->common.op);
+    return ctx.failed;
+}
+
+/* Executes one operation by the kernel's plan. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *own)
+{
+    mscclpp_dev_plan_args_t *plan = &own->plan;
+
+    if (ctx->tid == 0) {
+        const uint64_t stride = own->args.bytes + MSCCLPP_DEV_BELL_PADDING(own->words[MSCCLPP_DEV_BELL_COLL]);
+
+        plan->common.bytes = own->args.bytes;
+        plan->common.dtype = own->args.dtype;
+        plan->common.op = own->args.op;
+        plan->common.release = own->args.release;
+        plan->common.launches = own->args.launches;
+        plan->common.epoch = own->args.epoch;
+        plan->common.rung = own->args.rung;
+        plan->bases[3 * plan->rank] = (char *)(uintptr_t)own->args.in;
+        plan->bases[3 * plan->rank + 1] = (char *)own->args.out;
+        plan->chunk = MSCCLPP_DEV_PLAN_CHUNK(plan, stride);
+        plan->stride = stride;
+        plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, own->args.bytes);
+    }
+    mscclpp_dev_block_sync(ctx);
+    return mscclpp_dev_linger_plan(*ctx, own);
+}
+
+MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
+{
+    return kernel != MSCCLPP_KERNEL_PLAN && kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY &&
+           kernel != MSCCLPP_KERNEL_ALLREDUCE_NODES && kernel != MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
+}
+
+#endif
