@@ -30,7 +30,7 @@ typedef struct mscclpp_dev_twin_job {
     struct mscclpp_dev_twin_job *body; /* of a loop: jobs that it owns; the last one's `next` is the loop */
     bool kept;                         /* a loop owns it */
     uint32_t workers;                  /* threads that it needs, its body included */
-    mscclpp_dev_twin_shared_t *blocks; /* one for each thread */
+    mscclpp_dev_twin_shared_t *blocks; /* one for each block of the grid; NULL: the job launches no kernel */
     union {
         mscclpp_dev_args_t common;
         mscclpp_dev_zerocopy_args_t zerocopy;
@@ -78,7 +78,9 @@ mscclpp_dev_twin_job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *lau
 void mscclpp_dev_twin_free_job(mscclpp_dev_twin_job_t *job);
 
 /*
- * Queues or records a job, and takes ownership of it. `job` NULL: there was no memory for it. 0 or an errno value.
+ * Puts a job at the end of the queue, or of the graph that is being recorded. Owns the job from now on: if this fails,
+ * the job is freed. Returns 0 or an errno value; ENOMEM if `job` is NULL, so that callers can pass on the result of
+ * mscclpp_dev_twin_new_job unchecked.
  */
 int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_job_t *job);
 #endif

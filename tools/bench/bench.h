@@ -71,7 +71,8 @@ bool bench_parse_factor(const char *text, double *factor_p);
 bool bench_parse_list(const char *list, void *context, bool (*add)(const char *name, void *context));
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p);
 
-/* Prints the line about a value that is not allowed, and returns false. */
+/* Prints "OPTION: 'VALUE' is not allowed; use ALLOWED" on one rank, and returns false. `allowed` reads on after "use".
+ */
 bool bench_refuse(const char *option, const char *value, const char *allowed);
 
 /* Like bench_refuse, for an option that getopt_long refused with the result "?" or ":". */

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Options about kernels between the calls. */
+/* Checks options about kernels between the calls. */
 static bool between_fit(const bench_options_t *options)
 {
     char ahead[16];
@@ -96,7 +96,7 @@ static bool types_fit(const bench_options_t *options)
     return true;
 }
 
-/* Contenders that only some modes allow. */
+/* Checks that the mode allows what --compare measures beside it. */
 static bool compare_fit(const bench_options_t *options)
 {
     const char *compare = bench_compare_name(options->compare);
@@ -116,7 +116,7 @@ static bool compare_fit(const bench_options_t *options)
     return true;
 }
 
-/* Options about an execution plan. */
+/* Checks options about an execution plan. */
 static bool plan_fit(const bench_options_t *options)
 {
     if (options->plan != NULL && BENCH_MODE_LIBRARY != options->mode) {

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Prints one line for each rank: the host, the process and the device. For rank 0 only. Lines begin with # so that
+ * scripts skip them.
+ */
 void bench_report_places(const bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {

@@ -24,14 +24,15 @@ void synth_tool_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Control characters of a file stay out of the terminal. */
-static void plain(FILE *out, const char *text)
+/* Prints text from a file, with ? for each control character, which could change the state of the user's terminal. */
+static void print_plain(FILE *out, const char *text)
 {
     for (; *text != '\0'; ++text) {
         fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
     }
 }
 
+/* Writes a number as "n" or "n/d" to `text`, and returns it. */
 static const char *fraction(synth_rational_t value, char *text, size_t size)
 {
     if (value.den == 1) {
@@ -42,7 +43,7 @@ static const char *fraction(synth_rational_t value, char *text, size_t size)
     return text;
 }
 
-static void head(FILE *out, const synth_topology_t *topology)
+static void print_head(FILE *out, const synth_topology_t *topology)
 {
     int least = 1 << 30, most = 0;
 
@@ -50,7 +51,7 @@ static void head(FILE *out, const synth_topology_t *topology)
         least = topology->links[i].capacity < least ? topology->links[i].capacity : least;
         most = topology->links[i].capacity > most ? topology->links[i].capacity : most;
     }
-    plain(out, topology->name);
+    print_plain(out, topology->name);
     fprintf(out, ": %d ranks on %d node%s, %d links of %d", topology->ranks, topology->node_count,
             topology->node_count == 1 ? "" : "s", topology->link_count, least);
     if (most > least) {
@@ -118,7 +119,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         fprintf(out, " \"asymmetric_pairs\": %d, \"root\": %d,\n  \"bounds\": [", synth_topology_asymmetry(topology),
                 root);
     } else {
-        head(out, topology);
+        print_head(out, topology);
         fprintf(out, "  %-14s %8s  %-18s\n", "collective", "steps", "rounds for each chunk");
     }
     for (int i = 0; i < SYNTH_ALLREDUCE; ++i) {
@@ -212,7 +213,7 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
         front_json(out, topology, collective, options, front, seconds);
         return;
     }
-    head(out, topology);
+    print_head(out, topology);
     fprintf(out, "%s: at least %d step%s, and %s rounds for each chunk (%s)\n", synth_collective_names[collective],
             front->least_steps, front->least_steps == 1 ? "" : "s", fraction(front->least_ratio, least, sizeof(least)),
             front->least_by != NULL ? front->least_by : "");

@@ -39,7 +39,7 @@ MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t 
 
 /*
  * Loads `batch` whole, aligned units of one buffer, `stride` units apart, beginning with unit `index`. `batch` is a
- * constant.
+ * constant, so that `v` stays in registers.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
                                                mscclpp_dev_vec_t *v)
@@ -52,7 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint
     }
 }
 
-/* Stores `batch` units, `stride` units apart, beginning with unit `index`. */
+/* The reverse: stores `batch` whole, aligned units of one buffer. `batch` is a constant here, too. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
                                                 const mscclpp_dev_vec_t *v)
 {

@@ -45,15 +45,16 @@ typedef struct {
 } mscclpp_ucx_functions_t;
 
 /*
- * Allows or forbids loading UCX from now on; at first it is allowed. Once loaded it stays, but no more users get it
- * while it is forbidden. Thread-safe.
+ * Says whether mscclpp_ucx_load may succeed from now on; at first it may. Forbidding does not unload UCX, nor does it
+ * affect those who have its functions already. Thread-safe.
  */
 void mscclpp_ucx_allow(bool allowed);
 
 /*
  * Loads UCX if it is not loaded, and gives its functions. Thread-safe. Returns MSCCLPP_ERR_NOT_SUPPORTED if UCX is not
- * installed or not allowed. If the first call finds too few resources, every later call fails as
- * mscclpp_ucx_check_limits did then: the process may have threads by that time, and UCX is not loaded beside threads.
+ * installed or not allowed. If the system grants too little at the first call, every later call returns that
+ * call's error, even if the system grants more by then: the process may have threads by then, and UCX is not loaded
+ * beside threads.
  * The library stays loaded until the process ends. Its signal handlers for crashes are removed again, as crashes are
  * the application's business.
  */

@@ -67,19 +67,20 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
 
 /*
  * Pledges the slot to meeting `number` of a team. `decided` is in memory that the ranks of the team share. It starts as
- * 0, and holds 2 * the last meeting whose pledges were decided on, + 1 if they were granted. Numbers grow. False if the
- * slot is taken or pledged, or if a team waits for it, which comes first. The caller ends the pledge by one of the two
- * functions below.
+ * 0, and holds 2 * the last meeting whose pledges were decided on, + 1 if they were granted. A team's numbers only
+ * increase. False if the slot is taken or pledged, or if another team waits for it: that team comes first. The caller
+ * ends the pledge by one of the two functions below.
  */
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number);
 
 /*
- * To be called on all ranks when those that need slots have pledged them. True on all ranks if the pledges are granted:
- * whoever has pledged has the slot. False on all ranks if one was revoked: nobody has anything.
+ * Called by every rank of the team once each rank that needs a slot has pledged it. Returns the same on all ranks.
+ * True: the pledges are granted, and each rank that has pledged holds its slot. False: a pledge was revoked, and no
+ * rank holds a slot.
  */
 bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number);
 
-/* Gives up the pledge that `decided` decides on, if it has not been revoked. */
+/* Gives up this process's pledge, if it is the one that `decided` decides on. Does nothing if it has been revoked. */
 void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decided);
 
 /*

@@ -1,11 +1,12 @@
 #include "mca/common/run/linger_history.h"
 
+/* The number of calls at once after which a kernel stays: at first, and at most. A streak is not counted further. */
 #define WANTED_FIRST 2u
 #define WANTED_MOST 64u
 
 /*
- * Rings that make staying worthwhile. Each saves a launch; two launches are about the most that a kernel which stays in
- * vain costs the application.
+ * Rings that make staying worthwhile. Each ring saves a launch, and a kernel that stays in vain costs the application
+ * at most about two launches.
  */
 #define RINGS_WORTH_IT 2u
 

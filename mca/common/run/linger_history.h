@@ -5,9 +5,9 @@
  * A call that comes at once after the one before belongs to a burst. If the application runs a kernel between two
  * calls, that kernel's launch delays the second call, so it does not come at once.
  *
- * A kernel stays once enough successive calls have come at once. This number is small at first, and doubles after each
- * kernel that stayed and was hardly rung. So if bursts are always short, soon no kernel stays. In long bursts, only the
- * first few calls are launched.
+ * A kernel stays once a certain number of successive calls have come at once. That number begins at 2, doubles up to 64
+ * after each kernel that stayed and was hardly rung, and returns to 2 after one that was rung often enough. So if all
+ * bursts are short, soon no kernel stays. In a long burst, at most the first 64 calls are launched.
  */
 #ifndef MCA_COMMON_RUN_LINGER_HISTORY_H
 #define MCA_COMMON_RUN_LINGER_HISTORY_H
@@ -22,7 +22,8 @@ typedef struct {
 
 void mscclpp_linger_history_init(mscclpp_linger_history_t *history);
 
-/* Notes a call. `at_once`: it came so soon after the one before that a kernel would still have been there. */
+/* Notes a call. `at_once`: it came so soon after the previous call that a kernel, had one stayed,
+ * would most likely still have been there. */
 void mscclpp_linger_history_note_call(mscclpp_linger_history_t *history, bool at_once);
 
 /* Notes that a kernel that stayed has left. It was rung for `rings` calls. */

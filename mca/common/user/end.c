@@ -4,7 +4,10 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-/* The words stay if kernels may still look at them: nobody can tell here. */
+/*
+ * The words that kernels read are freed only if the application has freed all objects. Kernels that use an object may
+ * still read the words, and the host cannot tell when these kernels end.
+ */
 void mscclpp_user_end(mscclpp_user_t *user)
 {
     mscclpp_user_memory_t *memory;

@@ -10,7 +10,7 @@
 
 /* Pinned host memory by which kernels and the host speak. */
 typedef struct {
-    mscclpp_dev_mailbox_t mailbox; /* of which only `abort` is used: by the proxies, too */
+    mscclpp_dev_mailbox_t mailbox; /* only `abort` is used, by kernels and by proxies */
     uint64_t report[MSCCLPP_DEV_USER_REPORT_WORDS];
 } mscclpp_user_words_t;
 
@@ -30,7 +30,8 @@ struct mscclpp_user {
     mscclpp_user_channels_t *channels;
     mscclpp_user_room_t *rooms;
     bool ended;
-    int shells; /* objects that the application has not freed; the last one frees this structure once it has ended */
+    int shells; /* objects that the application has not freed. They outlive mscclpp_user_end; then the last one to be
+                   freed frees this structure. */
 };
 
 /* Tells whether kernels of this rank reach the memory of another one. */

@@ -30,9 +30,8 @@ typedef struct mscclpp_user_room mscclpp_user_room_t;
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p);
 
 /*
- * Local. Called before the team is destroyed. Makes kernels give up. Objects that the application has not freed stay as
- * empty shells, of which only `free` may be called; memory that peers may still use is not returned to the system.
- * NULL is allowed.
+ * Local. Called before the team is destroyed. Makes kernels give up. Objects that the application has not freed can
+ * only be freed from now on. Memory that peers may still use is not returned to the system. NULL is allowed.
  */
 void mscclpp_user_end(mscclpp_user_t *user);
 

@@ -1,4 +1,7 @@
-/* Maximum flow. */
+/*
+ * Maximum flow by Dinic's algorithm: each round finds levels by a breadth-first search, then pushes flow along arcs
+ * that lead from one level to the next.
+ */
 #include "tools/synth/lib/flow.h"
 
 #include <stdlib.h>
@@ -6,11 +9,12 @@
 
 typedef struct {
     int to, next;
-    int64_t rest; /* that may still be pushed */
+    int64_t rest; /* residual capacity */
 } half_t;
 
 struct synth_flow {
-    int nodes, count; /* halves: an arc and its opposite, side by side */
+    int nodes,
+        count; /* count: of halves. Halves 2a and 2a + 1 are arc a and its reverse, so i ^ 1 is the opposite of i. */
     half_t *half;
     int *first, *level, *cursor, *queue;
 };
@@ -75,6 +79,10 @@ bool synth_flow_near(const synth_flow_t *flow, int node)
     return flow->level[node] >= 0;
 }
 
+/*
+ * Numbers the nodes by their distance from the source over arcs with residual capacity; -1: cannot be reached. False if
+ * the sink cannot be reached, so that the flow is a maximum.
+ */
 static bool find_levels(synth_flow_t *flow, int source, int sink)
 {
     int head = 0, tail = 0;

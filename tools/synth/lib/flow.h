@@ -19,15 +19,15 @@ int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
 /* Gives an arc another capacity, and takes all flow away from it. */
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 
-/* Pushes as much as goes, at most `most`. Goes on from the flow that is there. */
+/* Adds as much flow as possible to what there is, at most `most`, and returns how much. */
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most);
 
 int64_t synth_flow_on(const synth_flow_t *flow, int arc);
 
-/* Takes flow away from an arc, for one who splits a flow into paths. */
+/* Takes flow away from an arc, for callers that split a flow into paths. */
 void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount);
 
-/* After a run that ended below `most`: whether a node lies on the source's side of the least cut. */
+/* After a run that ended below `most`: whether a node lies on the source's side of a minimum cut. */
 bool synth_flow_near(const synth_flow_t *flow, int node);
 
 #endif
