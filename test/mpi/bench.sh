@@ -87,13 +87,15 @@ cases_bench_modes() {
     run_saying "bench:modes:who queued" '^# [1-9][0-9]* calls of rank 0 were queued, and 0 waited' 60 -n 2 "${all[@]}" \
         --mode queued
     run_saying "bench:modes:who waited" '^# 0 calls of rank 0 were queued, and [1-9][0-9]* waited' 60 -n 2 \
-        --mca coll_mscclpp_ranks_per_node 1 "${all[@]}" --mode queued
+        --mca coll_mscclpp_ranks_per_node 1 "${all[@]}" --mode queued --coll gatherv
     run_saying "bench:modes:what is left out" '^# gatherv cannot be captured in a graph; left out' 60 -n 2 "${all[@]}" \
         --mode graph --coll gatherv,bcast
     run_saying "bench:modes:queued between kernels" "$(based 2)" 60 -n 2 "${forced[@]}" "${between[@]}" --mode queued \
         --between waves:2000:3
-    run_failing "bench:modes:graph on several nodes" '^mscclpp_bench: --mode graph: no call of these ranks can be' 60 \
-        -n 2 --mca coll_mscclpp_ranks_per_node 1 "${all[@]}" --mode graph
+    run_saying "bench:modes:graph on several nodes" '^# 0 wrong elements$' 60 -n 2 --mca coll_mscclpp_ranks_per_node 1 \
+        "${all[@]}" --mode graph
+    run_failing "bench:modes:graph of staged calls" '^mscclpp_bench: --mode graph: no call of these ranks can be' 60 \
+        -n 2 --mca coll_mscclpp_algorithm stage "${all[@]}" --mode graph
     run_failing "bench:modes:graph between kernels" "^mscclpp_bench: --mode: 'graph' is not allowed; use blocking" 30 \
         -n 2 "${between[@]}" --mode graph --between waves:20
     run_failing "bench:modes:copies in a graph" "^mscclpp_bench: --compare: 'copies' is not allowed; use nccl" 30 -n 2 \

@@ -202,7 +202,7 @@ cases_nodes_late() {
     # The other collectives: some need nobody's data at once, so they are called until they wait. In a scan nobody waits
     # for the last rank but those who wait for one another.
     for coll in bcast reduce gather scatter allgather alltoall reduce_scatter_block; do
-        run_saying "nodes:late:timeout:$coll" "$coll call .*ranks that have not (arrived|come): 2 " 60 -n 3 \
+        run_saying "nodes:late:timeout:$coll" "$coll call .*ranks that have not (arrived|come): 2(;|$)" 60 -n 3 \
             "${nodes[@]}" --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 later $coll
     done

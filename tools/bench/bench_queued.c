@@ -170,7 +170,7 @@ bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool ca
           (env->on_twin ? MPI_SUCCESS == MPIX_Mscclpp_host_stream_sync(stream) : bench_cuda_stream_wait(stream)));
     if (ok && captures && 0 == bench_queued_calls(env).queued) {
         if (0 == env->rank) {
-            fprintf(stderr, "mscclpp_bench: --mode graph: no call of these ranks can be queued (several nodes, more "
+            fprintf(stderr, "mscclpp_bench: --mode graph: no call of these ranks can be queued (staged calls, more "
                             "than 64 ranks, ranks that take turns on a GPU, or coll/mscclpp is not loaded)\n");
         }
         ok = false;
