@@ -480,7 +480,8 @@ static void test_replaced(void)
 {
     mscclpp_rules_t *rules = mscclpp_rules_create();
     const mscclpp_coll_rule_set_t *all;
-    mscclpp_rule_set_t set = {.count = 2, .rule = {{10, MSCCLPP_COLL_BY_PACKETS, 0}, {20, MSCCLPP_COLL_BY_SCRATCH, 0}}};
+    mscclpp_rule_set_t set = {.count = 2,
+                              .rule = {{10, MSCCLPP_COLL_BY_PACKETS, 0, 0}, {20, MSCCLPP_COLL_BY_SCRATCH, 0, 0}}};
 
     REQUIRE(rules != NULL);
     all = mscclpp_rules_find_coll(rules, 4, true);
