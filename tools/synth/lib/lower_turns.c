@@ -198,6 +198,7 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
         synth_writer_data(writer, "re", &sum, 0);
         synth_writer_simple(writer, "nop");
         synth_writer_sync(writer, "signal", UP, part->children[UP]);
+        synth_moves_destroy(&sum);
     }
     send_on(writer, layout, rank, chunk, at, UP, set_of(part->parent[UP]));
     send_on(writer, layout, rank, chunk, at, DOWN, down);
