@@ -155,8 +155,8 @@ def graphs(comm, stream):
     graph.destroy()
     refused(ValueError, "a destroyed graph", graph.launch, stream)
     with stream.capture() as graph:
-        refused(MPI.Exception, "Gatherv in a graph", comm.Gatherv, value,
-                numpy.zeros(2 * SIZE, value.dtype), stream=stream)
+        refused(MPI.Exception, "Reduce_scatter in place in a graph", comm.Reduce_scatter, MPI.IN_PLACE,
+                numpy.zeros(SIZE, value.dtype), [1] * SIZE, MPI.SUM, stream=stream)
     graph.destroy()
     # Nobody but the stream has these arrays.
     total = numpy.zeros(1 << 16)
