@@ -141,7 +141,7 @@ cases_tune_between() {
     tune=("${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file" --warmup 1
         --rounds 1 --between)
     echo 'ranks=2 device=host bytes<=1k algorithm=oneshot' >"$file"
-    run_saying "tune:between" '^# shm: latency [0-9.e+]+ us' 120 -n 2 --mca coll_mscclpp_ranks_per_node 1 \
+    run_saying "tune:between" '^# shm: latency [0-9.e+-]+ us' 120 -n 2 --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport shm "${tune[@]}"
     run "tune:between:keeps rules" 30 -n 1 grep -q '^ranks=2 ' "$file"
     run "tune:between:figures" 30 -n 1 grep -q '^transport=shm latency=' "$file"

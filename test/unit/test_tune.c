@@ -196,6 +196,13 @@ static void test_fit(void)
         /* One point that is twice too slow. */
         points[2].seconds *= 2;
         CHECK(tune_fit(&figures, nodes[i], 8, points, 5) > 1.1);
+        /* Times that only bandwidth explains, the small sizes even quicker: the latency ends at a nanosecond or so. */
+        for (k = 0; k < 5; ++k) {
+            points[k].seconds = (double)points[k].bytes * (1.0 + 0.1 * (double)k) * 1e-9;
+        }
+        figures = *mscclpp_cost_builtin("ucx");
+        tune_fit(&figures, nodes[i], 8, points, 5);
+        CHECK(figures.latency >= 1e-9 && figures.latency < 1e-7);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #define FIRST_STEP 4.0
 #define LAST_STEP 1.001
+#define LEAST_LATENCY 1e-9 /* where bandwidth is all that counts, the times would shrink for ever */
 
 double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, uint64_t bytes)
 {
@@ -55,7 +56,7 @@ double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards
             const mscclpp_cost_figures_t trial = scaled(figures, pow(step, i / 3 - 1), pow(step, i % 3 - 1));
             const double off = error(&trial, nodes, shards, points, count);
 
-            if (off < found) {
+            if (off < found && trial.latency >= LEAST_LATENCY) {
                 found = off;
                 best = trial;
             }
