@@ -105,13 +105,15 @@ typedef struct {
 
 static volatile int interrupted;
 
+/* Asks the search to stop at SIGINT or SIGTERM. A second signal ends the process at once. */
 static void interrupt(int number)
 {
     interrupted = 1;
     signal(number, SIG_DFL); /* the second time it ends at once */
 }
 
-static bool number_of(const char *option, const char *text, long least, long most, int *number_p)
+/* Reads a whole number of an option. False after a message. */
+static bool parse_number(const char *option, const char *text, long least, long most, int *number_p)
 {
     char *end = NULL;
     long number;
@@ -127,7 +129,8 @@ static bool number_of(const char *option, const char *text, long least, long mos
     return true;
 }
 
-static bool seconds_of(const char *text, double *seconds_p)
+/* Reads the value of --time-limit. False after a message. */
+static bool parse_seconds(const char *text, double *seconds_p)
 {
     char *end = NULL;
     double seconds = strtod(text, &end);
@@ -140,7 +143,8 @@ static bool seconds_of(const char *text, double *seconds_p)
     return true;
 }
 
-static bool collective_of(const char *text, synth_collective_t *collective_p)
+/* Reads the value of --collective. False after a message. */
+static bool parse_collective(const char *text, synth_collective_t *collective_p)
 {
     if (!synth_collective_find(text, collective_p)) {
         fprintf(stderr, "mscclpp_synth: --collective is \"%s\"; allowed are", text);
@@ -153,7 +157,7 @@ static bool collective_of(const char *text, synth_collective_t *collective_p)
     return true;
 }
 
-/* Whether to go on; if not, `status` says how it ends. */
+/* Reads the command line. Returns whether to go on; if not, `status` is the exit status. */
 static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *status)
 {
     synth_options_t *options = &arguments->options;
@@ -167,22 +171,22 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             arguments->topology = optarg;
             break;
         case 'c':
-            fine = collective_of(optarg, &arguments->collective);
+            fine = parse_collective(optarg, &arguments->collective);
             break;
         case ROOT:
-            fine = number_of("--root", optarg, 0, SYNTH_MAX_RANKS - 1, &options->root);
+            fine = parse_number("--root", optarg, 0, SYNTH_MAX_RANKS - 1, &options->root);
             break;
         case STEPS:
-            fine = number_of("--steps", optarg, 1, SYNTH_MAX_STEPS, &options->steps);
+            fine = parse_number("--steps", optarg, 1, SYNTH_MAX_STEPS, &options->steps);
             break;
         case CHUNKS:
-            fine = number_of("--chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->chunks);
+            fine = parse_number("--chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->chunks);
             break;
         case MOST_CHUNKS:
-            fine = number_of("--most-chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->most_chunks);
+            fine = parse_number("--most-chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->most_chunks);
             break;
         case TIME_LIMIT:
-            fine = seconds_of(optarg, &options->seconds);
+            fine = parse_seconds(optarg, &options->seconds);
             break;
         case NO_SEARCH:
             options->search = false;
@@ -210,7 +214,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             arguments->folder = optarg;
             break;
         case INSTANCES:
-            fine = number_of("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->making.instances);
+            fine = parse_number("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->making.instances);
             break;
         case IN_PLACE:
             arguments->making.in_place = true;
@@ -249,16 +253,17 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
     return fine;
 }
 
-static synth_topology_t *load(const char *said)
+/* The topology of --topology: a named machine, or a file. NULL after a message. */
+static synth_topology_t *load(const char *argument)
 {
     char why[SYNTH_WHY] = "no memory";
     synth_topology_t *topology = NULL;
-    mscclpp_status_t status = synth_topology_named(said, why, sizeof(why), &topology);
+    mscclpp_status_t status = synth_topology_named(argument, why, sizeof(why), &topology);
 
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        status = synth_topology_read(said, why, sizeof(why), &topology);
+        status = synth_topology_read(argument, why, sizeof(why), &topology);
         if (status != MSCCLPP_OK) {
-            fprintf(stderr, "mscclpp_synth: %s: %s\n", said, why);
+            fprintf(stderr, "mscclpp_synth: %s: %s\n", argument, why);
         }
     } else if (status != MSCCLPP_OK) {
         fprintf(stderr, "mscclpp_synth: %s\n", why);
@@ -266,6 +271,7 @@ static synth_topology_t *load(const char *said)
     return status == MSCCLPP_OK ? topology : NULL;
 }
 
+/* The topology of this machine (--discover). NULL after a message. */
 static synth_topology_t *discover(void)
 {
     char why[SYNTH_WHY] = "no memory";
@@ -278,45 +284,46 @@ static synth_topology_t *discover(void)
     return topology;
 }
 
-/* The ranks that --only names; takes the topology over. NULL after a message. */
-static synth_topology_t *part(synth_topology_t *topology, const char *only)
+/* Returns the topology of the ranks that --only names, and frees the whole one. NULL after a message. */
+static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only)
 {
     int ranks[SYNTH_MAX_RANKS], count = 0;
-    synth_topology_t *left = NULL;
+    synth_topology_t *kept = NULL;
     char why[SYNTH_WHY] = "no memory";
-    const char *at = only;
+    const char *cursor = only;
     uint64_t seen = 0;
 
-    for (;; ++at) {
+    for (;; ++cursor) {
         char *end = NULL;
-        long rank = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+        long rank = *cursor >= '0' && *cursor <= '9' ? strtol(cursor, &end, 10) : -1;
 
         if (rank < 0 || rank >= topology->ranks || (*end != ',' && *end != '\0') || (seen >> rank & 1) != 0) {
             break;
         }
         seen |= UINT64_C(1) << rank;
         ranks[count++] = (int)rank;
-        at = end;
-        if (*at == '\0') {
-            left = count > 1 ? synth_topology_part(topology, ranks, count) : NULL;
+        cursor = end;
+        if (*cursor == '\0') {
+            kept = count > 1 ? synth_topology_part(topology, ranks, count) : NULL;
             break;
         }
     }
-    if (*at != '\0' || count < 2) {
+    if (*cursor != '\0' || count < 2) {
         snprintf(why, sizeof(why), "it names two or more of the ranks 0 to %d, each once, with commas between",
                  topology->ranks - 1);
-    } else if (left != NULL && !synth_topology_connected(left, why, sizeof(why))) {
-        synth_topology_free(left);
-        left = NULL;
+    } else if (kept != NULL && !synth_topology_connected(kept, why, sizeof(why))) {
+        synth_topology_free(kept);
+        kept = NULL;
     }
-    if (left == NULL) {
+    if (kept == NULL) {
         fprintf(stderr, "mscclpp_synth: --only is \"%.100s\": %s\n", only, why);
     }
     synth_topology_free(topology);
-    return left;
+    return kept;
 }
 
-/* Said once a line where somebody asked for it, over and over on one line of a terminal otherwise. */
+/* Reports the progress of the search: one line each with --verbose, otherwise over and over on one line of a
+ * terminal. */
 static void progress(void *context, const char *text)
 {
     const arguments_t *arguments = context;
@@ -328,7 +335,7 @@ static void progress(void *context, const char *text)
     }
 }
 
-/* Where the cache lies if nobody says; false if the environment names no place. */
+/* Writes the path of the cache that is used without --cache. False if the environment names none. */
 static bool default_cache(char *path, size_t size)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -344,8 +351,8 @@ static bool default_cache(char *path, size_t size)
     return length < (int)size;
 }
 
-/* A digest of the GPUs' addresses, for names of plans. */
-static void name_part(const synth_topology_t *topology, synth_making_t *making)
+/* Writes a digest of the GPUs' addresses, which ends the names of plans that are for these GPUs alone. */
+static void set_gpus_suffix(const synth_topology_t *topology, synth_making_t *making)
 {
     unsigned digest = 2166136261u;
 
@@ -355,21 +362,22 @@ static void name_part(const synth_topology_t *topology, synth_making_t *making)
         }
     }
     if (synth_topology_has_gpus(topology)) {
-        snprintf(making->part, sizeof(making->part), "_gpus_%08x", digest);
+        snprintf(making->gpus_suffix, sizeof(making->gpus_suffix), "_gpus_%08x", digest);
     }
 }
 
-static int find(arguments_t *arguments, const synth_topology_t *topology)
+/* Searches, prints the front, and writes plans and pictures as the options say. Returns the exit status. */
+static int search_and_print(arguments_t *arguments, const synth_topology_t *topology)
 {
     char why[SYNTH_WHY] = "no memory";
     double start = mscclpp_now();
     synth_front_t front;
     mscclpp_status_t status;
-    int found;
+    int points;
     bool saved;
     char picture[64];
 
-    name_part(topology, &arguments->making);
+    set_gpus_suffix(topology, &arguments->making);
     if (arguments->collective == SYNTH_ALLREDUCE) {
         status = synth_allreduce_find(topology, &arguments->options, &front, why, sizeof(why));
     } else {
@@ -387,7 +395,7 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     if (arguments->show) {
         synth_tool_steps(stdout, &front);
     }
-    found = front.count;
+    points = front.count;
     saved = arguments->folder == NULL ||
             synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
                             mscclpp_now() - start, &arguments->making, arguments->json ? stderr : stdout);
@@ -399,7 +407,7 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     }
     saved = (arguments->picture == NULL || synth_tool_svg(arguments->picture, topology, &front)) && saved;
     synth_front_free(&front);
-    return saved && found > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
+    return saved && points > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
 }
 
 int main(int argc, char **argv)
@@ -420,7 +428,7 @@ int main(int argc, char **argv)
     }
     topology = arguments.discover ? discover() : load(arguments.topology);
     if (topology != NULL && arguments.only != NULL) {
-        topology = part(topology, arguments.only);
+        topology = keep_ranks(topology, arguments.only);
     }
     if (topology == NULL) {
         return SYNTH_TOOL_FAILED;
@@ -459,7 +467,7 @@ int main(int argc, char **argv)
         status = arguments.picture == NULL || synth_tool_svg(arguments.picture, topology, NULL) ? SYNTH_TOOL_OK
                                                                                                 : SYNTH_TOOL_FAILED;
     } else {
-        status = find(&arguments, topology);
+        status = search_and_print(&arguments, topology);
     }
     synth_topology_free(topology);
     if (fflush(stdout) != 0) {

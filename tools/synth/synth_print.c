@@ -43,6 +43,7 @@ static const char *fraction(synth_rational_t value, char *text, size_t size)
     return text;
 }
 
+/* Prints the summary of a topology: its ranks, links, groups and diameter. */
 static void print_head(FILE *out, const synth_topology_t *topology)
 {
     int least = 1 << 30, most = 0;
@@ -65,7 +66,8 @@ static void print_head(FILE *out, const synth_topology_t *topology)
     }
 }
 
-static void set_of(FILE *out, uint64_t set, bool json)
+/* Prints the ranks of a set, with spaces between; as JSON with commas. */
+static void print_set(FILE *out, uint64_t set, bool json)
 {
     bool first = true;
 
@@ -77,8 +79,9 @@ static void set_of(FILE *out, uint64_t set, bool json)
     }
 }
 
-/* All-reduce: a bound for all, and one for those that reduce and send along trees. */
-static void allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
+/* Prints the bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send
+ * along trees. */
+static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
 {
     synth_rational_t cut = synth_bound_allreduce(topology), trees;
     int steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
@@ -137,7 +140,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
                 (long long)bound.ratio.den, bound.by);
             if (bound.set != 0) {
                 fprintf(out, ", \"cut\": [");
-                set_of(out, bound.set, true);
+                print_set(out, bound.set, true);
                 fputc(']', out);
             }
             fputc('}', out);
@@ -147,15 +150,16 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
                 fraction(bound.ratio, text, sizeof(text)), bound.by);
         if (bound.set != 0) {
             fprintf(out, " around ");
-            set_of(out, bound.set, false);
+            print_set(out, bound.set, false);
         }
         fputc('\n', out);
     }
-    allreduce_bounds(out, topology, seconds / SYNTH_COLLECTIVES, json);
+    print_allreduce_bounds(out, topology, seconds / SYNTH_COLLECTIVES, json);
     fprintf(out, json ? "\n  ]\n}\n" : "No schedule has fewer steps, or fewer rounds for each chunk.\n");
 }
 
-static void point_json(FILE *out, const synth_point_t *point)
+/* Prints one schedule of the front as JSON, with all its sends. */
+static void print_point_json(FILE *out, const synth_point_t *point)
 {
     const synth_schedule_t *schedule = point->schedule;
 
@@ -184,8 +188,9 @@ static void point_json(FILE *out, const synth_point_t *point)
     fprintf(out, "]}");
 }
 
-static void front_json(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
-                       const synth_options_t *options, const synth_front_t *front, double seconds)
+/* Prints the front as JSON. */
+static void print_front_json(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
+                             const synth_options_t *options, const synth_front_t *front, double seconds)
 {
     fprintf(out, "{\n  \"topology\": ");
     synth_tool_string(out, topology->name);
@@ -199,7 +204,7 @@ static void front_json(FILE *out, const synth_topology_t *topology, synth_collec
     fprintf(out, "  \"send\": [\"chunk\", \"from\", \"to\", \"step\", \"adds\"],\n  \"front\": [");
     for (int i = 0; i < front->count; ++i) {
         fprintf(out, i > 0 ? ",\n" : "\n");
-        point_json(out, &front->point[i]);
+        print_point_json(out, &front->point[i]);
     }
     fprintf(out, "\n  ]\n}\n");
 }
@@ -210,7 +215,7 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
     char ratio[64], bound[64], least[64];
 
     if (json) {
-        front_json(out, topology, collective, options, front, seconds);
+        print_front_json(out, topology, collective, options, front, seconds);
         return;
     }
     print_head(out, topology);
@@ -241,7 +246,8 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
                 : "");
 }
 
-/* Chunks from a rank to a rank in a step, in one line. Sends are in the order of steps and ranks. */
+/* Prints, in one line, the chunks that one rank sends another in a step. Returns the position of the next send;
+ * sends are sorted by step and ranks. */
 static int print_sends(FILE *out, const synth_schedule_t *schedule, int first)
 {
     const synth_send_t *send = &schedule->sends[first];
@@ -262,14 +268,14 @@ void synth_tool_steps(FILE *out, const synth_front_t *front)
 {
     for (int i = 0; i < front->count; ++i) {
         const synth_schedule_t *schedule = front->point[i].schedule;
-        int at = 0;
+        int next_send = 0;
 
         fprintf(out, "\n%d chunks in %d steps:\n", schedule->chunks, schedule->steps);
         for (int step = 0; step < schedule->steps; ++step) {
             fprintf(out, "  step %d, %d round%s\n", step, schedule->rounds[step],
                     schedule->rounds[step] > 1 ? "s" : "");
-            while (at < schedule->send_count && schedule->sends[at].step == step) {
-                at = print_sends(out, schedule, at);
+            while (next_send < schedule->send_count && schedule->sends[next_send].step == step) {
+                next_send = print_sends(out, schedule, next_send);
             }
         }
     }

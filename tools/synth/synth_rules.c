@@ -9,7 +9,7 @@
 
 static const char *const devices[] = {"cuda", "host"};
 
-/* How a rule calls a collective; NULL if no plan serves it. */
+/* The name of a collective in a rules file; NULL if no plan serves it. */
 static const char *keyword(synth_collective_t collective)
 {
     switch (collective) {
@@ -24,35 +24,37 @@ static const char *keyword(synth_collective_t collective)
     }
 }
 
-/* What all rules of one run of this tool begin with. */
-static void begin(synth_collective_t collective, int ranks, int device, char *text, size_t size)
+/* Writes the conditions that begin every rule of one run of this tool. */
+static void rule_prefix(synth_collective_t collective, int ranks, int device, char *text, size_t size)
 {
     snprintf(text, size, "collective=%s ranks=%d device=%s ", keyword(collective), ranks, devices[device]);
 }
 
-/* Copies the rules of other runs. Those of plans in place and of others are told apart by what they say of it. */
+/* Copies the rules of other runs to the new file. Rules of this collective and number of ranks are left out, if they
+ * are in place as this run's plans are. */
 static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
 {
-    char *line = NULL, mine[96];
+    char *line = NULL, prefix[96];
     size_t room = 0;
     ssize_t length;
 
     while ((length = getline(&line, &room, old)) > 0) {
-        bool same = false;
+        bool is_replaced = false;
 
         for (int device = 0; device < 2; ++device) {
-            begin(collective, ranks, device, mine, sizeof(mine));
-            same = same ||
-                   (strncmp(line, mine, strlen(mine)) == 0 && (strstr(line, " in_place=yes ") != NULL) == in_place);
+            rule_prefix(collective, ranks, device, prefix, sizeof(prefix));
+            is_replaced = is_replaced || (strncmp(line, prefix, strlen(prefix)) == 0 &&
+                                          (strstr(line, " in_place=yes ") != NULL) == in_place);
         }
-        if (!same) {
+        if (!is_replaced) {
             fputs(line, out);
         }
     }
     free(line);
 }
 
-/* Rules count the bytes of one block where a rank has one for each other rank; plans count all blocks. */
+/* The largest message of a plan, as rules count it: for collectives other than all-reduce, the bytes of one block;
+ * plans count all blocks. */
 static uint64_t most_bytes(const synth_candidate_t *candidate)
 {
     const uint64_t all = (uint64_t)1 << 40; /* what a rule may say */
@@ -62,6 +64,7 @@ static uint64_t most_bytes(const synth_candidate_t *candidate)
     return most < all ? most : all;
 }
 
+/* For qsort: candidates by the largest message that they are the fastest for. */
 static int by_size(const void *left, const void *right)
 {
     const synth_candidate_t *const *a = left, *const *b = right;
@@ -69,6 +72,7 @@ static int by_size(const void *left, const void *right)
     return ((*a)->range.most > (*b)->range.most) - ((*a)->range.most < (*b)->range.most);
 }
 
+/* Writes one rule for each kind of device and each plan that is the fastest for some size. */
 static void write_rules(const synth_candidate_t *candidates, int count, const synth_making_t *making, FILE *out)
 {
     const synth_candidate_t *used[SYNTH_MAX_CANDIDATES];
@@ -91,7 +95,7 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
                 continue; /* no message is so small that it would be chosen */
             }
             before = most;
-            begin(used[i]->schedule->collective, used[i]->schedule->ranks, device, first, sizeof(first));
+            rule_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, first, sizeof(first));
             synth_tool_plan_name(used[i], making, name, sizeof(name));
             fprintf(out, "%sbytes<=%" PRIu64 " in_place=%s algorithm=plan:%s # model: %.3f us and %.9f us a byte\n",
                     first, most, making->in_place ? "yes" : "no", name, used[i]->fixed, used[i]->slope);

@@ -10,7 +10,8 @@
 
 enum { MOST_UNUSED = 1024 }; /* sends of a schedule that is the fastest for no size, and yet becomes a plan */
 
-static bool wrong(const char *path)
+/* Prints why a file could not be written (errno). Returns false, for the caller to return. */
+static bool report_errno(const char *path)
 {
     fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
     return false;
@@ -23,9 +24,10 @@ void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_making
 
     snprintf(name, size, "synth_%s_%d_%d_%d_%d%s%s%s", synth_collective_names[schedule->collective], schedule->ranks,
              schedule->chunks, schedule->steps, synth_schedule_rounds(schedule), kinds[candidate->manner],
-             making->in_place ? "_in_place" : "", making->part);
+             making->in_place ? "_in_place" : "", making->gpus_suffix);
 }
 
+/* Writes the text of a plan to a file. False after a message. */
 static bool write_plan(const char *path, const char *text, size_t size)
 {
     FILE *file = fopen(path, "w");
@@ -34,12 +36,13 @@ static bool write_plan(const char *path, const char *text, size_t size)
     if (file != NULL && fclose(file) != 0) {
         fine = false;
     }
-    return fine || wrong(path);
+    return fine || report_errno(path);
 }
 
-/* Plans that others beat for every size go to where nobody takes them by themselves. */
+/* Proves a plan and writes it. A plan that is the fastest for no size goes to the subfolder "found", where the
+ * component does not load it. False after a message. */
 static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
-                      const synth_making_t *making, FILE *say)
+                      const synth_making_t *making, FILE *messages)
 {
     const synth_range_t all = {true, 0, UINT64_MAX}, *range = &candidate->range;
     synth_lowering_t lowering = {NULL, candidate->manner, making->in_place, making->instances,
@@ -63,20 +66,22 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
     if (!fine) {
         return false;
     }
-    fprintf(say, "%s: proven, three launches", path);
+    fprintf(messages, "%s: proven, three launches", path);
     if (!checked) {
-        fprintf(say, "; the format has no name for the collective, so its results were replayed on the schedule only");
+        fprintf(messages,
+                "; the format has no name for the collective, so its results were replayed on the schedule only");
     } else if (!range->any) {
-        fprintf(say, "; others are faster for every size");
+        fprintf(messages, "; others are faster for every size");
     } else if (range->most == UINT64_MAX) {
-        fprintf(say, "; for messages of %" PRIu64 " bytes and more", range->least);
+        fprintf(messages, "; for messages of %" PRIu64 " bytes and more", range->least);
     } else {
-        fprintf(say, "; for messages of %" PRIu64 " to %" PRIu64 " bytes", range->least, range->most);
+        fprintf(messages, "; for messages of %" PRIu64 " to %" PRIu64 " bytes", range->least, range->most);
     }
-    fputc('\n', say);
+    fputc('\n', messages);
     return true;
 }
 
+/* Writes the topology to the subfolder "found". False after a message. */
 static bool save_topology(const char *folder, const synth_topology_t *topology)
 {
     char path[4096];
@@ -86,16 +91,16 @@ static bool save_topology(const char *folder, const synth_topology_t *topology)
     snprintf(path, sizeof(path), "%s/found/topology_%d.json", folder, topology->ranks);
     file = fopen(path, "w");
     if (file == NULL) {
-        return wrong(path);
+        return report_errno(path);
     }
     synth_topology_write(topology, file);
     fine = !ferror(file);
-    return (fclose(file) == 0 && fine) || wrong(path);
+    return (fclose(file) == 0 && fine) || report_errno(path);
 }
 
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                      const synth_options_t *options, const synth_front_t *front, double seconds,
-                     const synth_making_t *making, FILE *say)
+                     const synth_making_t *making, FILE *messages)
 {
     synth_candidate_t candidate[SYNTH_MAX_CANDIDATES];
     char path[4096];
@@ -104,11 +109,11 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     int count;
 
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return wrong(folder);
+        return report_errno(folder);
     }
     snprintf(path, sizeof(path), "%s/found", folder); /* coll_mscclpp_plans takes what lies beside it for plans */
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-        return wrong(path);
+        return report_errno(path);
     }
     if (!save_topology(folder, topology)) {
         return false;
@@ -116,18 +121,18 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     snprintf(path, sizeof(path), "%s/found/%s_%d.json", folder, synth_collective_names[collective], topology->ranks);
     file = fopen(path, "w");
     if (file == NULL) {
-        return wrong(path);
+        return report_errno(path);
     }
     synth_tool_front(file, topology, collective, options, front, seconds, true);
     if (fclose(file) != 0) {
-        return wrong(path);
+        return report_errno(path);
     }
     count = synth_candidates(topology, front, making->in_place, making->instances, candidate);
     for (int i = 0; i < count; ++i) {
         if (!candidate[i].range.any && candidate[i].schedule->send_count > MOST_UNUSED) {
             continue; /* nobody will miss it, and its proof takes long */
         }
-        fine = save_plan(folder, topology, &candidate[i], making, say) && fine;
+        fine = save_plan(folder, topology, &candidate[i], making, messages) && fine;
     }
     return fine && synth_tool_rules(folder, candidate, count, making);
 }

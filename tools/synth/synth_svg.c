@@ -1,4 +1,4 @@
-/* Pictures: the topology, and each point's schedule step by step. Ranks stand on a circle, or a row for each node. */
+/* Pictures: the topology, and each point's schedule step by step. Ranks stand on a circle. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 enum { SIDE = 360, RADIUS = 130, DOT = 13, HEAD = 60, FOOT = 24, ROW = 4 };
 
-static void escaped(FILE *out, const char *text)
+/* Writes text with the characters that XML reserves escaped. */
+static void write_escaped(FILE *out, const char *text)
 {
     for (; *text != '\0'; ++text) {
         if (*text == '<' || *text == '>' || *text == '&') {
@@ -19,7 +20,8 @@ static void escaped(FILE *out, const char *text)
     }
 }
 
-static void place(const synth_topology_t *topology, int rank, double *x, double *y)
+/* The centre of a rank's dot. All ranks stand on a circle. */
+static void dot_position(const synth_topology_t *topology, int rank, double *x, double *y)
 {
     double angle = 2 * M_PI * rank / topology->ranks - M_PI / 2;
 
@@ -27,13 +29,14 @@ static void place(const synth_topology_t *topology, int rank, double *x, double 
     *y = HEAD / 2.0 + SIDE / 2.0 + RADIUS * sin(angle);
 }
 
-/* From rim to rim, a little to the right of the middle, so that both directions are seen. */
-static void arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
+/* Draws an arrow between the rims of two dots, a little to the right of the middle so that the arrow back is seen,
+ * too. */
+static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
 {
     double x1, y1, x2, y2, dx, dy, length;
 
-    place(topology, from, &x1, &y1);
-    place(topology, to, &x2, &y2);
+    dot_position(topology, from, &x1, &y1);
+    dot_position(topology, to, &x2, &y2);
     length = hypot(x2 - x1, y2 - y1);
     dx = (x2 - x1) / length;
     dy = (y2 - y1) / length;
@@ -50,49 +53,53 @@ static void arrow(FILE *out, const synth_topology_t *topology, int from, int to,
                                : "link");
 }
 
-static void dots(FILE *out, const synth_topology_t *topology)
+/* Draws the ranks as numbered dots, coloured by node. */
+static void draw_ranks(FILE *out, const synth_topology_t *topology)
 {
     static const char *const colours[] = {"#e8eef6", "#f6eee0", "#e6f4e8", "#f2e6f4"};
 
     for (int rank = 0; rank < topology->ranks; ++rank) {
         double x, y;
 
-        place(topology, rank, &x, &y);
+        dot_position(topology, rank, &x, &y);
         fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\" stroke=\"#444444\"/>", x, y, DOT,
                 colours[topology->node_of[rank] % 4]);
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>\n", x, y + 4, rank);
     }
 }
 
-static void begin(FILE *out, int column, int row)
+/* Begins one panel of the picture. */
+static void begin_panel(FILE *out, int column, int row)
 {
     fprintf(out, "<g transform=\"translate(%d,%d)\">\n", column * SIDE, row * (SIDE + HEAD));
 }
 
+/* Draws the first panel: all links, as thick as their capacity. */
 static void draw_topology(FILE *out, const synth_topology_t *topology)
 {
-    begin(out, 0, 0);
+    begin_panel(out, 0, 0);
     fprintf(out, "<text x=\"12\" y=\"22\" font-weight=\"bold\">");
-    escaped(out, topology->name);
+    write_escaped(out, topology->name);
     fprintf(out, "</text><text x=\"12\" y=\"40\">%d ranks, %d links, %d groups</text>\n", topology->ranks,
             topology->link_count, topology->group_count);
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
         double width = link->capacity < 6 ? link->capacity : 6;
 
-        arrow(out, topology, link->from, link->to, width, "#888888");
+        draw_arrow(out, topology, link->from, link->to, width, "#888888");
     }
-    dots(out, topology);
+    draw_ranks(out, topology);
     fprintf(out, "</g>\n");
 }
 
+/* Draws the panel of one step of a schedule: an arrow for each link that is used. */
 static void draw_step(FILE *out, const synth_topology_t *topology, const synth_point_t *point, int step, int column,
                       int row)
 {
     const synth_schedule_t *schedule = point->schedule;
     int sends = 0;
 
-    begin(out, column, row);
+    begin_panel(out, column, row);
     for (int i = 0; i < schedule->send_count; ++i) {
         sends += schedule->sends[i].step == step;
     }
@@ -117,11 +124,11 @@ static void draw_step(FILE *out, const synth_topology_t *topology, const synth_p
         if (puts + adds > 0) {
             double width = puts + adds < 6 ? puts + adds : 6;
 
-            arrow(out, topology, topology->links[link].from, topology->links[link].to, width,
-                  adds > 0 ? "#d08030" : "#3070b0");
+            draw_arrow(out, topology, topology->links[link].from, topology->links[link].to, width,
+                       adds > 0 ? "#d08030" : "#3070b0");
         }
     }
-    dots(out, topology);
+    draw_ranks(out, topology);
     fprintf(out, "</g>\n");
 }
 

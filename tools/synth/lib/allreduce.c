@@ -9,6 +9,7 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/trees.h"
 
+/* The front of all-reduce that is being put together. */
 typedef struct {
     const synth_topology_t *topology;
     const synth_options_t *options;
@@ -16,6 +17,7 @@ typedef struct {
     double start;
 } composer_t;
 
+/* Adds a schedule to the front if it is right and fits the options. Takes ownership of it; it may be NULL. */
 static void offer(composer_t *composer, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
     synth_fault_t fault;
@@ -32,14 +34,16 @@ static void offer(composer_t *composer, synth_schedule_t *schedule, const char *
     synth_front_add(composer->front, schedule, by, label, mscclpp_now() - composer->start);
 }
 
-/* As heuristic as the worse of both parts. */
-static synth_label_t worse(synth_label_t a, synth_label_t b)
+/* The label of a schedule made of two: heuristic if either is. */
+static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 {
     return a == SYNTH_HEURISTIC || b == SYNTH_HEURISTIC ? SYNTH_HEURISTIC : SYNTH_BEST;
 }
 
-static mscclpp_status_t join(composer_t *composer, synth_collective_t first, synth_collective_t second, int root,
-                             double seconds, const char *by, char *why, size_t why_size)
+/* Adds all combinations of a schedule of `first` and one of `second`; for an all-gather also those that gather whole
+ * inputs. */
+static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
+                                     int root, double seconds, const char *by, char *why, size_t why_size)
 {
     synth_options_t options = *composer->options;
     synth_front_t left, right;
@@ -65,20 +69,20 @@ static mscclpp_status_t join(composer_t *composer, synth_collective_t first, syn
     for (int i = 0; i < left.count; ++i) {
         for (int j = 0; j < right.count; ++j) {
             offer(composer, synth_schedule_join(left.point[i].schedule, right.point[j].schedule), by,
-                  worse(left.point[i].label, right.point[j].label));
+                  weaker_label(left.point[i].label, right.point[j].label));
         }
     }
     for (int j = 0; second == SYNTH_ALLGATHER && j < right.count; ++j) {
         offer(composer, synth_schedule_oneshot(right.point[j].schedule), "all-gather of whole inputs",
-              worse(right.point[j].label, SYNTH_BEST));
+              weaker_label(right.point[j].label, SYNTH_BEST));
     }
     synth_front_free(&left);
     synth_front_free(&right);
     return MSCCLPP_OK;
 }
 
-/* The rank from which the farthest is nearest, both ways. */
-static int middle(const synth_topology_t *topology)
+/* The rank with the shortest distance to and from the farthest rank. */
+static int central_rank(const synth_topology_t *topology)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], best = 0, least = 1 << 30;
 
@@ -98,7 +102,8 @@ static int middle(const synth_topology_t *topology)
     return best;
 }
 
-/* Pieces along trees to roots and back, unit after unit: where ranks are unequal, nothing else comes near the bound. */
+/* Adds schedules that reduce pieces along trees to roots and send them back, with more and more units. Where ranks
+ * are unequal, nothing else comes near the bound. */
 static void offer_trees(composer_t *composer)
 {
     synth_shares_t *shares = synth_shares_new(composer->topology, composer->options->seconds / 4);
@@ -131,11 +136,11 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     front->least_ratio = synth_bound_allreduce(topology);
     front->least_by = "cut";
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
-    status = join(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * 0.7,
-                  "reduce-scatter and all-gather", why, why_size);
+    status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * 0.7,
+                          "reduce-scatter and all-gather", why, why_size);
     if (status == MSCCLPP_OK) {
-        status = join(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, middle(topology), options->seconds * 0.3,
-                      "reduce and broadcast", why, why_size);
+        status = offer_joined(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, central_rank(topology), options->seconds * 0.3,
+                              "reduce and broadcast", why, why_size);
     }
     if (status == MSCCLPP_OK) {
         offer_trees(&composer);

@@ -24,15 +24,17 @@ int synth_bound_steps(const synth_topology_t *topology, synth_collective_t colle
     return most;
 }
 
-/* Vertices: the ranks, then one for each group that is a port, then the source above all. */
+/* The graph of a maximum flow. Vertices: the ranks, then one for each group that is a port, then the source, which
+ * is joined to every rank. */
 typedef struct {
     const synth_topology_t *topology;
     synth_flow_t *flow;
-    int top;
-    int *capacity; /* of each arc, in units */
-    int arcs;      /* of links and ports; then one from the top to each rank */
+    int top;       /* the source */
+    int *capacity; /* of each arc: chunks in one round */
+    int arcs;      /* of links and ports; one from the source to each rank follows */
 } network_t;
 
+/* The group that is a port of this link: all its links leave the same rank (`out`) or enter the same rank. -1: none. */
 static int port_of(const synth_topology_t *topology, int link, bool out)
 {
     for (int i = 0; i < topology->group_count; ++i) {
@@ -52,6 +54,7 @@ static int port_of(const synth_topology_t *topology, int link, bool out)
     return -1;
 }
 
+/* Builds the graph. False without memory. */
 static bool build(network_t *network, const synth_topology_t *topology)
 {
     int n = topology->ranks, most = topology->link_count + topology->group_count * 2;
@@ -99,6 +102,7 @@ static int64_t flow_to(network_t *network, uint64_t from, int64_t each, int64_t 
     return synth_flow_run(network->flow, network->top, sink, SYNTH_FLOW_FULL);
 }
 
+/* The ranks on the source's side of the minimum cut of the last flow. */
 static uint64_t near_set(const network_t *network)
 {
     uint64_t set = 0;
@@ -109,7 +113,8 @@ static uint64_t near_set(const network_t *network)
     return set;
 }
 
-/* The largest share that each rank of `from` can send to the sink at once, found from above. */
+/* Lowers `share` to the largest amount that all ranks of `from` can send to the sink at once, and stores the cut
+ * that limits it. */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
     for (;;) {
@@ -126,6 +131,7 @@ static void tighten(network_t *network, uint64_t from, int sink, synth_rational_
     }
 }
 
+/* The bound from the largest share that reaches every sink. */
 static void by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
     synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
@@ -138,7 +144,7 @@ static void by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_b
     bound->ratio = synth_fraction(share.den, share.num);
 }
 
-/* What all pairs on both sides of a cut need, for single ranks, nodes, and each set that an all-gather finds tight. */
+/* All-to-all: the bound from each of these cuts, which all pairs with one rank on either side have to cross. */
 static void by_pairs(network_t *network, const uint64_t *sets, int count, synth_bound_t *bound)
 {
     int n = network->topology->ranks;
@@ -150,7 +156,6 @@ static void by_pairs(network_t *network, const uint64_t *sets, int count, synth_
         if (inside == 0 || inside == n) {
             continue;
         }
-        /* All of the other side at once: an arc each from it to the top would be needed, so the ranks are summed up. */
         cut = 0;
         for (int k = 0; k < network->topology->link_count; ++k) {
             const synth_link_t *link = &network->topology->links[k];
@@ -182,6 +187,7 @@ static void by_pairs(network_t *network, const uint64_t *sets, int count, synth_
     }
 }
 
+/* All-to-all: tries cuts around single ranks, around nodes, and the one that limits an all-gather. */
 static void alltoall(network_t *network, synth_bound_t *bound)
 {
     const synth_topology_t *topology = network->topology;

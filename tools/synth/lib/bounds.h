@@ -1,4 +1,4 @@
-/* What no schedule can do better, and what proves it. */
+/* Lower bounds of steps and rounds that hold for every schedule, and what proves them. */
 #ifndef TOOLS_SYNTH_LIB_BOUNDS_H
 #define TOOLS_SYNTH_LIB_BOUNDS_H
 
@@ -6,7 +6,7 @@
 #include "tools/synth/lib/rational.h"
 #include "tools/synth/lib/topology.h"
 
-/* The longest of the shortest ways that a chunk has to go. */
+/* The least number of steps: the longest of the shortest paths that a chunk has to go. */
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root);
 
 typedef struct {
@@ -26,7 +26,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound);
 
-/* All-reduce: the whole vector, reduced, has to come from the rest to each rank, and so through each cut. */
+/* All-reduce: the reduced vector depends on all ranks, so a whole vector has to cross every cut towards each rank. */
 synth_rational_t synth_bound_allreduce(const synth_topology_t *topology);
 
 #endif

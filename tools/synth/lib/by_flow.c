@@ -4,6 +4,7 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/flow.h"
 
+/* A scatter in which step s has rounds[s] rounds. */
 typedef struct {
     const synth_topology_t *topology;
     int root, chunks, steps;
@@ -11,13 +12,15 @@ typedef struct {
     synth_flow_t *flow;
 } spread_t;
 
+/* The vertex of a rank before a step. */
 static int node(const spread_t *spread, int rank, int step)
 {
     return step * spread->topology->ranks + rank;
 }
 
-/* Arcs of links first, then those that hold, then those to the sink. Groups are left to the replay. */
-static bool fill(spread_t *spread)
+/* Builds the graph and computes the flow. Whether all chunks arrive. Arcs of links come first, then those that hold
+ * chunks, then those to the sink. Groups are left to the replay. */
+static bool run_flow(spread_t *spread)
 {
     const synth_topology_t *topology = spread->topology;
     int n = topology->ranks, sink = n * (spread->steps + 1);
@@ -47,7 +50,7 @@ static bool fill(spread_t *spread)
            (int64_t)(n - 1) * spread->chunks;
 }
 
-/* Takes ways of one chunk each out of the flow, from the sink back. */
+/* The schedule of a flow: traces each chunk back from its receiver to the root. NULL without memory. */
 static synth_schedule_t *trace(spread_t *spread, bool gather)
 {
     const synth_topology_t *topology = spread->topology;
@@ -57,25 +60,25 @@ static synth_schedule_t *trace(spread_t *spread, bool gather)
     bool fine = schedule != NULL;
 
     for (int k = 0; fine && k < n * spread->chunks; ++k) {
-        int at = k / spread->chunks;
+        int rank = k / spread->chunks;
 
         for (int s = spread->steps - 1; fine && s >= 0 && k / spread->chunks != spread->root; --s) {
-            int found = -1;
+            int link = -1;
 
-            if (synth_flow_on(spread->flow, spread->steps * e + s * n + at) > 0) {
-                synth_flow_take(spread->flow, spread->steps * e + s * n + at, 1);
+            if (synth_flow_on(spread->flow, spread->steps * e + s * n + rank) > 0) {
+                synth_flow_take(spread->flow, spread->steps * e + s * n + rank, 1);
                 continue;
             }
-            for (int l = 0; l < e && found < 0; ++l) {
-                found = topology->links[l].to == at && synth_flow_on(spread->flow, s * e + l) > 0 ? l : -1;
+            for (int l = 0; l < e && link < 0; ++l) {
+                link = topology->links[l].to == rank && synth_flow_on(spread->flow, s * e + l) > 0 ? l : -1;
             }
-            fine = found >= 0;
+            fine = link >= 0;
             if (fine) {
-                synth_flow_take(spread->flow, s * e + found, 1);
-                at = topology->links[found].from;
-                fine = gather ? synth_schedule_add(schedule, k, topology->links[found].to, at, spread->steps - 1 - s,
+                synth_flow_take(spread->flow, s * e + link, 1);
+                rank = topology->links[link].from;
+                fine = gather ? synth_schedule_add(schedule, k, topology->links[link].to, rank, spread->steps - 1 - s,
                                                    false)
-                              : synth_schedule_add(schedule, k, at, topology->links[found].to, s, false);
+                              : synth_schedule_add(schedule, k, rank, topology->links[link].to, s, false);
             }
         }
     }
@@ -93,14 +96,15 @@ static synth_schedule_t *trace(spread_t *spread, bool gather)
     return schedule;
 }
 
-/* All ways to give the steps from `step` on `rest` rounds. */
+/* Tries all ways to share `rest` rounds among the steps from `step` on. Returns the first schedule that is found, or
+ * NULL. */
 static synth_schedule_t *spread_rounds(spread_t *spread, int step, int rest, bool gather)
 {
     synth_schedule_t *schedule = NULL;
 
     if (step == spread->steps - 1) {
         spread->rounds[step] = rest;
-        return fill(spread) ? trace(spread, gather) : NULL;
+        return run_flow(spread) ? trace(spread, gather) : NULL;
     }
     for (int here = 1; schedule == NULL && here <= rest - (spread->steps - 1 - step); ++here) {
         spread->rounds[step] = here;

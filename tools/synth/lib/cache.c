@@ -16,8 +16,9 @@
 enum { MOST_KEPT = 256, MOST_TRIED = 8192, MOST_BYTES = 64 << 20, PATH = 4096 };
 
 typedef struct {
-    int steps, chunks, rounds, passes;
-    bool none;
+    int steps, chunks, rounds;
+    int passes; /* of the search that were not cut short */
+    bool none;  /* it is proven that no such schedule exists */
 } tried_t;
 
 struct synth_cache {
@@ -27,15 +28,15 @@ struct synth_cache {
     int rank_at[SYNTH_MAX_RANKS]; /* the rank that has a place in the canonical numbering */
     char path[PATH];
     synth_schedule_t *kept[MOST_KEPT];
-    double seconds[MOST_KEPT];
+    double seconds[MOST_KEPT]; /* what the search for each took */
     int kept_count;
     tried_t *tried;
     int tried_count;
-    bool dirty;
-    int error; /* errno of a write that failed */
+    bool dirty; /* the file is older than this */
+    int error;  /* errno of a write that failed */
 };
 
-/* A schedule with each rank replaced, and each chunk by that of the ranks that take the place of its own. */
+/* A copy of a schedule with rank r replaced by map[r], and each chunk by the corresponding one. NULL without memory. */
 static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int *map)
 {
     synth_schedule_t *copy = synth_schedule_copy(schedule);
@@ -60,7 +61,8 @@ static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int 
     return copy;
 }
 
-static bool number(const mscclpp_json_t *value, int most, int *number_p)
+/* Reads a whole number from 0 to `most`. */
+static bool read_number(const mscclpp_json_t *value, int most, int *number_p)
 {
     bool fine = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)most;
 
@@ -68,27 +70,28 @@ static bool number(const mscclpp_json_t *value, int most, int *number_p)
     return fine;
 }
 
-/* The numbers of an array that has exactly so many. */
-static bool numbers(const mscclpp_json_t *array, const int *most, int count, int *number_p)
+/* Reads an array of exactly `count` numbers. */
+static bool read_numbers(const mscclpp_json_t *array, const int *most, int count, int *number_p)
 {
     const mscclpp_json_t *item =
         array->type == MSCCLPP_JSON_ARRAY && array->count == (uint32_t)count ? array->first : NULL;
     bool fine = item != NULL;
 
     for (int i = 0; fine && i < count; ++i, item = item->next) {
-        fine = number(item, most[i], &number_p[i]);
+        fine = read_number(item, most[i], &number_p[i]);
     }
     return fine;
 }
 
+/* Reads one schedule. False if it is not as it should be, or without memory. */
 static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
 {
     const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
     int chunks, steps, milliseconds, s = 0;
     bool fine = point->type == MSCCLPP_JSON_OBJECT && cache->kept_count < MOST_KEPT &&
-                number(mscclpp_json_get(point, "chunks"), SYNTH_MAX_CHUNKS, &chunks) &&
-                number(mscclpp_json_get(point, "steps"), SYNTH_MAX_STEPS, &steps) &&
-                number(mscclpp_json_get(point, "milliseconds"), 1 << 30, &milliseconds) && chunks > 0 &&
+                read_number(mscclpp_json_get(point, "chunks"), SYNTH_MAX_CHUNKS, &chunks) &&
+                read_number(mscclpp_json_get(point, "steps"), SYNTH_MAX_STEPS, &steps) &&
+                read_number(mscclpp_json_get(point, "milliseconds"), 1 << 30, &milliseconds) && chunks > 0 &&
                 chunks % synth_least_chunks(cache->collective, cache->ranks) == 0 && rounds != NULL &&
                 rounds->type == MSCCLPP_JSON_ARRAY && rounds->count == (uint32_t)steps && sends != NULL &&
                 sends->type == MSCCLPP_JSON_ARRAY;
@@ -103,12 +106,13 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
     }
     schedule->steps = steps;
     for (const mscclpp_json_t *item = rounds->first; fine && item != NULL; item = item->next) {
-        fine = number(item, 1 << 20, &schedule->rounds[s++]);
+        fine = read_number(item, 1 << 20, &schedule->rounds[s++]);
     }
     for (const mscclpp_json_t *item = sends->first; fine && item != NULL; item = item->next) {
         int most[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1}, send[4];
 
-        fine = numbers(item, most, 4, send) && synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
+        fine = read_numbers(item, most, 4, send) &&
+               synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
     }
     if (!fine) {
         synth_schedule_free(schedule);
@@ -119,15 +123,17 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
     return true;
 }
 
+/* Reads the whole file. False if it is for another topology, or not as it should be. */
 static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
 {
     const mscclpp_json_t *text = mscclpp_json_get(root, "topology"), *points = mscclpp_json_get(root, "schedules");
     const mscclpp_json_t *tried = mscclpp_json_get(root, "tried");
     int version;
 
-    if (root->type != MSCCLPP_JSON_OBJECT || !number(mscclpp_json_get(root, "version"), 1, &version) || version != 1 ||
-        text == NULL || text->type != MSCCLPP_JSON_STRING || strcmp(text->text, cache->canon.text) != 0 ||
-        points == NULL || points->type != MSCCLPP_JSON_ARRAY || tried == NULL || tried->type != MSCCLPP_JSON_ARRAY) {
+    if (root->type != MSCCLPP_JSON_OBJECT || !read_number(mscclpp_json_get(root, "version"), 1, &version) ||
+        version != 1 || text == NULL || text->type != MSCCLPP_JSON_STRING ||
+        strcmp(text->text, cache->canon.text) != 0 || points == NULL || points->type != MSCCLPP_JSON_ARRAY ||
+        tried == NULL || tried->type != MSCCLPP_JSON_ARRAY) {
         return false;
     }
     for (const mscclpp_json_t *point = points->first; point != NULL; point = point->next) {
@@ -138,7 +144,7 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
     for (const mscclpp_json_t *item = tried->first; item != NULL; item = item->next) {
         int most[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, 1 << 20, 1 << 10, 1}, one[5];
 
-        if (!numbers(item, most, 5, one)) {
+        if (!read_numbers(item, most, 5, one)) {
             return false;
         }
         synth_cache_try(cache, one[0], one[1], one[2], one[3], one[4] != 0);
@@ -146,6 +152,7 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
     return true;
 }
 
+/* Frees all schedules. */
 static void forget(synth_cache_t *cache)
 {
     for (int i = 0; i < cache->kept_count; ++i) {
@@ -155,7 +162,7 @@ static void forget(synth_cache_t *cache)
     cache->tried_count = 0;
 }
 
-/* Reads the file if it is there. False if it is no entry of this topology. */
+/* Reads the file if it exists. False if it is no entry for this topology. */
 static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
 {
     const char *reason = "";
@@ -182,6 +189,7 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     return fine;
 }
 
+/* Makes a folder and those above it. */
 static bool make_folder(const char *folder)
 {
     char path[PATH];
@@ -251,6 +259,7 @@ synth_schedule_t *synth_cache_schedule(const synth_cache_t *cache, int i, double
     return schedule;
 }
 
+/* Writes all schedules and tries as JSON. */
 static void write_entry(const synth_cache_t *cache, FILE *out)
 {
     fprintf(out, "{\"version\": 1, \"collective\": \"%s\",\n \"topology\": \"%s\",\n \"schedules\": [",
@@ -281,7 +290,7 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
     fprintf(out, "]}\n");
 }
 
-/* Under another name first, so that nobody reads half a file. */
+/* Writes the file under another name first, and then renames it, so that nobody reads half a file. */
 static void write_file(synth_cache_t *cache)
 {
     char path[PATH + 32];
@@ -319,7 +328,8 @@ void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, do
     }
 }
 
-static tried_t *tried_at(const synth_cache_t *cache, int steps, int chunks, int rounds)
+/* The entry of a try; NULL: there is none. */
+static tried_t *find_tried(const synth_cache_t *cache, int steps, int chunks, int rounds)
 {
     for (int i = 0; i < cache->tried_count; ++i) {
         tried_t *tried = &cache->tried[i];
@@ -333,7 +343,7 @@ static tried_t *tried_at(const synth_cache_t *cache, int steps, int chunks, int 
 
 int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *none_p)
 {
-    const tried_t *tried = tried_at(cache, steps, chunks, rounds);
+    const tried_t *tried = find_tried(cache, steps, chunks, rounds);
 
     *none_p = tried != NULL && tried->none;
     return tried != NULL ? tried->passes : 0;
@@ -341,7 +351,7 @@ int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rou
 
 void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool none)
 {
-    tried_t *tried = tried_at(cache, steps, chunks, rounds);
+    tried_t *tried = find_tried(cache, steps, chunks, rounds);
 
     if (tried == NULL && cache->tried_count < MOST_TRIED) {
         tried = &cache->tried[cache->tried_count++];

@@ -17,6 +17,7 @@ typedef struct synth_cache synth_cache_t;
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                                 int root, char *why, size_t why_size);
 
+/* The number of schedules in the cache. */
 int synth_cache_count(const synth_cache_t *cache);
 
 /* A schedule in the numbering of the topology at hand, and what its search took. The caller owns it. NULL without
@@ -28,6 +29,7 @@ void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, do
 
 /* How many passes of the search looked at an instance to their end, and whether one showed that it has no schedule. */
 int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *none_p);
+/* Remembers how far the search for an instance came. */
 void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool none);
 
 /* Writes what is new and frees. False, and why, if it could not be written, now or before. */

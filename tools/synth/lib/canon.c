@@ -7,6 +7,7 @@
 
 enum { MOST_LEAVES = 2000, MOST_FOUND = 256 };
 
+/* What a rank sees of the others, as a hash, to tell ranks of one cell apart. */
 typedef struct {
     uint64_t hash;
     int rank, cell;
@@ -15,15 +16,16 @@ typedef struct {
 typedef struct {
     const synth_topology_t *topology;
     synth_canon_t *canon;
-    int path[SYNTH_MAX_RANKS], best_path[SYNTH_MAX_RANKS];
+    int path[SYNTH_MAX_RANKS], best_path[SYNTH_MAX_RANKS]; /* the rank singled out at each level */
     int best_place[SYNTH_MAX_RANKS];
-    char *best;
+    char *best; /* the least text so far */
     int leaves;
-    bool failed, full;
-    unsigned char found[MOST_FOUND][SYNTH_MAX_RANKS]; /* automorphisms */
-    int found_count;
+    bool failed, full; /* failed: no memory; full: cut short */
+    unsigned char automorphism[MOST_FOUND][SYNTH_MAX_RANKS];
+    int automorphisms;
 } search_t;
 
+/* A hash of two numbers. */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
@@ -31,6 +33,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ x >> 32;
 }
 
+/* For qsort: signatures by cell, then by hash. */
 static int by_hash(const void *left, const void *right)
 {
     const signature_t *a = left, *b = right;
@@ -38,6 +41,7 @@ static int by_hash(const void *left, const void *right)
     return a->cell != b->cell ? a->cell - b->cell : (a->hash > b->hash) - (a->hash < b->hash);
 }
 
+/* A hash of what joins two ranks: the capacities in both directions, and whether they share a node. */
 static uint64_t between(const synth_topology_t *topology, int a, int b)
 {
     int there = topology->at[a][b], back = topology->at[b][a];
@@ -94,11 +98,13 @@ static int refine(const synth_topology_t *topology, int *cell)
     return cells;
 }
 
+/* For qsort: whole numbers. */
 static int by_number(const void *left, const void *right)
 {
     return *(const int *)left - *(const int *)right;
 }
 
+/* For qsort: texts. */
 static int by_text(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);
@@ -132,6 +138,7 @@ static char *group_text(const synth_topology_t *topology, const synth_group_t *g
     return text;
 }
 
+/* The whole topology in the numbering `place`, as text. NULL without memory. */
 static char *text_of(const synth_topology_t *topology, const int *place, bool rooted)
 {
     int rank_at[SYNTH_MAX_RANKS], count = topology->group_count;
@@ -182,7 +189,8 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ro
     return text;
 }
 
-/* What a leaf of the tree says. Returns the level to go back to: where its path leaves that of an equal leaf. */
+/* Compares the text of a complete numbering with the least so far. An equal text gives an automorphism. Returns the
+ * level at which the search goes on: for an equal text, where its path leaves the path of the least text. */
 static int take_leaf(search_t *search, const int *place, int level, bool rooted)
 {
     char *text = text_of(search->topology, place, rooted);
@@ -201,15 +209,15 @@ static int take_leaf(search_t *search, const int *place, int level, bool rooted)
     if (order == 0 && !search->failed) {
         int back = 0;
 
-        if (search->found_count < MOST_FOUND) {
+        if (search->automorphisms < MOST_FOUND) {
             for (int v = 0; v < search->topology->ranks; ++v) {
                 for (int u = 0; u < search->topology->ranks; ++u) {
                     if (place[v] == search->best_place[u]) {
-                        search->found[search->found_count][v] = (unsigned char)u;
+                        search->automorphism[search->automorphisms][v] = (unsigned char)u;
                     }
                 }
             }
-            ++search->found_count;
+            ++search->automorphisms;
         }
         while (back < level && search->path[back] == search->best_path[back]) {
             ++back;
@@ -219,7 +227,8 @@ static int take_leaf(search_t *search, const int *place, int level, bool rooted)
     return level;
 }
 
-static int top_of(const int *parent, int v)
+/* The representative of v in a union-find forest. */
+static int root_of(const int *parent, int v)
 {
     while (parent[v] != v) {
         v = parent[v];
@@ -227,7 +236,7 @@ static int top_of(const int *parent, int v)
     return v;
 }
 
-/* Whether an automorphism that keeps the path maps a rank that was tried already to this one. */
+/* Whether an automorphism that keeps the path maps a rank that was tried already onto this one. */
 static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
 {
     int parent[SYNTH_MAX_RANKS], n = search->topology->ranks;
@@ -235,26 +244,26 @@ static bool is_tried(const search_t *search, int level, const bool *tried, int r
     for (int v = 0; v < n; ++v) {
         parent[v] = v;
     }
-    for (int i = 0; i < search->found_count; ++i) {
-        const unsigned char *map = search->found[i];
+    for (int i = 0; i < search->automorphisms; ++i) {
+        const unsigned char *map = search->automorphism[i];
         bool keeps = true;
 
         for (int k = 0; k < level; ++k) {
             keeps = keeps && map[search->path[k]] == search->path[k];
         }
         for (int v = 0; keeps && v < n; ++v) {
-            parent[top_of(parent, v)] = top_of(parent, map[v]);
+            parent[root_of(parent, v)] = root_of(parent, map[v]);
         }
     }
     for (int v = 0; v < n; ++v) {
-        if (tried[v] && top_of(parent, v) == top_of(parent, rank)) {
+        if (tried[v] && root_of(parent, v) == root_of(parent, rank)) {
             return true;
         }
     }
     return false;
 }
 
-/* Returns the level at which the search goes on. */
+/* Searches the tree of numberings below a partition into cells. Returns the level at which the search goes on. */
 static int descend(search_t *search, const int *coarse, int level, bool rooted)
 {
     int cell[SYNTH_MAX_RANKS], n = search->topology->ranks, size[SYNTH_MAX_RANKS] = {0}, target = -1;

@@ -26,23 +26,23 @@ bool synth_collective_find(const char *name, synth_collective_t *collective_p);
 /* Whether chunks are added up on the way. */
 bool synth_combines(synth_collective_t collective);
 
-/* The collective whose schedule, turned round, serves this one: all-gather for reduce-scatter, broadcast for reduce. */
+/* The collective whose schedule, reversed, serves this one: all-gather for reduce-scatter, broadcast for reduce. */
 synth_collective_t synth_dual(synth_collective_t collective);
 
 typedef struct {
     synth_collective_t collective;
     int ranks, root;
-    int chunks; /* C: of one rank, or of the whole vector; for alltoall of what one rank sends */
-    int count;  /* in all */
-    int *source;
-    uint64_t *wanted; /* a set of ranks; the source is not in it */
+    int chunks;       /* of one rank's block, or of the whole vector; for alltoall, of all that one rank sends */
+    int count;        /* chunks in all */
+    int *source;      /* of each chunk: the rank that has it at first */
+    uint64_t *wanted; /* of each chunk: the set of ranks that want it, without the source */
 } synth_demand_t;
 
 /* A collective that does not combine. NULL without memory. */
 synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int root, int chunks);
 void synth_demand_free(synth_demand_t *demand);
 
-/* The least that `chunks` of a collective may be, of which every other is a multiple. */
+/* The least allowed value of `chunks`; all others are multiples of it. */
 int synth_least_chunks(synth_collective_t collective, int ranks);
 
 #endif

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How full the fullest row that a link belongs to would be with one more chunk. */
+/* What each link and group carries in the current step. */
 typedef struct {
     const synth_topology_t *topology;
-    int *link, *group; /* loads */
+    int *link, *group; /* chunks on each link, in each group */
     int *first, *of;   /* the groups of a link: of[first[link]] to of[first[link + 1] - 1] */
 } loads_t;
 
+/* Allocates empty loads. False without memory; free_loads is called in either case. */
 static bool make_loads(loads_t *loads, const synth_topology_t *topology)
 {
     size_t members = 0;
@@ -50,6 +51,7 @@ static void free_loads(loads_t *loads)
     free(loads->of);
 }
 
+/* How many rounds a link, or the fullest group that it belongs to, would take with one more chunk. */
 static double fullness(const loads_t *loads, int link)
 {
     double most = (double)(loads->link[link] + 1) / loads->topology->links[link].capacity;
@@ -62,7 +64,8 @@ static double fullness(const loads_t *loads, int link)
     return most;
 }
 
-static void load(loads_t *loads, int link)
+/* Puts one more chunk on a link. */
+static void add_load(loads_t *loads, int link)
 {
     ++loads->link[link];
     for (int k = loads->first[link]; k < loads->first[link + 1]; ++k) {
@@ -70,12 +73,14 @@ static void load(loads_t *loads, int link)
     }
 }
 
-static void clear(loads_t *loads)
+/* Empties all links and groups. */
+static void clear_loads(loads_t *loads)
 {
     memset(loads->link, 0, sizeof(int) * (size_t)loads->topology->link_count);
     memset(loads->group, 0, sizeof(int) * (size_t)loads->topology->group_count);
 }
 
+/* Completes a schedule without superfluous sends, or frees it and returns NULL if it failed. */
 static synth_schedule_t *finished(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool fine)
 {
     if (fine) {
@@ -109,7 +114,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
         }
     }
     for (int s = steps - 1; fine && s >= 0; --s) { /* from the last step, since who receives has to be known */
-        clear(&loads);
+        clear_loads(&loads);
         for (int k = 0; fine && k < demand->count; ++k) {
             int c = k % chunks * (demand->count / chunks) + k / chunks; /* pieces of one rank far from each other */
 
@@ -131,7 +136,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
                         }
                     }
                 }
-                load(&loads, topology->at[best][to]);
+                add_load(&loads, topology->at[best][to]);
                 needed[c] |= UINT64_C(1) << best;
                 fine = synth_schedule_add(schedule, c, best, to, s, false);
             }
@@ -146,14 +151,16 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
     return schedule;
 }
 
+/* The state of the greedy choice. */
 typedef struct {
     const synth_topology_t *topology;
     const synth_demand_t *demand;
-    uint64_t *has, *comes; /* by chunk */
+    uint64_t *has, *comes; /* of each chunk: the ranks that have it, that receive it in this step */
     int (*distance)[SYNTH_MAX_RANKS];
 } greedy_t;
 
-/* Whether rank `to` has use for the chunk: it wants it, or the only rank that wants it is nearer from there. */
+/* Whether rank `to` has use for the chunk: it wants it, or it is nearer to the only rank that wants it than `from`
+ * is. */
 static bool helps(const greedy_t *greedy, int chunk, int from, int to)
 {
     uint64_t wanted = greedy->demand->wanted[chunk];
@@ -169,6 +176,7 @@ static bool helps(const greedy_t *greedy, int chunk, int from, int to)
     return (greedy->has[chunk] >> target & 1) == 0 && greedy->distance[to][target] < greedy->distance[from][target];
 }
 
+/* The chunk with the fewest holders that a link can usefully carry; -1: none. */
 static int rarest(const greedy_t *greedy, int link)
 {
     const synth_link_t *at = &greedy->topology->links[link];
@@ -209,7 +217,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
             fine = false;
             break;
         }
-        clear(&loads);
+        clear_loads(&loads);
         while (fine && any) {
             any = false;
             for (int i = 0; fine && i < topology->link_count; ++i) {
@@ -218,7 +226,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
 
                 if (chunk >= 0) {
                     any = true;
-                    load(&loads, link);
+                    add_load(&loads, link);
                     greedy.comes[chunk] |= UINT64_C(1) << topology->links[link].to;
                     fine = synth_schedule_add(schedule, chunk, topology->links[link].from, topology->links[link].to, s,
                                               false);
@@ -241,8 +249,8 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
     return schedule;
 }
 
-/* The rank of the other half that a rank is paired with, or -1. Halves are sets; each rank takes the first that is
- * free. */
+/* Pairs ranks i and above of one half with ranks of the other that they have links with, by backtracking. twin[i]:
+ * the position of the partner. False if it cannot be done. */
 static bool pair_up(const synth_topology_t *topology, const int *half, const int *other, int count, int i, int *twin,
                     uint64_t used)
 {
@@ -260,6 +268,7 @@ static bool pair_up(const synth_topology_t *topology, const int *half, const int
     return false;
 }
 
+/* Whether all ranks of a set have links with each other. */
 static bool is_clique(const synth_topology_t *topology, const int *set, int count)
 {
     for (int i = 0; i < count; ++i) {
@@ -272,6 +281,7 @@ static bool is_clique(const synth_topology_t *topology, const int *set, int coun
     return true;
 }
 
+/* The all-reduce over two halves and the pairs between them. NULL without memory. */
 static synth_schedule_t *build_two_level(const synth_topology_t *topology, const int *half, const int *other,
                                          const int *twin, int count)
 {

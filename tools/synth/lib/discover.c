@@ -19,6 +19,7 @@ typedef struct {
 
 typedef void *device_t;
 
+/* The functions of NVML that are used. */
 typedef struct {
     int (*init)(void);
     int (*shutdown)(void);
@@ -35,7 +36,8 @@ typedef struct {
     int (*capability)(device_t device, int *major, int *minor);
 } nvml_t;
 
-static bool find_all(void *library, nvml_t *nvml, const char **missing)
+/* Looks up all functions. False, and the name, if one is missing. */
+static bool load_functions(void *library, nvml_t *nvml, const char **missing)
 {
     struct {
         const char *name;
@@ -65,7 +67,7 @@ static bool find_all(void *library, nvml_t *nvml, const char **missing)
     return true;
 }
 
-/* What a port of so many lanes carries in one direction. */
+/* MB/s of a PCIe port in one direction; 0: unknown. */
 static int pcie_rate(unsigned generation, unsigned width)
 {
     static const int lane[] = {0, 250, 500, 1000, 2000, 4000, 8000};
@@ -73,7 +75,8 @@ static int pcie_rate(unsigned generation, unsigned width)
     return generation < sizeof(lane) / sizeof(lane[0]) && width <= 32 ? lane[generation] * (int)width : 0;
 }
 
-static void look_at_links(const nvml_t *nvml, device_t device, int gpu, const pci_info_t *pci, synth_machine_t *machine)
+/* Counts the NVLinks of a GPU, to peers and to switches. */
+static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pci_info_t *pci, synth_machine_t *machine)
 {
     for (unsigned link = 0; link < MOST_LINKS; ++link) {
         unsigned active = 0, type = TO_GPU;
@@ -100,8 +103,9 @@ static void look_at_links(const nvml_t *nvml, device_t device, int gpu, const pc
     }
 }
 
-/* Those that share an ancestor of each level lie below one hub; its way up is as wide as the widest port below it. */
-static void look_at_tree(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
+/* Adds the hubs of the PCIe tree: GPUs that share an ancestor of some level lie below one hub. It is as wide as the
+ * widest port below it. */
+static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
 {
     static const struct {
         unsigned level;
@@ -132,7 +136,8 @@ static void look_at_tree(const nvml_t *nvml, device_t *device, synth_machine_t *
     }
 }
 
-static mscclpp_status_t ask(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
+/* Asks NVML for all GPUs and what joins them. */
+static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
 {
     device_t device[SYNTH_MAX_RANKS];
     pci_info_t pci[SYNTH_MAX_RANKS];
@@ -168,9 +173,9 @@ static mscclpp_status_t ask(const nvml_t *nvml, synth_machine_t *machine, char *
     machine->nvlink_mbps = major >= 10 ? 50000 : major > 0 && major < 7 ? 20000 : 25000;
     snprintf(machine->name, sizeof(machine->name), "this machine");
     for (int i = 0; i < machine->gpus; ++i) {
-        look_at_links(nvml, device[i], i, pci, machine);
+        count_nvlinks(nvml, device[i], i, pci, machine);
     }
-    look_at_tree(nvml, device, machine);
+    add_hubs(nvml, device, machine);
     return MSCCLPP_OK;
 }
 
@@ -192,12 +197,12 @@ mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **t
         if (status != MSCCLPP_OK) {
             snprintf(why, why_size, "NVIDIA's driver is not here: %s; %s", driver, hwloc);
         }
-    } else if (!find_all(library, &nvml, &missing)) {
+    } else if (!load_functions(library, &nvml, &missing)) {
         snprintf(why, why_size, "NVML of this driver has no %s", missing);
     } else if ((code = nvml.init()) != 0) {
         snprintf(why, why_size, "NVML does not start: %.150s", nvml.error(code));
     } else {
-        status = machine != NULL ? ask(&nvml, machine, why, why_size) : status;
+        status = machine != NULL ? query_machine(&nvml, machine, why, why_size) : status;
         (void)nvml.shutdown();
     }
     if (status == MSCCLPP_OK) {

@@ -16,6 +16,7 @@
 
 enum { NVIDIA = 0x10de, AMD = 0x1002, DISPLAY = 0x03, ACCELERATOR = 0x12, MOST_MATRICES = 4 };
 
+/* The functions of hwloc that are used. */
 typedef struct {
     int (*init)(hwloc_topology_t *topology);
     int (*io_filter)(hwloc_topology_t topology, enum hwloc_type_filter_e filter);
@@ -27,7 +28,8 @@ typedef struct {
     void (*release)(hwloc_topology_t topology, struct hwloc_distances_s *matrix);
 } hwloc_t;
 
-static bool find_all(void *library, hwloc_t *hwloc, const char **missing)
+/* Looks up all functions. False, and the name, if one is missing. */
+static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
 {
     struct {
         const char *name;
@@ -50,6 +52,7 @@ static bool find_all(void *library, hwloc_t *hwloc, const char **missing)
     return true;
 }
 
+/* Whether a PCI device is a GPU of NVIDIA or AMD. */
 static bool is_gpu(const struct hwloc_pcidev_attr_s *device)
 {
     int kind = device->class_id >> 8;
@@ -57,7 +60,8 @@ static bool is_gpu(const struct hwloc_pcidev_attr_s *device)
     return (device->vendor_id == NVIDIA || device->vendor_id == AMD) && (kind == DISPLAY || kind == ACCELERATOR);
 }
 
-/* The GPUs in the order of the PCI bus, as hwloc lists them. Returns how many there are, also beyond those it lists. */
+/* Lists the GPUs in the order of the PCI bus, as hwloc does. Returns how many there are, which may be more than are
+ * listed. */
 static int find_gpus(const hwloc_t *hwloc, hwloc_topology_t topology, hwloc_obj_t *gpu, synth_machine_t *machine)
 {
     int count = 0;
@@ -80,6 +84,7 @@ static int find_gpus(const hwloc_t *hwloc, hwloc_topology_t topology, hwloc_obj_
     return count;
 }
 
+/* Whether an object is another one or lies below it. */
 static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
 {
     while (object != NULL && object != above) {
@@ -88,36 +93,37 @@ static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
     return object != NULL;
 }
 
-/* What lies above a GPU and has some of the others below it, too: bridges, and then what has cores. */
-static void look_above(const hwloc_obj_t *gpu, int of, synth_machine_t *machine)
+/* Adds a hub for each bridge or socket above a GPU that has other GPUs below it, too. */
+static void add_hubs_above(const hwloc_obj_t *gpu, int number, synth_machine_t *machine)
 {
     uint64_t all = UINT64_MAX >> (64 - machine->gpus);
 
-    for (hwloc_obj_t at = gpu[of]->parent; at != NULL; at = at->parent) {
-        bool bridge = at->type == HWLOC_OBJ_BRIDGE;
-        int mbps = bridge && at->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI
-                       ? (int)(at->attr->bridge.upstream.pci.linkspeed * 1000)
+    for (hwloc_obj_t object = gpu[number]->parent; object != NULL; object = object->parent) {
+        bool bridge = object->type == HWLOC_OBJ_BRIDGE;
+        int mbps = bridge && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI
+                       ? (int)(object->attr->bridge.upstream.pci.linkspeed * 1000)
                        : 0;
         uint64_t below = 0;
         int widest = 0;
         char name[SYNTH_NAME];
 
         for (int i = 0; i < machine->gpus; ++i) {
-            if (lies_below(gpu[i], at)) {
+            if (lies_below(gpu[i], object)) {
                 below |= UINT64_C(1) << i;
                 widest = machine->pcie_mbps[i] > widest ? machine->pcie_mbps[i] : widest;
             }
         }
         mbps = mbps > 0 ? mbps : widest;
-        snprintf(name, sizeof(name), "%s of %d", bridge ? "bridge" : "socket", of);
+        snprintf(name, sizeof(name), "%s of %d", bridge ? "bridge" : "socket", number);
         if (mbps > 0 && below != all && (below & (below - 1)) != 0) {
             synth_machine_hub(machine, name, below, mbps);
         }
     }
 }
 
-/* Matrices are between devices of the operating system, or of the PCI bus. */
-static int number_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
+/* The number of the GPU that an object of a matrix belongs to; -1: none. Matrices are between devices of the
+ * operating system, or of the PCI bus. */
+static int gpu_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
 {
     for (int i = 0; i < gpus; ++i) {
         if (lies_below(object, gpu[i])) {
@@ -127,8 +133,9 @@ static int number_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
     return -1;
 }
 
-static void look_at_links(const hwloc_t *hwloc, hwloc_topology_t topology, const char *name, const hwloc_obj_t *gpu,
-                          synth_machine_t *machine)
+/* Takes the bandwidths of the matrices of one name as links between GPUs. */
+static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, const char *name, const hwloc_obj_t *gpu,
+                            synth_machine_t *machine)
 {
     struct hwloc_distances_s *matrix[MOST_MATRICES];
     unsigned count = MOST_MATRICES;
@@ -140,8 +147,8 @@ static void look_at_links(const hwloc_t *hwloc, hwloc_topology_t topology, const
         unsigned n = matrix[k]->nbobjs;
 
         for (unsigned i = 0; i < n * n; ++i) {
-            int from = number_of(gpu, machine->gpus, matrix[k]->objs[i / n]);
-            int to = number_of(gpu, machine->gpus, matrix[k]->objs[i % n]);
+            int from = gpu_of(gpu, machine->gpus, matrix[k]->objs[i / n]);
+            int to = gpu_of(gpu, machine->gpus, matrix[k]->objs[i % n]);
 
             if (from >= 0 && to >= 0 && from != to && matrix[k]->values[i] < 10000000) {
                 machine->nvlinks[from][to] = (int)matrix[k]->values[i]; /* of 1 MB/s each */
@@ -151,8 +158,9 @@ static void look_at_links(const hwloc_t *hwloc, hwloc_topology_t topology, const
     }
 }
 
-static mscclpp_status_t ask(const hwloc_t *hwloc, hwloc_topology_t topology, synth_machine_t *machine, char *why,
-                            size_t why_size)
+/* Asks hwloc for all GPUs and what joins them. */
+static mscclpp_status_t query_machine(const hwloc_t *hwloc, hwloc_topology_t topology, synth_machine_t *machine,
+                                      char *why, size_t why_size)
 {
     hwloc_obj_t gpu[SYNTH_MAX_RANKS];
     int count = find_gpus(hwloc, topology, gpu, machine);
@@ -166,10 +174,10 @@ static mscclpp_status_t ask(const hwloc_t *hwloc, hwloc_topology_t topology, syn
     machine->nvlink_mbps = 1;
     snprintf(machine->name, sizeof(machine->name), "this machine");
     for (int i = 0; i < count; ++i) {
-        look_above(gpu, i, machine);
+        add_hubs_above(gpu, i, machine);
     }
-    look_at_links(hwloc, topology, "NVLinkBandwidth", gpu, machine);
-    look_at_links(hwloc, topology, "XGMIBandwidth", gpu, machine);
+    read_bandwidths(hwloc, topology, "NVLinkBandwidth", gpu, machine);
+    read_bandwidths(hwloc, topology, "XGMIBandwidth", gpu, machine);
     return MSCCLPP_OK;
 }
 
@@ -185,13 +193,13 @@ mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_
         snprintf(why, why_size, "hwloc is not here: %.180s", dlerror());
         return status;
     }
-    if (!find_all(library, &hwloc, &missing)) {
+    if (!load_functions(library, &hwloc, &missing)) {
         snprintf(why, why_size, "this hwloc has no %s", missing);
     } else if (hwloc.init(&topology) != 0) {
         snprintf(why, why_size, "hwloc does not start");
     } else {
         if (hwloc.io_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) == 0 && hwloc.load(topology) == 0) {
-            status = ask(&hwloc, topology, machine, why, why_size);
+            status = query_machine(&hwloc, topology, machine, why, why_size);
         } else {
             snprintf(why, why_size, "hwloc cannot read this machine");
         }

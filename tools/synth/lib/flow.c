@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An arc or its reverse. */
 typedef struct {
-    int to, next;
+    int to, next; /* next: the next half that leaves the same node; -1: none */
     int64_t rest; /* residual capacity */
 } half_t;
 
@@ -103,7 +104,8 @@ static bool find_levels(synth_flow_t *flow, int source, int sink)
     return flow->level[sink] >= 0;
 }
 
-/* Levels limit the depth. */
+/* Pushes at most `most` units from a node to the sink along arcs that lead one level up. Returns how many. The
+ * recursion is as deep as there are levels. */
 static int64_t push(synth_flow_t *flow, int node, int sink, int64_t most)
 {
     int64_t sum = 0;

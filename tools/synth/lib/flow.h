@@ -22,6 +22,7 @@ void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 /* Adds as much flow as possible to what there is, at most `most`, and returns how much. */
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most);
 
+/* The flow on an arc. */
 int64_t synth_flow_on(const synth_flow_t *flow, int arc);
 
 /* Takes flow away from an arc, for callers that split a flow into paths. */

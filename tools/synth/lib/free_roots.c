@@ -23,6 +23,7 @@
 
 enum { MOST_ROWS = 2600, MOST_CUTS = 20000, SCALE = 1 << 30, WAYS = 2, MOST_RANKS = 24 };
 
+/* A cut that the trees of one root have to cross: the links across it carry at least the root's share. */
 typedef struct {
     int root, way; /* 0: away from the root, 1: towards it */
     int column;
@@ -42,6 +43,7 @@ typedef struct {
     int *link_first, *link_size; /* of each link: the first one of its class; of a first one: how large the class is */
 } program_t;
 
+/* The link that symmetry g maps a link onto. */
 static int link_image(const program_t *program, int g, int link)
 {
     const unsigned char *map = program->symmetry.map[g];
@@ -49,6 +51,7 @@ static int link_image(const program_t *program, int g, int link)
     return program->topology->at[map[program->topology->links[link].from]][map[program->topology->links[link].to]];
 }
 
+/* Numbers the classes of roots, of pairs of root and link, and of links. False without memory. */
 static bool classify(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -100,12 +103,14 @@ static bool classify(program_t *program)
     return true;
 }
 
+/* The row of a root and a link in one direction. */
 static int row_of(const program_t *program, int way, int root, int link)
 {
     return program->root_classes + way * program->pair_classes +
            program->pair_class[root * program->topology->link_count + link];
 }
 
+/* The row that bounds the cost of all prices. */
 static int budget_row(const program_t *program)
 {
     return program->root_classes + WAYS * program->pair_classes;
@@ -122,7 +127,8 @@ static int64_t amount(const program_t *program, int row, int members)
     return value > 0 ? (int64_t)(value * SCALE + 0.5) : 0;
 }
 
-/* A link, or a group, limits the sum over all roots and both directions. */
+/* Adds a column for each class of links and each group: it limits the sum over all roots and both directions. False
+ * without memory. */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -166,7 +172,7 @@ static bool add_prices(program_t *program)
     return fine;
 }
 
-/* The cut that the last flow found: what crosses it has to be at least the root's share. */
+/* Adds the minimum cut of the last flow as a column. False without memory. */
 static bool add_cut(program_t *program, int root, int way)
 {
     const synth_topology_t *topology = program->topology;
@@ -266,9 +272,9 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         const cut_t *cut = &program->cut[k];
         double weight = synth_simplex_variable(program->simplex, cut->column);
         int64_t times = weight > 1e-9 ? (int64_t)llround(weight * (double)parts) : 0;
-        int mine = program->root_class[cut->root];
+        int class = program->root_class[cut->root];
 
-        share[mine] += times * (sizes / program->root_size[mine]);
+        share[class] += times * (sizes / program->root_size[class]);
         for (int i = 0; i < cut->count; ++i) {
             int pair = program->pair_class[cut->root * e + cut->links[i]];
 
@@ -305,8 +311,8 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
     return cost > 0 ? synth_fraction(least, cost) : synth_fraction(0, 1);
 }
 
-/* What the program says of shares and loads. Roots and links of one class have equal parts of their class's sum. */
-static void tell(const program_t *program, synth_free_roots_t *result)
+/* Writes the shares and loads of the solution. Members of one class have equal parts of their class's sum. */
+static void write_result(const program_t *program, synth_free_roots_t *result)
 {
     int n = program->topology->ranks, e = program->topology->link_count;
 
@@ -323,6 +329,7 @@ static void tell(const program_t *program, synth_free_roots_t *result)
     }
 }
 
+/* Solves the program: alternates between the simplex method and the search for violated cuts. */
 static mscclpp_status_t solve(program_t *program, double deadline, synth_free_roots_t *result)
 {
     int rows, added = 1;
@@ -372,7 +379,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     if (synth_value(result->bound) < result->value - 1e-7) {
         result->bound = synth_larger(result->bound, evaluate(program, 720720));
     }
-    tell(program, result);
+    write_result(program, result);
     return MSCCLPP_OK;
 }
 

@@ -22,26 +22,29 @@ const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "he
 enum { SCOUT_RANKS = 9, SCOUT_CHUNKS = 4, SCOUT_STEPS = 3 };
 enum { MOST_TRIES = 400, MOST_LITERALS = 3000000, MOST_ROUNDS = 10000, STEPS_BEYOND = 8, PASSES = 5, FIRST_TRIES = 12 };
 
+/* The state of one search. Functions that find schedules look for those of `dual` on `topology`. */
 typedef struct {
-    const synth_topology_t *topology; /* as the collective sees it: turned round if it combines */
-    const synth_topology_t *real;
+    const synth_topology_t *topology; /* of the dual collective: reversed if the collective combines */
+    const synth_topology_t *real;     /* as given */
     synth_collective_t collective, dual;
     const synth_options_t *options;
     synth_front_t *front;
     synth_symmetry_t symmetry;
-    double start, end;
+    double start, end;    /* times by mscclpp_now */
     synth_cache_t *cache; /* NULL: none */
 } search_t;
 
+/* A number of chunks and of rounds for which a schedule is looked for. */
 typedef struct {
     int chunks, rounds;
-    int passes; /* that have looked at it to their end */
-    bool none;  /* proven that there is none */
+    int passes; /* how many passes of the search were not cut short */
+    bool none;  /* it is proven that no such schedule exists */
 } try_t;
 
-static void say(const search_t *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Reports progress to the caller's function. */
+static void report(const search_t *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(const search_t *search, const char *format, ...)
+static void report(const search_t *search, const char *format, ...)
 {
     char text[SYNTH_WHY];
     va_list arguments;
@@ -54,7 +57,8 @@ static void say(const search_t *search, const char *format, ...)
     }
 }
 
-static bool over(search_t *search)
+/* Whether the time is up or the caller has asked to stop. */
+static bool is_over(search_t *search)
 {
     bool over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
 
@@ -66,7 +70,7 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
                      double seconds)
 {
     synth_rational_t ratio = synth_schedule_ratio(schedule);
-    int kept = 0, at = 0;
+    int kept = 0, position = 0;
 
     for (int i = 0; i < front->count; ++i) {
         if (front->point[i].schedule->steps <= schedule->steps && synth_compare(front->point[i].ratio, ratio) <= 0) {
@@ -86,11 +90,12 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
         synth_schedule_free(schedule);
         return;
     }
-    while (at < front->count && front->point[at].schedule->steps < schedule->steps) {
-        ++at;
+    while (position < front->count && front->point[position].schedule->steps < schedule->steps) {
+        ++position;
     }
-    memmove(&front->point[at + 1], &front->point[at], sizeof(front->point[0]) * (size_t)(front->count - at));
-    front->point[at] = (synth_point_t){schedule, ratio, {0, 1}, label, by, seconds};
+    memmove(&front->point[position + 1], &front->point[position],
+            sizeof(front->point[0]) * (size_t)(front->count - position));
+    front->point[position] = (synth_point_t){schedule, ratio, {0, 1}, label, by, seconds};
     ++front->count;
 }
 
@@ -104,7 +109,7 @@ void synth_front_free(synth_front_t *front)
     front->trees = NULL;
 }
 
-/* The least rounds for each chunk of the points with at most so many steps; false if there is none. */
+/* The least rounds for each chunk among points of at most so many steps. False if there is no such point. */
 static bool best_of(const search_t *search, int steps, synth_rational_t *ratio_p)
 {
     bool any = false;
@@ -116,6 +121,7 @@ static bool best_of(const search_t *search, int steps, synth_rational_t *ratio_p
     return any;
 }
 
+/* Whether a schedule of at most so many steps meets the bound. */
 static bool meets(const search_t *search, int steps, synth_rational_t bound)
 {
     synth_rational_t best;
@@ -123,7 +129,8 @@ static bool meets(const search_t *search, int steps, synth_rational_t bound)
     return best_of(search, steps, &best) && synth_compare(best, bound) <= 0;
 }
 
-/* Takes a schedule of the dual over, turns it round if need be, and replays it. NULL if it is wrong. */
+/* Takes ownership of a schedule of the dual collective, reverses it if need be, and replays it. NULL if the replay
+ * finds it wrong. */
 static synth_schedule_t *replayed(search_t *search, synth_schedule_t *schedule, const char *by)
 {
     synth_fault_t fault;
@@ -135,14 +142,15 @@ static synth_schedule_t *replayed(search_t *search, synth_schedule_t *schedule, 
         schedule = turned;
     }
     if (schedule != NULL && !synth_schedule_verify(search->real, schedule, &fault)) {
-        say(search, "a schedule by %s is wrong (%s): %s", by, fault.name, fault.text);
+        report(search, "a schedule by %s is wrong (%s): %s", by, fault.name, fault.text);
         synth_schedule_free(schedule);
         schedule = NULL;
     }
     return schedule;
 }
 
-/* Takes a schedule of the dual over, and adds it to the front if it is right and has as many steps as it should. */
+/* Takes ownership of a schedule of the dual, and adds it to the front if it is right and has the number of steps
+ * that was asked for. `seconds`: how long it took to find. */
 static void offer_after(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
                         double seconds)
 {
@@ -154,22 +162,26 @@ static void offer_after(search_t *search, synth_schedule_t *schedule, const char
     }
 }
 
+/* The same for a schedule that was found just now. */
 static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
     offer_after(search, schedule, by, label, mscclpp_now() - search->start);
 }
 
+/* The number of chunks of which all others are multiples. */
 static int least_chunks(const search_t *search)
 {
     return synth_least_chunks(search->dual, search->topology->ranks);
 }
 
+/* Whether schedules of so many chunks are asked for. */
 static bool wanted(const search_t *search, int chunks)
 {
     return search->options->chunks == 0 || search->options->chunks == chunks;
 }
 
-/* What needs no search, from the cheapest to what takes a while. */
+/* Adds schedules that need no search: by shortest paths, then by the greedy choice, from the cheapest to those that
+ * take longer. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
@@ -177,21 +189,24 @@ static void try_direct(search_t *search, synth_rational_t bound)
     double size = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
 
     for (int chunks = least; chunks <= (most > least ? most : least) && !meets(search, SYNTH_MAX_STEPS, bound) &&
-                             (chunks == least || !over(search)); /* one schedule is found in any case */
+                             (chunks == least || !is_over(search)); /* one schedule is found in any case */
          chunks += least) {
         if (wanted(search, chunks) && (chunks == least || size * chunks < 1e6)) {
             offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
         }
     }
-    for (int chunks = least; chunks <= 6 * least && !meets(search, search->front->least_steps, bound) && !over(search);
+    for (int chunks = least;
+         chunks <= 6 * least && !meets(search, search->front->least_steps, bound) && !is_over(search);
          chunks += least) {
-        for (int rounds = 1; rounds <= 6 && wanted(search, chunks) && size * chunks < 1e5 && !over(search); ++rounds) {
+        for (int rounds = 1; rounds <= 6 && wanted(search, chunks) && size * chunks < 1e5 && !is_over(search);
+             ++rounds) {
             offer(search, synth_greedy(topology, search->dual, root, chunks, rounds), "greedy choice", SYNTH_HEURISTIC);
         }
     }
 }
 
-/* Trees that keep the links busy that the bound says are the narrowest, unit after unit. */
+/* Adds schedules of packed trees, which keep the links busy that the bound says are the bottleneck. Twice as many
+ * units each time. */
 static void try_trees(search_t *search, synth_rational_t least)
 {
     const synth_topology_t *topology = search->topology;
@@ -210,7 +225,7 @@ static void try_trees(search_t *search, synth_rational_t least)
         search->front->trees = replayed(search, synth_trees_schedule(topology, trees, 1), "packed trees");
     }
     for (int units = 1; synth_trees_chunks(trees) * units <= search->options->tree_chunks &&
-                        !meets(search, SYNTH_MAX_STEPS, least) && !over(search);
+                        !meets(search, SYNTH_MAX_STEPS, least) && !is_over(search);
          units *= 2) {
         if (wanted(search, synth_trees_chunks(trees) * units)) {
             offer(search, synth_trees_schedule(topology, trees, units), "packed trees", SYNTH_HEURISTIC);
@@ -219,6 +234,7 @@ static void try_trees(search_t *search, synth_rational_t least)
     synth_trees_free(trees);
 }
 
+/* For qsort: by rounds for each chunk, then by chunks. */
 static int by_ratio(const void *left, const void *right)
 {
     const try_t *a = left, *b = right;
@@ -227,7 +243,8 @@ static int by_ratio(const void *left, const void *right)
     return first != second ? (first > second) - (first < second) : a->chunks - b->chunks;
 }
 
-/* Everything with fewer rounds for each chunk than what is known, and not fewer than the bound. */
+/* Lists all pairs of chunks and rounds that are better than the known schedules and not excluded by the bound.
+ * Returns how many. */
 static int list_tries(const search_t *search, int steps, synth_rational_t bound, try_t *tries)
 {
     int least = least_chunks(search), count = 0;
@@ -254,7 +271,8 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
     return count;
 }
 
-/* One instance: with all symmetries, then without. The first look leaves most of the time to the former. */
+/* Looks for one schedule by satisfiability: first for one that has all symmetries, then for any. Pass 0 gives the
+ * second part only a quarter of the time. */
 static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 {
     static const double limits[PASSES] = {1, 2, 6, 30, 200};
@@ -262,31 +280,31 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
     bool optimistic = pass % 2 == 1;
     synth_demand_t *demand =
         synth_demand_new(search->dual, search->topology->ranks, search->options->root, try->chunks);
-    synth_symmetry_t *one = calloc(1, sizeof(*one));
+    synth_symmetry_t *identity = calloc(1, sizeof(*identity));
     synth_schedule_t *schedule = NULL;
     synth_sat_answer_t answer = SYNTH_SAT_UNKNOWN;
 
-    if (demand != NULL && one != NULL) {
-        double rest = search->end - mscclpp_now();
+    if (demand != NULL && identity != NULL) {
+        double time_left = search->end - mscclpp_now();
 
-        bool whole = seconds <= rest;
+        bool is_full = seconds <= time_left;
 
-        one->count = 1;
-        memcpy(one->map[0], search->symmetry.map[0], sizeof(one->map[0]));
-        seconds = whole ? seconds : rest;
+        identity->count = 1;
+        memcpy(identity->map[0], search->symmetry.map[0], sizeof(identity->map[0]));
+        seconds = is_full ? seconds : time_left;
         if (search->symmetry.count > 1) {
             answer = synth_sat_search(search->topology, demand, steps, try->rounds, &search->symmetry, optimistic,
                                       seconds, search->options->stop, &schedule);
             seconds = pass == 0 ? seconds / 4 : seconds;
         }
         if (answer != SYNTH_SAT_FOUND) {
-            answer = synth_sat_search(search->topology, demand, steps, try->rounds, one, optimistic, seconds,
+            answer = synth_sat_search(search->topology, demand, steps, try->rounds, identity, optimistic, seconds,
                                       search->options->stop, &schedule);
             try->none = answer == SYNTH_SAT_NONE;
         }
-        whole = answer == SYNTH_SAT_NONE || (whole && !over(search)); /* a look cut short is looked again */
-        try->passes = whole ? (int)pass + 1 : try->passes;
-        if (search->cache != NULL && whole && answer != SYNTH_SAT_FOUND) {
+        is_full = answer == SYNTH_SAT_NONE || (is_full && !is_over(search)); /* a search cut short is repeated */
+        try->passes = is_full ? (int)pass + 1 : try->passes;
+        if (search->cache != NULL && is_full && answer != SYNTH_SAT_FOUND) {
             synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->none);
         }
         if (answer == SYNTH_SAT_FOUND) {
@@ -295,19 +313,17 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
             }
             offer(search, schedule, "search", SYNTH_BEST);
         }
-        say(search, "%d steps, %d rounds, %d chunks: %s", steps, try->rounds, try->chunks,
-            answer == SYNTH_SAT_FOUND  ? "found"
-            : answer == SYNTH_SAT_NONE ? "there is none"
-                                       : "not decided in time");
+        report(search, "%d steps, %d rounds, %d chunks: %s", steps, try->rounds, try->chunks,
+               answer == SYNTH_SAT_FOUND  ? "found"
+               : answer == SYNTH_SAT_NONE ? "there is none"
+                                          : "not decided in time");
     }
-    free(one);
+    free(identity);
     synth_demand_free(demand);
 }
 
-/*
- * Short looks for schedules of few chunks that have all symmetries, before the bounds of large machines take their
- * time. What is not found is looked for again later.
- */
+/* Searches shortly for schedules of few chunks that have all symmetries, before the bounds of large machines take
+ * their time. Searches that find nothing are repeated later. */
 static void scout(search_t *search, synth_rational_t least)
 {
     int chunk = least_chunks(search), first = search->front->least_steps;
@@ -316,7 +332,7 @@ static void scout(search_t *search, synth_rational_t least)
     if (search->topology->ranks < SCOUT_RANKS || search->symmetry.count < 2) {
         return;
     }
-    for (int k = 0; k < SCOUT_CHUNKS * SCOUT_STEPS && mscclpp_now() < end && !over(search); ++k) {
+    for (int k = 0; k < SCOUT_CHUNKS * SCOUT_STEPS && mscclpp_now() < end && !is_over(search); ++k) {
         int chunks = chunk * (1 + k / SCOUT_STEPS), steps = first + k % SCOUT_STEPS;
         int64_t from = synth_ceiling(least, chunks);
         synth_demand_t *demand;
@@ -338,7 +354,7 @@ static void scout(search_t *search, synth_rational_t least)
                 if (search->cache != NULL) {
                     synth_cache_keep(search->cache, schedule, mscclpp_now() - search->start);
                 }
-                say(search, "%d steps, %d rounds, %d chunks: found", steps, (int)rounds, chunks);
+                report(search, "%d steps, %d rounds, %d chunks: found", steps, (int)rounds, chunks);
                 offer(search, schedule, "search", SYNTH_BEST);
                 break;
             }
@@ -347,7 +363,8 @@ static void scout(search_t *search, synth_rational_t least)
     }
 }
 
-/* Ever longer looks at what could be better, from the least ratio up. */
+/* Searches for better schedules of this number of steps, from the least ratio up. Each pass gives each try more
+ * time. */
 static void search_steps(search_t *search, int steps, synth_rational_t bound)
 {
     try_t *tries = malloc(sizeof(*tries) * MOST_TRIES);
@@ -358,7 +375,7 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
     for (size_t pass = 0; pass < PASSES; ++pass) {
         int open = 0;
 
-        for (int i = 0; i < (pass == 0 && count > FIRST_TRIES ? FIRST_TRIES : count) && !over(search) &&
+        for (int i = 0; i < (pass == 0 && count > FIRST_TRIES ? FIRST_TRIES : count) && !is_over(search) &&
                         !meets(search, steps, bound);
              ++i) {
             synth_rational_t best = {0, 1}, ratio = synth_fraction(tries[i].rounds, tries[i].chunks);
@@ -374,19 +391,20 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
             open += !tries[i].none;
             found = meets(search, steps, bound);
         }
-        if (found || (open == 0 && (pass > 0 || count <= FIRST_TRIES)) || over(search)) {
+        if (found || (open == 0 && (pass > 0 || count <= FIRST_TRIES)) || is_over(search)) {
             break;
         }
     }
     free(tries);
 }
 
-/* Gather and scatter: the least chunks of which a flow meets the bound, or the best up to the most chunks. */
+/* Gather and scatter: finds the least number of chunks for which a flow meets the bound, or else the best up to the
+ * most chunks. */
 static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
     int most = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
 
-    for (int chunks = 1; chunks <= most && !over(search) && !meets(search, steps, bound); ++chunks) {
+    for (int chunks = 1; chunks <= most && !is_over(search) && !meets(search, steps, bound); ++chunks) {
         int64_t rounds = synth_ceiling(bound, chunks);
 
         rounds = rounds < steps ? steps : rounds;
@@ -406,8 +424,8 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Says of each point whether the bound of its number of steps is met. */
-static void judge(search_t *search, int steps, synth_rational_t bound)
+/* Marks the points of this number of steps that meet its bound as proven. */
+static void label_proven(search_t *search, int steps, synth_rational_t bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
         synth_point_t *point = &search->front->point[i];
@@ -421,13 +439,14 @@ static void judge(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-static void walk(search_t *search, synth_rational_t least)
+/* Goes through the numbers of steps upwards: computes the bound of each, then searches for schedules that meet it. */
+static void search_all_steps(search_t *search, synth_rational_t least)
 {
     bool flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER, given = search->options->steps != 0;
     int first = given ? search->options->steps : search->front->least_steps;
     int last = given ? first : first + STEPS_BEYOND;
 
-    for (int steps = first; steps <= last && !over(search); ++steps) {
+    for (int steps = first; steps <= last && !is_over(search); ++steps) {
         synth_rational_t bound = least;
         double rest = search->end - mscclpp_now();
         synth_slp_t slp;
@@ -436,8 +455,8 @@ static void walk(search_t *search, synth_rational_t least)
                                                             steps, rest < 20 ? rest / 2 : 10, &slp) == MSCCLPP_OK) {
             bound = synth_larger(bound, slp.bound);
         }
-        say(search, "%d steps: at least %lld/%lld rounds for each chunk", steps, (long long)bound.num,
-            (long long)bound.den);
+        report(search, "%d steps: at least %lld/%lld rounds for each chunk", steps, (long long)bound.num,
+               (long long)bound.den);
         if (flows && !meets(search, steps, bound)) {
             try_flows(search, steps, bound);
         }
@@ -445,7 +464,7 @@ static void walk(search_t *search, synth_rational_t least)
             !meets(search, steps, bound)) {
             search_steps(search, steps, bound);
         }
-        judge(search, steps, bound);
+        label_proven(search, steps, bound);
         if (meets(search, steps, least)) {
             search->front->complete = true;
             break;
@@ -453,8 +472,8 @@ static void walk(search_t *search, synth_rational_t least)
     }
 }
 
-/* What earlier searches found, whatever they were told to look for. */
-static void recall(search_t *search)
+/* Adds what earlier searches left in the cache, if it fits the options. */
+static void read_cache(search_t *search)
 {
     bool rooted = search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_ALLTOALL;
     char why[SYNTH_WHY];
@@ -466,7 +485,7 @@ static void recall(search_t *search)
     search->cache = synth_cache_open(search->options->cache, search->topology, search->dual,
                                      rooted ? search->options->root : -1, why, sizeof(why));
     if (search->cache != NULL && why[0] != '\0') {
-        say(search, "%s", why);
+        report(search, "%s", why);
         snprintf(search->front->note, sizeof(search->front->note), "%s", why);
     }
     for (int i = 0; search->cache != NULL && i < synth_cache_count(search->cache); ++i) {
@@ -482,13 +501,13 @@ static void recall(search_t *search)
     }
 }
 
-/* A cache that cannot be written is no reason to fail. */
-static void keep(search_t *search)
+/* Closes the cache. A cache that cannot be written is reported, but is no failure. */
+static void close_cache(search_t *search)
 {
     char why[SYNTH_WHY];
 
     if (search->cache != NULL && !synth_cache_close(search->cache, why, sizeof(why))) {
-        say(search, "%s", why);
+        report(search, "%s", why);
         snprintf(search->front->note, sizeof(search->front->note), "%s", why);
     }
 }
@@ -532,14 +551,14 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         if (topology->ranks <= SYNTH_SLP_RANKS) { /* others are too large to be searched */
             synth_symmetry_find(search.topology, rooted ? options->root : -1, &search.symmetry);
         }
-        recall(&search);
+        read_cache(&search);
         try_direct(&search, bound.ratio);
         if (options->search && search.symmetry.count > 0 && synth_sat_available()) {
             scout(&search, bound.ratio);
         }
         try_trees(&search, bound.ratio);
-        walk(&search, bound.ratio);
-        keep(&search);
+        search_all_steps(&search, bound.ratio);
+        close_cache(&search);
     }
     synth_topology_free(turned);
     return status;

@@ -15,25 +15,25 @@ extern const char *const synth_label_names[SYNTH_LABELS];
 
 typedef struct {
     synth_schedule_t *schedule;
-    synth_rational_t ratio;
-    synth_rational_t bound; /* of that many steps; 0/1 if there is none */
+    synth_rational_t ratio; /* rounds for each chunk */
+    synth_rational_t bound; /* lower bound of the ratio for that many steps; 0/1 if none is known */
     synth_label_t label;
-    const char *by; /* what found it */
-    double seconds; /* since the search began; of a schedule from the cache, what it took then */
+    const char *by; /* name of the method that found it */
+    double seconds; /* from the start of the search until it was found; from the cache: as it took then */
 } synth_point_t;
 
 enum { SYNTH_MAX_POINTS = 64 };
 
 typedef struct {
-    synth_point_t point[SYNTH_MAX_POINTS]; /* by steps */
+    synth_point_t point[SYNTH_MAX_POINTS]; /* sorted by steps */
     int count;
-    int least_steps;
-    synth_rational_t least_ratio; /* 0/1 if not known */
-    const char *least_by;
-    synth_schedule_t *trees; /* what a pipeline takes each turn along, or NULL: more turns come closer to the bound */
-    bool complete;           /* the last point meets the bound that holds for every number of steps */
-    bool stopped;            /* out of time, or told to stop */
-    char note[SYNTH_WHY];    /* what is wrong with the cache, or empty */
+    int least_steps;              /* lower bound of the steps */
+    synth_rational_t least_ratio; /* lower bound of the ratio for any number of steps; 0/1 if none is known */
+    const char *least_by;         /* what proves that bound */
+    synth_schedule_t *trees;      /* the trees that a pipeline sends along, as one turn of it; NULL: none */
+    bool complete;                /* the last point meets the bound that holds for every number of steps */
+    bool stopped;                 /* out of time, or told to stop */
+    char note[SYNTH_WHY];         /* what is wrong with the cache, or empty */
 } synth_front_t;
 
 typedef struct {
@@ -41,16 +41,16 @@ typedef struct {
     int steps;  /* 0: all */
     int chunks; /* 0: up to most_chunks */
     int most_chunks;
-    int tree_chunks; /* the same for schedules of packed trees, which get better with ever more chunks */
+    int tree_chunks; /* most_chunks for schedules of packed trees, which get better with ever more chunks */
     double seconds;
-    bool search;       /* false: polynomial methods only */
-    const char *cache; /* folder of what earlier searches found; NULL: none. With `search` only. */
-    const volatile int *stop;
+    bool search;              /* false: polynomial methods only */
+    const char *cache;        /* folder of what earlier searches found; NULL: none. With `search` only. */
+    const volatile int *stop; /* the search ends soon after it becomes true; may be NULL */
     void (*progress)(void *context, const char *text); /* may be NULL */
     void *context;
 } synth_options_t;
 
-/* Adds a point, unless one that is there is as good; takes out those that it beats. Takes the schedule over. */
+/* Adds a point unless another is as good, and removes the points that it beats. Takes ownership of the schedule. */
 void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
                      double seconds);
 

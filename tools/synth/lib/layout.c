@@ -7,12 +7,14 @@
 
 static const synth_place_t nowhere = {0, 0};
 
+/* The entry of a rank and a chunk in a table. */
 static synth_place_t *place_at(synth_place_t *places, const synth_layout_t *layout, int rank, int chunk)
 {
     return &places[rank * layout->count + chunk];
 }
 
-/* Which rank's input a chunk is, and where in it. Not for partial sums, which every rank has an input for. */
+/* The rank whose input a chunk belongs to, and its position there. Not for partial sums: every rank has an input for
+ * those. */
 static int source_of(const synth_layout_t *layout, int chunk, int *index_p)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -82,11 +84,13 @@ static int by_receiver(const void *left, const void *right)
                                 : a->chunk - b->chunk;
 }
 
+/* The way of a chunk: its sends are a range of the list of sends sorted by chunk. */
 typedef struct {
-    int chunk, class; /* of one class are chunks that may change places */
-    int first, count; /* what sends it, in the list of sends sorted by chunk */
+    int chunk, class; /* class: chunks of one class may change places */
+    int first, count; /* its sends */
 } path_t;
 
+/* For qsort: sends by chunk, then by step and ranks. */
 static int by_chunk(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -94,8 +98,9 @@ static int by_chunk(const void *left, const void *right)
     return a->chunk != b->chunk ? a->chunk - b->chunk : by_receiver(left, right);
 }
 
-static const synth_send_t *sorting; /* what paths point into while they are sorted */
+static const synth_send_t *sorting; /* the list that paths refer to while by_way compares them */
 
+/* For qsort: paths by class, then by the sends along them, so that chunks that go the same way become neighbours. */
 static int by_way(const void *left, const void *right)
 {
     const path_t *a = left, *b = right;
@@ -154,7 +159,8 @@ static bool renumber(synth_schedule_t *schedule)
     return fine;
 }
 
-/* What is added arrives in a slot. What stays arrives where it belongs, unless it is a packet. */
+/* Gives each send its place at the receiver: a slot of the scratch if the value is added or comes as packets,
+ * otherwise its final place. */
 static void place_sends(synth_layout_t *layout)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -274,7 +280,7 @@ void synth_move_end(synth_move_t *move, int rank, synth_place_t place)
     }
 }
 
-/* Moves between the same buffers come together, in the order of their places. */
+/* For qsort: moves between the same buffers next to each other, by the positions there. */
 static int by_ends(const void *left, const void *right)
 {
     const synth_move_t *a = left, *b = right;
@@ -298,7 +304,7 @@ static int by_ends(const void *left, const void *right)
     return 0;
 }
 
-/* Whether `next` begins where `move` ends, at all ends. */
+/* Whether `next` begins at every end where `move` stops, within the same block. */
 static bool follows(const synth_layout_t *layout, const synth_move_t *move, const synth_move_t *next)
 {
     bool fine = move->order == next->order && move->count == next->count;
@@ -330,12 +336,13 @@ void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
     moves->count = kept + 1;
 }
 
+/* The slot of a send in the receiver's scratch. */
 static synth_place_t slot_of(const synth_layout_t *layout, int send)
 {
     return (synth_place_t){'s', layout->slot[send]};
 }
 
-/* Where a send's data come to. */
+/* Where the data of a send arrive. */
 static synth_place_t target_of(const synth_layout_t *layout, int send)
 {
     const synth_send_t *at = &layout->schedule->sends[send];
@@ -343,9 +350,8 @@ static synth_place_t target_of(const synth_layout_t *layout, int send)
     return layout->slot[send] >= 0 ? slot_of(layout, send) : layout->later[at->to * layout->count + at->chunk];
 }
 
-/* The send by which the rank got, before a step, what it sends in it as it came as a packet; -1: it comes from memory.
- */
-static int relayed(const synth_layout_t *layout, const synth_send_t *send)
+/* The send whose packets `send` passes on directly from the slot where they arrived; -1: `send` reads a buffer. */
+static int relayed_send(const synth_layout_t *layout, const synth_send_t *send)
 {
     int arrival = layout->arrival[send->from * layout->count + send->chunk];
 
@@ -362,7 +368,7 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
 
-        if (send->step == step && send->from == rank && relayed(layout, send) < 0) {
+        if (send->step == step && send->from == rank && relayed_send(layout, send) < 0) {
             int order = (send->to - rank + layout->ranks) % layout->ranks; /* not all ranks send to one first */
 
             synth_move_end(synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)),
@@ -381,7 +387,8 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
 
         for (int i = 0; i < schedule->send_count; ++i) {
             const synth_send_t *send = &schedule->sends[i];
-            int arrival = send->step == step && send->from == rank && send->chunk == chunk ? relayed(layout, send) : -1;
+            int arrival =
+                send->step == step && send->from == rank && send->chunk == chunk ? relayed_send(layout, send) : -1;
 
             if (arrival >= 0) {
                 move = move != NULL ? move : synth_moves_begin(moves, 0, rank, slot_of(layout, arrival));

@@ -25,14 +25,14 @@ typedef struct {
     bool adds;        /* partial sums travel, not inputs */
     bool in_place;
     synth_manner_t manner;
-    synth_place_t *home;          /* [rank][chunk]: where a rank has it at first */
-    synth_place_t *later;         /* [rank][chunk]: where it comes to, or is summed up */
-    int *since;                   /* [rank][chunk]: the step in which it comes there; INT_MAX: never */
-    int *arrival;                 /* [rank][chunk]: the send that brings it as it stays; -1: none */
+    synth_place_t *home;          /* [rank][chunk]: where the rank has the chunk before the first step */
+    synth_place_t *later;         /* [rank][chunk]: where the chunk, or its sum, lies once it has arrived */
+    int *since;                   /* [rank][chunk]: the step in which it first arrives; INT_MAX: never */
+    int *arrival;                 /* [rank][chunk]: the send that brings the final value; -1: none */
     int *slot;                    /* of each send: the place in the receiver's scratch where it arrives; -1: none */
-    int scratch[SYNTH_MAX_RANKS]; /* chunks of it: slots and sums, */
-    int sums[SYNTH_MAX_RANKS];    /* and sums that lie behind packets */
-    int block;                    /* chunks that a rank has for each other one, or of the whole vector */
+    int scratch[SYNTH_MAX_RANKS]; /* of each rank: chunks of scratch for slots and sums */
+    int sums[SYNTH_MAX_RANKS];    /* of each rank: chunks of scratch for sums behind all packets */
+    int block;                    /* chunks of the block that a rank has for one other rank, or of the whole vector */
 } synth_layout_t;
 
 /*
@@ -50,10 +50,11 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
 
 enum { SYNTH_MAX_ENDS = SYNTH_MAX_RANKS + 2 };
 
-/* Chunks that lie side by side at each of several ends: what is read comes first, what is written last. */
+/* A copy or addition of adjacent chunks: its ends are the places that are read, then the places that are written. */
 typedef struct {
     int order; /* of two moves the one with the smaller order comes first */
-    int count, size;
+    int count; /* ends */
+    int size;  /* chunks */
     struct {
         int rank;
         synth_place_t place;
@@ -68,26 +69,27 @@ typedef struct {
 
 void synth_moves_destroy(synth_moves_t *moves);
 
-/* Begins a move of one chunk, with its first end. NULL without memory. */
+/* Appends a move of one chunk with its first end. NULL without memory. */
 synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth_place_t place);
-void synth_move_end(synth_move_t *move, int rank, synth_place_t place); /* NULL is allowed */
+/* Adds an end to a move. A move of NULL is ignored. */
+void synth_move_end(synth_move_t *move, int rank, synth_place_t place);
 
-/* Makes one move of those whose chunks lie side by side at all ends and do not reach from one block into the next. */
+/* Merges moves whose chunks are adjacent at all ends, unless the result would cross from one block into the next. */
 void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves);
 
-/* What a rank sends in a step out of its buffers: a source and a target each. */
+/* Adds a move for each send of a rank in a step that reads its buffers, from the source to the target. */
 void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves);
 
-/* With slots: what a rank passes on in a step that came as packets: its slot, and those of all receivers. */
+/* Adds a move for each chunk that arrived as packets and is passed on: from its slot to those of all receivers. */
 void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves);
 
-/* What a rank adds up after a step: what it has, the slots of what came in the order of senders, and the target. */
+/* Adds a move for each sum after a step: the rank's own value and the slots, sorted by sender, into the target. */
 void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves);
 
-/* With slots: what has come to stay: a slot and its place in the output. */
+/* Adds a move for each chunk that ends in a slot: from the slot to its place in the output. */
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 
-/* What a rank sends to itself. */
+/* Adds a move for each chunk of a rank's input that belongs in its own output. */
 void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 
 #endif

@@ -68,7 +68,7 @@ void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int r
     synth_moves_destroy(&moves);
 }
 
-/* Whole inputs: the sum in the order of the ranks, so that all ranks get the same bits. */
+/* Adds up whole inputs at the end, in the order of the ranks, so that all ranks get the same bits. */
 static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     int chunks = layout->schedule->chunks;
@@ -87,7 +87,8 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&moves);
 }
 
-/* What peers write into is free once a rank has told them that it is there. */
+/* Writes the operations of one block with signals. At first each rank tells its senders that it has started, so that
+ * they may write into its buffers. */
 static void write_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -110,7 +111,7 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
         synth_moves_destroy(&moves);
         synth_writer_simple(writer, "nop");
         synth_writer_sync(writer, "signal", 0, to);
-        synth_writer_sync(writer, "flush", 0, to); /* what was put may be written from now on */
+        synth_writer_sync(writer, "flush", 0, to); /* afterwards the sources may be overwritten */
         synth_writer_sync(writer, "wait", 0, from);
         synth_writer_simple(writer, "nop");
         if (synth_lower_sums(writer, layout, rank, s, "re")) {
@@ -122,6 +123,7 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     }
 }
 
+/* Writes the whole plan with signals. */
 static void lower_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int instances)
 {
     synth_lower_blocks(writer, layout, instances, true);

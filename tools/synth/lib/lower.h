@@ -16,8 +16,8 @@ typedef struct {
 } synth_lowering_t;
 
 /*
- * Whether a schedule can become a plan of this kind; if not, a word on why. Packets are for collectives that MPI calls
- * use, on one node. Pipelines are for schedules whose chunks go along trees. In place, all-to-all has no plans.
+ * Whether a schedule can become a plan of this kind; if not, *why_p says why. Packets are for collectives that MPI
+ * calls use, on one node. Pipelines are for schedules whose chunks go along trees. In place, all-to-all has no plans.
  */
 bool synth_lowers(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                   bool in_place, const char **why_p);
@@ -28,8 +28,8 @@ char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *sche
                   size_t *size_p);
 
 /*
- * Reads the plan as anyone would, checks it and simulates it, three launches back to back. False, and why, if anything
- * is wrong with it. `checked` says whether the results were compared, too.
+ * Parses a plan, checks it, and simulates three launches back to back. False, and why, if anything is wrong with it.
+ * `checked` says whether the results were compared, too.
  */
 bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t why_size);
 

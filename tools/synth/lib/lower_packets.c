@@ -5,7 +5,7 @@
  */
 #include "tools/synth/lib/lower_parts.h"
 
-/* Sums of packets add what is no packet last. */
+/* Writes the additions after a step. The value that did not come as packets is added last. */
 static void write_sums(synth_writer_t *writer, const synth_layout_t *layout, int rank, int step)
 {
     if (synth_lower_sums(writer, layout, rank, step, "repkt")) {
@@ -13,7 +13,7 @@ static void write_sums(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
-/* The slot of the input of a rank, of whole inputs; its own lies behind all others. */
+/* The slot of chunk k of a rank's input at `rank`. The rank's own input has one from `own` on, behind all others. */
 static synth_place_t slot_of(const synth_layout_t *layout, int rank, int source, int k, int own)
 {
     int chunk = source * layout->schedule->chunks + k;
@@ -56,6 +56,7 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&sum);
 }
 
+/* Writes the operations of one block. */
 static void write_block(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own)
 {
     const synth_schedule_t *schedule = layout->schedule;

@@ -20,12 +20,13 @@ enum {
     DOWN = 1            /* and away from it */
 };
 
-/* What a rank has to do with one chunk. */
+/* What a rank does with one chunk. Index UP: on the way to the root; DOWN: on the way back. */
 typedef struct {
-    uint64_t children[2]; /* that send to it on the way up, that it sends to on the way down */
-    int parent[2];        /* to which it sends on the way up, from which it gets on the way down; -1: none */
+    uint64_t children[2]; /* [UP]: ranks that send to it; [DOWN]: ranks that it sends to */
+    int parent[2];        /* [UP]: the rank that it sends to; [DOWN]: the rank that sends to it; -1: none */
 } part_t;
 
+/* What a rank does with a chunk in a schedule. */
 static part_t part_of(const synth_schedule_t *schedule, int rank, int chunk)
 {
     part_t part = {{0, 0}, {-1, -1}};
@@ -68,8 +69,9 @@ bool synth_has_trees(const synth_schedule_t *schedule)
     return true;
 }
 
-/* A rank has a block on the way up, or for what it has itself, and one for what comes from a parent. */
-static bool begins(const synth_layout_t *layout, const part_t *part, int rank, int chunk)
+/* Whether a rank has a block on the way up for a chunk: to add and send it up, or, without a parent on the way down,
+ * to send its own input. */
+static bool has_up_block(const synth_layout_t *layout, const part_t *part, int rank, int chunk)
 {
     bool has = layout->home[rank * layout->count + chunk].buffer != 0;
 
@@ -86,6 +88,7 @@ int synth_turns_instances(const synth_layout_t *layout, int asked)
     return instances;
 }
 
+/* The least power of two that is at least `number`. */
 static int power_of_two(int number)
 {
     int power = 1;
@@ -96,7 +99,8 @@ static int power_of_two(int number)
     return power;
 }
 
-/* As many as leave room for all credits in a slot of the ring, which turns have to divide. */
+/* Bytes of a chunk in one turn: so many that all credits fit into a slot of the ring. It is a power of two, so that
+ * turns divide the slot. */
 static uint64_t unit_of(const synth_layout_t *layout, int instances)
 {
     uint64_t unit = MOST_UNIT;
@@ -123,19 +127,21 @@ uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked)
     return bytes;
 }
 
-static uint64_t set_of(int rank)
+/* The set of one rank; empty for -1. */
+static uint64_t singleton(int rank)
 {
     return rank >= 0 ? UINT64_C(1) << rank : 0;
 }
 
-static void repeat(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
+/* Writes a signal or wait once for each credit. */
+static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
 {
     for (int i = 0; i < CREDITS; ++i) {
         synth_writer_sync(writer, name, tag, peers);
     }
 }
 
-/* Sends a chunk from a place to the slots of some ranks, each of which has given a credit. */
+/* Writes the send of a chunk to the slots of some ranks. It waits for a credit of each first. */
 static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
                     int tag, uint64_t peers)
 {
@@ -161,7 +167,8 @@ static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int ra
     synth_moves_destroy(&moves);
 }
 
-static void copy(synth_writer_t *writer, int rank, synth_place_t from, synth_place_t to)
+/* Writes a copy within a rank, unless both places are the same. */
+static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, synth_place_t to)
 {
     synth_moves_t moves = {NULL, 0, 0, false};
 
@@ -172,7 +179,8 @@ static void copy(synth_writer_t *writer, int rank, synth_place_t from, synth_pla
     synth_moves_destroy(&moves);
 }
 
-/* Adds what its children send to its own, and sends the sum to its parent; the root sends it down. */
+/* Writes a block on the way up: it adds what the children send to its own value, and sends the sum to its parent.
+ * The root sends it down instead. */
 static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const part_t *part, int rank, int chunk,
                      uint64_t unit)
 {
@@ -182,7 +190,7 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
     synth_moves_t sum = {NULL, 0, 0, false};
     synth_move_t *move;
 
-    repeat(writer, "rlxsignal", UP, part->children[UP]);
+    sync_credits(writer, "rlxsignal", UP, part->children[UP]);
     synth_writer_begin_turns(writer, unit);
     if (part->children[UP] != 0) {
         move = synth_moves_begin(&sum, 0, rank, at);
@@ -200,39 +208,40 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
         synth_writer_sync(writer, "signal", UP, part->children[UP]);
         synth_moves_destroy(&sum);
     }
-    send_on(writer, layout, rank, chunk, at, UP, set_of(part->parent[UP]));
+    send_on(writer, layout, rank, chunk, at, UP, singleton(part->parent[UP]));
     send_on(writer, layout, rank, chunk, at, DOWN, down);
     if (part->parent[UP] < 0) {
-        copy(writer, rank, at, synth_layout_target(layout, rank, chunk));
+        write_copy(writer, rank, at, synth_layout_target(layout, rank, chunk));
     }
     synth_writer_end_turns(writer);
-    repeat(writer, "wait", UP, set_of(part->parent[UP]));
-    repeat(writer, "wait", DOWN, down);
+    sync_credits(writer, "wait", UP, singleton(part->parent[UP]));
+    sync_credits(writer, "wait", DOWN, down);
 }
 
-/* Takes what comes from its parent to the output and to its children. */
+/* Writes a block on the way down: it copies what comes from its parent to the output, and sends it to its children. */
 static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const part_t *part, int rank, int chunk,
                        uint64_t unit)
 {
     int at = rank * layout->count + chunk;
     synth_place_t slot = {'s', layout->slot[layout->arrival[at]]};
-    uint64_t parent = set_of(part->parent[DOWN]);
+    uint64_t parent = singleton(part->parent[DOWN]);
 
-    repeat(writer, "rlxsignal", DOWN, parent);
+    sync_credits(writer, "rlxsignal", DOWN, parent);
     synth_writer_begin_turns(writer, unit);
     synth_writer_sync(writer, "wait", DOWN, parent);
     synth_writer_simple(writer, "nop");
     send_on(writer, layout, rank, chunk, slot, DOWN, part->children[DOWN]);
-    copy(writer, rank, slot, synth_layout_target(layout, rank, chunk));
+    write_copy(writer, rank, slot, synth_layout_target(layout, rank, chunk));
     synth_writer_simple(writer, "nop");
     synth_writer_sync(writer, "signal", DOWN, parent);
     synth_writer_end_turns(writer);
-    repeat(writer, "wait", DOWN, part->children[DOWN]);
+    sync_credits(writer, "wait", DOWN, part->children[DOWN]);
 }
 
 /* Blocks of each rank for each chunk: [rank][chunk][way] is the first of its instances, -1: there is none. */
 typedef int blocks_t[2];
 
+/* Adds the blocks of all ranks and chunks. */
 static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, blocks_t *blocks)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {
@@ -240,7 +249,7 @@ static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int
             part_t part = part_of(layout->schedule, rank, chunk);
 
             for (int way = UP; way <= DOWN; ++way) {
-                bool is_there = way == UP ? begins(layout, &part, rank, chunk) : part.parent[DOWN] >= 0;
+                bool is_there = way == UP ? has_up_block(layout, &part, rank, chunk) : part.parent[DOWN] >= 0;
 
                 blocks[rank * layout->count + chunk][way] = -1;
                 for (int i = 0; i < instances && is_there; ++i) {
@@ -253,6 +262,7 @@ static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
+/* Adds a channel for each send. */
 static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, const blocks_t *blocks)
 {
     const synth_schedule_t *schedule = layout->schedule;

@@ -27,9 +27,9 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
     return true;
 }
 
-/* The links that lead out of a set, or into it, and have `through` as their own, as a group. */
-static bool border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *through,
-                   int capacity)
+/* Adds a group of those links marked in `through` that lead out of a set of ranks, or into it. False without memory. */
+static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *through,
+                       int capacity)
 {
     static const char *const ways[] = {"into", "out of"};
     int links[SYNTH_MAX_LINKS], count = 0;
@@ -47,6 +47,7 @@ static bool border(synth_topology_t *topology, const char *name, uint64_t set, b
            synth_topology_group(topology, text, capacity, links, count);
 }
 
+/* Adds links over NVLinks. Those through a switch share the NVLink ports of their GPUs. False without memory. */
 static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology_t *topology)
 {
     bool through[SYNTH_MAX_LINKS] = {false};
@@ -69,14 +70,15 @@ static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology
     }
     for (int a = 0; a < machine->gpus; ++a) {
         snprintf(name, sizeof(name), "NVLink ports of %d", a);
-        if (!border(topology, name, UINT64_C(1) << a, true, through, machine->to_switch[a] * mbps) ||
-            !border(topology, name, UINT64_C(1) << a, false, through, machine->to_switch[a] * mbps)) {
+        if (!add_border(topology, name, UINT64_C(1) << a, true, through, machine->to_switch[a] * mbps) ||
+            !add_border(topology, name, UINT64_C(1) << a, false, through, machine->to_switch[a] * mbps)) {
             return false;
         }
     }
     return true;
 }
 
+/* Adds links over PCIe between GPUs that NVLink does not join. They share ports and hubs. False without memory. */
 static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
 {
     bool through[SYNTH_MAX_LINKS] = {false};
@@ -95,7 +97,7 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
     for (int a = 0; a < machine->gpus; ++a) {
         snprintf(name, sizeof(name), "PCIe port of %d", a);
         for (int out = 0; out < 2 && machine->pcie_mbps[a] > 0; ++out) {
-            if (!border(topology, name, UINT64_C(1) << a, out, through, machine->pcie_mbps[a])) {
+            if (!add_border(topology, name, UINT64_C(1) << a, out, through, machine->pcie_mbps[a])) {
                 return false;
             }
         }
@@ -106,7 +108,7 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
         for (int out = 0; out < 2; ++out) {
             /* Of one GPU alone the port says enough. */
             if ((hub->below & (hub->below - 1)) != 0 &&
-                !border(topology, hub->name, hub->below, out, through, hub->mbps)) {
+                !add_border(topology, hub->name, hub->below, out, through, hub->mbps)) {
                 return false;
             }
         }
@@ -114,8 +116,8 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
     return true;
 }
 
-/* Rates become whole numbers as small as can be. */
-static bool reduce(synth_topology_t *topology, char *why, size_t why_size)
+/* Divides all rates by their greatest common divisor. False, and why, if one is still too large. */
+static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
 {
     int64_t unit = 0;
 
@@ -162,7 +164,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
         synth_topology_free(topology);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    if (!synth_topology_connected(topology, why, why_size) || !reduce(topology, why, why_size)) {
+    if (!synth_topology_connected(topology, why, why_size) || !reduce_rates(topology, why, why_size)) {
         synth_topology_free(topology);
         return MSCCLPP_ERR_INVALID;
     }

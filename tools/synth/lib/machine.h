@@ -7,19 +7,19 @@
 enum { SYNTH_MAX_HUBS = 256 };
 
 typedef struct {
-    uint64_t below; /* GPUs */
-    int mbps;       /* of the way up from it, each direction */
+    uint64_t below; /* the GPUs below it */
+    int mbps;       /* MB/s of the way up from it, each direction */
     char name[SYNTH_NAME];
 } synth_hub_t; /* a PCIe switch, a host bridge, a socket */
 
 typedef struct {
     char name[SYNTH_NAME];
     int gpus;
-    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* addresses on the PCI bus, or empty */
-    int nvlinks[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
-    int to_switch[SYNTH_MAX_RANKS]; /* NVLinks into NVSwitches, which join all that have some */
-    int nvlink_mbps;                /* of one, each direction */
-    int pcie_mbps[SYNTH_MAX_RANKS]; /* of the GPU's own port, each direction; 0: not known */
+    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU];          /* addresses on the PCI bus, or empty */
+    int nvlinks[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* from one GPU directly to another */
+    int to_switch[SYNTH_MAX_RANKS];                /* NVLinks into NVSwitches, which join all that have some */
+    int nvlink_mbps;                               /* MB/s of one NVLink, each direction */
+    int pcie_mbps[SYNTH_MAX_RANKS];                /* MB/s of the GPU's own port, each direction; 0: unknown */
     synth_hub_t hubs[SYNTH_MAX_HUBS];
     int hub_count;
 } synth_machine_t;

@@ -6,8 +6,8 @@
 
 #include "tools/synth/lib/topology.h"
 
-/* The word at the cursor, which moves behind it; 0 at the end of the line. */
-static size_t word_at(const char **cursor, const char *end, char *word, size_t size)
+/* Reads the word at the cursor and moves the cursor behind it. Returns its length; 0 at the end of the line. */
+static size_t read_word(const char **cursor, const char *end, char *word, size_t size)
 {
     size_t length = 0;
 
@@ -28,7 +28,8 @@ static size_t word_at(const char **cursor, const char *end, char *word, size_t s
     return length;
 }
 
-static bool numbered(const char *word, const char *prefix, int *number_p)
+/* Reads a word that is a prefix and a number, such as GPU3. False if it is not. */
+static bool parse_numbered(const char *word, const char *prefix, int *number_p)
 {
     size_t length = strlen(prefix);
     char *end;
@@ -45,12 +46,13 @@ static bool numbered(const char *word, const char *prefix, int *number_p)
     return true;
 }
 
+/* How many GPUs the heading of the table names; 0 if the line is no heading. */
 static int count_gpus(const char *line, const char *end)
 {
     char word[32];
     int count = 0, number;
 
-    while (word_at(&line, end, word, sizeof(word)) > 0 && numbered(word, "GPU", &number) && number == count) {
+    while (read_word(&line, end, word, sizeof(word)) > 0 && parse_numbered(word, "GPU", &number) && number == count) {
         ++count;
     }
     return count;
@@ -82,16 +84,16 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
             }
             continue;
         }
-        if (word_at(&cursor, next, word, sizeof(word)) == 0 || !numbered(word, "GPU", &rank) || rank != rows) {
+        if (read_word(&cursor, next, word, sizeof(word)) == 0 || !parse_numbered(word, "GPU", &rank) || rank != rows) {
             continue;
         }
         for (int peer = 0; peer < ranks; ++peer) {
-            if (word_at(&cursor, next, word, sizeof(word)) == 0) {
+            if (read_word(&cursor, next, word, sizeof(word)) == 0) {
                 snprintf(why, why_size, "the row of GPU%d is too short", rank);
                 synth_topology_free(topology);
                 return MSCCLPP_ERR_INVALID;
             }
-            if (peer != rank && numbered(word, "NV", &capacity) && capacity > 0) {
+            if (peer != rank && parse_numbered(word, "NV", &capacity) && capacity > 0) {
                 synth_topology_link(topology, rank, peer, capacity);
             }
         }

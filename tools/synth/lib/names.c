@@ -8,14 +8,15 @@
 
 const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1, mi250x";
 
-static void both(synth_topology_t *topology, int a, int b, int capacity)
+/* Adds a link in each direction. */
+static void add_both(synth_topology_t *topology, int a, int b, int capacity)
 {
     synth_topology_link(topology, a, b, capacity);
     synth_topology_link(topology, b, a, capacity);
 }
 
-/* The links of one rank, out or in, to those ranks that `others` names, as a group. */
-static bool port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
+/* Adds a group of the links of one rank, out or in, that join it with the ranks `others`. False without memory. */
+static bool add_port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
 {
     int links[SYNTH_MAX_RANKS], count = 0;
     char name[SYNTH_NAME];
@@ -31,64 +32,71 @@ static bool port(synth_topology_t *topology, const char *what, int rank, bool ou
     return count == 0 || synth_topology_group(topology, name, capacity, links, count);
 }
 
+/* A ring of n ranks. */
 static bool ring(synth_topology_t *topology, int n, int unused)
 {
     (void)unused;
     for (int i = 0; i < n; ++i) {
         if (n > 2 || i == 0) {
-            both(topology, i, (i + 1) % n, 1);
+            add_both(topology, i, (i + 1) % n, 1);
         }
     }
     return true;
 }
 
+/* A line of n ranks. */
 static bool line(synth_topology_t *topology, int n, int unused)
 {
     (void)unused;
     for (int i = 0; i + 1 < n; ++i) {
-        both(topology, i, i + 1, 1);
+        add_both(topology, i, i + 1, 1);
     }
     return true;
 }
 
+/* A full mesh of n ranks. */
 static bool mesh(synth_topology_t *topology, int n, int unused)
 {
     (void)unused;
     for (int i = 0; i < n; ++i) {
         for (int j = i + 1; j < n; ++j) {
-            both(topology, i, j, 1);
+            add_both(topology, i, j, 1);
         }
     }
     return true;
 }
 
+/* n ranks on a switch: a full mesh in which each rank has one port out and one in. */
 static bool switched(synth_topology_t *topology, int n, int unused)
 {
     mesh(topology, n, unused);
     for (int i = 0; i < n; ++i) {
-        if (!port(topology, "port", i, true, UINT64_MAX, 1) || !port(topology, "port", i, false, UINT64_MAX, 1)) {
+        if (!add_port(topology, "port", i, true, UINT64_MAX, 1) ||
+            !add_port(topology, "port", i, false, UINT64_MAX, 1)) {
             return false;
         }
     }
     return true;
 }
 
+/* A two-dimensional torus. */
 static bool torus(synth_topology_t *topology, int rows, int columns)
 {
     for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < columns; ++j) {
             if (columns > 2 || j == 0) {
-                both(topology, i * columns + j, i * columns + (j + 1) % columns, 1);
+                add_both(topology, i * columns + j, i * columns + (j + 1) % columns, 1);
             }
             if (rows > 2 || i == 0) {
-                both(topology, i * columns + j, (i + 1) % rows * columns + j, 1);
+                add_both(topology, i * columns + j, (i + 1) % rows * columns + j, 1);
             }
         }
     }
     return true;
 }
 
-/* Full meshes of links four times as fast as the NICs, which join GPUs of one position. */
+/* Nodes of several GPUs: a full mesh inside, four times as fast as the NICs, which join the GPUs of the same
+ * position. */
 static bool nodes(synth_topology_t *topology, int count, int gpus)
 {
     enum { INSIDE = 4 };
@@ -97,9 +105,9 @@ static bool nodes(synth_topology_t *topology, int count, int gpus)
     for (int a = 0; a < n; ++a) {
         for (int b = a + 1; b < n; ++b) {
             if (a / gpus == b / gpus) {
-                both(topology, a, b, INSIDE);
+                add_both(topology, a, b, INSIDE);
             } else if (a % gpus == b % gpus) {
-                both(topology, a, b, 1);
+                add_both(topology, a, b, 1);
             }
         }
     }
@@ -111,7 +119,7 @@ static bool nodes(synth_topology_t *topology, int count, int gpus)
         for (int b = a % gpus; b < n; b += gpus) {
             far |= b != a ? UINT64_C(1) << b : 0;
         }
-        if (!port(topology, "NIC", a, true, far, 1) || !port(topology, "NIC", a, false, far, 1)) {
+        if (!add_port(topology, "NIC", a, true, far, 1) || !add_port(topology, "NIC", a, false, far, 1)) {
             return false;
         }
     }
@@ -127,7 +135,7 @@ static bool dgx1(synth_topology_t *topology, int unused, int unused_too)
 
     (void)unused, (void)unused_too;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
-        both(topology, pairs[i][0], pairs[i][1], pairs[i][2]);
+        add_both(topology, pairs[i][0], pairs[i][1], pairs[i][2]);
     }
     topology->unit_gbps = 25;
     return true;
@@ -143,10 +151,10 @@ static bool mi250x(synth_topology_t *topology, int unused, int unused_too)
 
     (void)unused, (void)unused_too;
     for (int die = 0; die < topology->ranks; die += 2) {
-        both(topology, die, die + 1, 4);
+        add_both(topology, die, die + 1, 4);
     }
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
-        both(topology, pairs[i][0], pairs[i][1], pairs[i][2]);
+        add_both(topology, pairs[i][0], pairs[i][1], pairs[i][2]);
     }
     topology->unit_gbps = 50;
     return true;
@@ -154,14 +162,14 @@ static bool mi250x(synth_topology_t *topology, int unused, int unused_too)
 
 static const struct {
     const char *name;
-    int numbers; /* behind the colon */
-    int ranks;   /* if there are none */
+    int numbers; /* how many follow the colon */
+    int ranks;   /* of a machine without numbers */
     bool (*build)(synth_topology_t *topology, int a, int b);
 } kinds[] = {{"ring", 1, 0, ring},   {"line", 1, 0, line},   {"mesh", 1, 0, mesh}, {"switch", 1, 0, switched},
              {"torus", 2, 0, torus}, {"nodes", 2, 0, nodes}, {"dgx1", 0, 8, dgx1}, {"mi250x", 0, 16, mi250x}};
 
-/* Whole numbers from 1, one or two with an x between; 0 if the text is something else. */
-static int numbers_of(const char *text, int *a, int *b)
+/* Reads one or two whole numbers from 1 on, with an x between. Returns how many; 0 if the text is something else. */
+static int parse_numbers(const char *text, int *a, int *b)
 {
     long number[2] = {1, 1};
     int count = 0;
@@ -202,7 +210,7 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
         if (strlen(kinds[i].name) != length || strncmp(kinds[i].name, text, length) != 0) {
             continue;
         }
-        if ((colon != NULL ? numbers_of(colon + 1, &a, &b) : 0) != kinds[i].numbers || a * b < 2 ||
+        if ((colon != NULL ? parse_numbers(colon + 1, &a, &b) : 0) != kinds[i].numbers || a * b < 2 ||
             a * b > SYNTH_MAX_RANKS) {
             snprintf(why, why_size, "the topology is \"%.80s\"; allowed are %s, with 2 to %d ranks", text,
                      synth_topology_names, SYNTH_MAX_RANKS);

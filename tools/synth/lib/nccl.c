@@ -14,18 +14,20 @@ typedef struct {
     char name[WORD], value[WORD];
 } attribute_t;
 
+/* An element that has begun and not ended yet. */
 typedef struct {
     char element[WORD], id[WORD]; /* busid of pci, numaid of cpu */
-    int mbps;
-    uint64_t below;
+    int mbps;                     /* of a pci: the rate of its link */
+    uint64_t below;               /* the GPUs within it */
 } level_t;
 
 typedef struct {
-    int gpu, count;
-    char target[WORD];
+    int gpu, count;    /* count: NVLinks */
+    char target[WORD]; /* PCI address of the other end */
     bool to_switch;
 } nvlink_t;
 
+/* The state of the parser. Functions that return bool return false after a message in `why`. */
 typedef struct {
     const char *at, *end;
     int line;
@@ -36,14 +38,15 @@ typedef struct {
     attribute_t attribute[ATTRIBUTES];
     int attributes;
     synth_machine_t *machine;
-    char bus[SYNTH_MAX_RANKS][WORD];
-    int number[SYNTH_MAX_RANKS]; /* rank, or device */
-    int sm;
+    char bus[SYNTH_MAX_RANKS][WORD]; /* PCI address of each GPU */
+    int number[SYNTH_MAX_RANKS];     /* of each GPU: its rank, or its device number */
+    int sm;                          /* the largest compute capability, times 10 */
     bool has_system;
     nvlink_t *nvlink;
     int nvlink_count;
 } reader_t;
 
+/* Writes the message, with the line. Returns false, for the caller to return. */
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static bool refuse(reader_t *reader, const char *format, ...)
@@ -64,7 +67,8 @@ static void skip_space(reader_t *reader)
     }
 }
 
-static bool word(reader_t *reader, char *text)
+/* Reads a name. */
+static bool read_name(reader_t *reader, char *text)
 {
     size_t length = 0;
 
@@ -79,6 +83,7 @@ static bool word(reader_t *reader, char *text)
     return length > 0 || refuse(reader, "a name is missing");
 }
 
+/* Reads an attribute, name="value". */
 static bool read_attribute(reader_t *reader)
 {
     attribute_t *attribute = &reader->attribute[reader->attributes];
@@ -88,7 +93,7 @@ static bool read_attribute(reader_t *reader)
     if (reader->attributes == ATTRIBUTES) {
         return refuse(reader, "more than %d attributes", ATTRIBUTES);
     }
-    if (!word(reader, attribute->name)) {
+    if (!read_name(reader, attribute->name)) {
         return false;
     }
     skip_space(reader);
@@ -116,6 +121,7 @@ static bool read_attribute(reader_t *reader)
     return true;
 }
 
+/* The value of an attribute of the current element; NULL: it has none of that name. */
 static const char *value_of(const reader_t *reader, const char *name)
 {
     for (int i = 0; i < reader->attributes; ++i) {
@@ -126,7 +132,8 @@ static const char *value_of(const reader_t *reader, const char *name)
     return NULL;
 }
 
-static bool number_of(reader_t *reader, const char *name, long least, long most, int *number_p)
+/* Reads the value of an attribute as a whole number. */
+static bool number_value(reader_t *reader, const char *name, long least, long most, int *number_p)
 {
     const char *text = value_of(reader, name);
     char *end;
@@ -140,7 +147,8 @@ static bool number_of(reader_t *reader, const char *name, long least, long most,
     return true;
 }
 
-/* "16.0 GT/s PCIe" and a number of lanes; the first two generations send ten bits a byte. */
+/* MB/s of a PCIe link, from a speed such as "16.0 GT/s PCIe" and a number of lanes; 0: unknown. The first two
+ * generations send ten bits for each byte. */
 static int pcie_rate(const reader_t *reader)
 {
     const char *speed = value_of(reader, "link_speed"), *width = value_of(reader, "link_width");
@@ -150,6 +158,7 @@ static int pcie_rate(const reader_t *reader)
     return rate >= 1 && rate < 1e6 ? (int)lround(rate) : 0;
 }
 
+/* Takes a <gpu>: its number, PCI address and rate. */
 static bool begin_gpu(reader_t *reader)
 {
     synth_machine_t *machine = reader->machine;
@@ -163,11 +172,11 @@ static bool begin_gpu(reader_t *reader)
     if (gpu == SYNTH_MAX_RANKS) {
         return refuse(reader, "more than %d GPUs", SYNTH_MAX_RANKS);
     }
-    if (!number_of(reader, rank != NULL ? "rank" : "dev", 0, 1 << 20, &reader->number[gpu])) {
+    if (!number_value(reader, rank != NULL ? "rank" : "dev", 0, 1 << 20, &reader->number[gpu])) {
         return false;
     }
     if (value_of(reader, "sm") != NULL) {
-        if (!number_of(reader, "sm", 1, 10000, &sm)) {
+        if (!number_value(reader, "sm", 1, 10000, &sm)) {
             return false;
         }
         reader->sm = sm > reader->sm ? sm : reader->sm;
@@ -186,6 +195,7 @@ static bool begin_gpu(reader_t *reader)
     return true;
 }
 
+/* Takes an <nvlink>, if it is one of a GPU. */
 static bool begin_nvlink(reader_t *reader)
 {
     const level_t *parent = reader->depth > 1 ? &reader->stack[reader->depth - 2] : NULL;
@@ -201,7 +211,7 @@ static bool begin_nvlink(reader_t *reader)
     if (target == NULL) {
         return refuse(reader, "an nvlink has no \"target\"");
     }
-    if (!number_of(reader, "count", 1, 1000, &nvlink->count)) {
+    if (!number_value(reader, "count", 1, 1000, &nvlink->count)) {
         return false;
     }
     nvlink->gpu = reader->machine->gpus - 1;
@@ -211,7 +221,8 @@ static bool begin_nvlink(reader_t *reader)
     return true;
 }
 
-static bool begin(reader_t *reader, const char *element)
+/* Takes the begin of an element. */
+static bool begin_element(reader_t *reader, const char *element)
 {
     level_t *level = &reader->stack[reader->depth];
     const char *id = value_of(reader, strcmp(element, "cpu") == 0 ? "numaid" : "busid");
@@ -239,6 +250,7 @@ static bool begin(reader_t *reader, const char *element)
     return strcmp(element, "nvlink") != 0 || begin_nvlink(reader);
 }
 
+/* The rate of the fastest PCIe port of a GPU, in MB/s. */
 static int widest_port(const synth_machine_t *machine)
 {
     int most = 0;
@@ -249,7 +261,8 @@ static int widest_port(const synth_machine_t *machine)
     return most;
 }
 
-/* A PCIe switch has its own way up. Between sockets goes as much as one port carries: the file says nothing of that. */
+/* Takes the end of an element. A PCIe switch limits what leaves it. A socket is as wide as the widest port, since
+ * the file does not give its rate. */
 static bool end(reader_t *reader, const char *element)
 {
     level_t *level = reader->depth > 0 ? &reader->stack[reader->depth - 1] : NULL;
@@ -270,7 +283,7 @@ static bool end(reader_t *reader, const char *element)
     return true;
 }
 
-/* One tag, a comment, or a declaration. */
+/* Reads one tag, a comment, or a declaration, after its "<". */
 static bool read_tag(reader_t *reader)
 {
     bool closing, empty = false;
@@ -296,7 +309,7 @@ static bool read_tag(reader_t *reader)
     closing = reader->at < reader->end && *reader->at == '/';
     reader->at += closing;
     reader->attributes = 0;
-    if (!word(reader, element)) {
+    if (!read_name(reader, element)) {
         return false;
     }
     for (;;) {
@@ -317,9 +330,10 @@ static bool read_tag(reader_t *reader)
             return reader->why[0] != '\0' ? false : refuse(reader, "\"<%.40s\" does not end as it should", element);
         }
     }
-    return closing ? end(reader, element) : begin(reader, element) && (!empty || end(reader, element));
+    return closing ? end(reader, element) : begin_element(reader, element) && (!empty || end(reader, element));
 }
 
+/* Reads the whole file. */
 static bool read_all(reader_t *reader)
 {
     for (skip_space(reader); reader->at < reader->end; skip_space(reader)) {
@@ -334,7 +348,7 @@ static bool read_all(reader_t *reader)
     return (reader->depth == 0 && reader->has_system) || refuse(reader, "\"system\" does not end");
 }
 
-/* GPUs in the order of their numbers, and NVLinks between them. */
+/* Copies the machine with the GPUs sorted by their numbers, and resolves the targets of NVLinks. */
 static bool arrange(reader_t *reader, synth_machine_t *to)
 {
     const synth_machine_t *from = reader->machine;

@@ -6,6 +6,7 @@
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/lib/lower_parts.h"
 
+/* Microseconds that a step takes at least. */
 static double alpha(const synth_topology_t *topology)
 {
     return topology->alpha_us > 0 ? topology->alpha_us : SYNTH_ALPHA_US;
@@ -17,25 +18,24 @@ static double beta(const synth_topology_t *topology)
     return 1 / (1000 * (topology->unit_gbps > 0 ? topology->unit_gbps : SYNTH_UNIT_GBPS));
 }
 
-/* Bytes of one chunk, of a message of one byte. */
-static double chunk(const synth_schedule_t *schedule)
+/* The size of a chunk, as a part of the whole message. */
+static double chunk_share(const synth_schedule_t *schedule)
 {
     bool blocks = schedule->collective == SYNTH_ALLGATHER || schedule->collective == SYNTH_REDUCESCATTER ||
                   schedule->collective == SYNTH_GATHER || schedule->collective == SYNTH_SCATTER;
 
-    /* Chunks of these are of one rank's block, of the others of the whole. */
+    /* In these collectives `chunks` counts those of one rank's block, in the others those of the whole message. */
     return 1.0 / schedule->chunks / (blocks ? schedule->ranks : 1);
 }
 
-/*
- * Ranks first tell each other that they are there, which takes as long as a step. Packets need no such thing, and take
- * half as long to be noticed, but are twice as many bytes. A pipeline fills and drains once; then each turn takes as
- * long as the link that has the most to carry, and a step's time besides.
- */
-static void line(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
-                 int instances, double *fixed, double *slope)
+/* The cost of a schedule by the model: `fixed` microseconds, and `slope` microseconds for each byte.
+ * Ranks first tell each other that they have started, which takes as long as a step. Packets need no such start and
+ * take half as long to be noticed, but are twice as many bytes. A pipeline fills and drains once; then each turn
+ * takes as long as the busiest link, and a step's time besides. */
+static void cost_line(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
+                      int instances, double *fixed, double *slope)
 {
-    double rounds = synth_schedule_rounds(schedule) * chunk(schedule) * beta(topology);
+    double rounds = synth_schedule_rounds(schedule) * chunk_share(schedule) * beta(topology);
 
     *fixed = (schedule->steps + 1) * alpha(topology);
     *slope = rounds;
@@ -47,8 +47,8 @@ static void line(const synth_topology_t *topology, const synth_schedule_t *sched
             synth_schedule_load(topology, schedule) * beta(topology) * (double)synth_turns_bytes(schedule, instances);
 
         *fixed += (schedule->steps - 1) * turn;
-        *slope =
-            synth_schedule_load(topology, schedule) * chunk(schedule) * beta(topology) * (1 + alpha(topology) / turn);
+        *slope = synth_schedule_load(topology, schedule) * chunk_share(schedule) * beta(topology) *
+                 (1 + alpha(topology) / turn);
     }
 }
 
@@ -57,19 +57,20 @@ double synth_cost(const synth_topology_t *topology, const synth_schedule_t *sche
 {
     double fixed, slope;
 
-    line(topology, schedule, manner, instances, &fixed, &slope);
+    cost_line(topology, schedule, manner, instances, &fixed, &slope);
     return fixed + slope * bytes;
 }
 
-/* Where the next candidate becomes faster than the one at hand, and which one it is; the count if there is none. */
-static int next_after(const synth_candidate_t *candidates, int count, int at, double *crossing_p)
+/* The next candidate that becomes faster than the current one as messages grow, and the size at which it does;
+ * `count` if there is none. */
+static int next_after(const synth_candidate_t *candidates, int count, int current, double *crossing_p)
 {
     int next = count;
 
     *crossing_p = INFINITY;
     for (int i = 0; i < count; ++i) {
-        double less = candidates[at].slope - candidates[i].slope;
-        double crossing = less > 0 ? (candidates[i].fixed - candidates[at].fixed) / less : INFINITY;
+        double less = candidates[current].slope - candidates[i].slope;
+        double crossing = less > 0 ? (candidates[i].fixed - candidates[current].fixed) / less : INFINITY;
 
         if (crossing < 1e18 &&
             (crossing < *crossing_p || (crossing == *crossing_p && candidates[i].slope < candidates[next].slope))) {
@@ -80,37 +81,39 @@ static int next_after(const synth_candidate_t *candidates, int count, int at, do
     return next;
 }
 
+/* Gives each candidate the range of sizes for which it is the fastest. */
 static void share_sizes(synth_candidate_t *candidates, int count)
 {
-    int at = 0;
+    int current = 0;
     uint64_t least = 0;
 
     for (int i = 1; i < count; ++i) { /* the fastest for no bytes */
-        if (candidates[i].fixed < candidates[at].fixed ||
-            (candidates[i].fixed == candidates[at].fixed && candidates[i].slope < candidates[at].slope)) {
-            at = i;
+        if (candidates[i].fixed < candidates[current].fixed ||
+            (candidates[i].fixed == candidates[current].fixed && candidates[i].slope < candidates[current].slope)) {
+            current = i;
         }
     }
-    while (at < count) {
+    while (current < count) {
         double crossing;
-        int next = next_after(candidates, count, at, &crossing);
+        int next = next_after(candidates, count, current, &crossing);
         bool last = next == count;
 
         if (last || crossing >= (double)least) {
-            candidates[at].range = (synth_range_t){true, least, last ? UINT64_MAX : (uint64_t)crossing};
-            least = candidates[at].range.most + 1;
+            candidates[current].range = (synth_range_t){true, least, last ? UINT64_MAX : (uint64_t)crossing};
+            least = candidates[current].range.most + 1;
         }
-        at = next;
+        current = next;
     }
 }
 
-static int add(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_point_t *point,
-               synth_manner_t manner, bool in_place, int instances, synth_candidate_t *candidate)
+/* Fills in a candidate. Returns 1 if a plan can be made of it, otherwise 0. */
+static int add_candidate(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_point_t *point,
+                         synth_manner_t manner, bool in_place, int instances, synth_candidate_t *candidate)
 {
     const char *why;
 
     *candidate = (synth_candidate_t){point, schedule, manner, 0, 0, {false, 0, 0}};
-    line(topology, schedule, manner, instances, &candidate->fixed, &candidate->slope);
+    cost_line(topology, schedule, manner, instances, &candidate->fixed, &candidate->slope);
     return synth_lowers(topology, schedule, manner, in_place, &why);
 }
 
@@ -122,11 +125,13 @@ int synth_candidates(const synth_topology_t *topology, const synth_front_t *fron
     for (int i = 0; i < front->count; ++i) {
         const synth_point_t *point = &front->point[i];
 
-        count += add(topology, point->schedule, point, SYNTH_SIGNALS, in_place, instances, &candidates[count]);
-        count += add(topology, point->schedule, point, SYNTH_PACKETS, in_place, instances, &candidates[count]);
+        count +=
+            add_candidate(topology, point->schedule, point, SYNTH_SIGNALS, in_place, instances, &candidates[count]);
+        count +=
+            add_candidate(topology, point->schedule, point, SYNTH_PACKETS, in_place, instances, &candidates[count]);
     }
     if (front->trees != NULL) {
-        count += add(topology, front->trees, NULL, SYNTH_PIPELINE, in_place, instances, &candidates[count]);
+        count += add_candidate(topology, front->trees, NULL, SYNTH_PIPELINE, in_place, instances, &candidates[count]);
     }
     share_sizes(candidates, count);
     return count;

@@ -9,6 +9,7 @@ typedef struct {
     int64_t num, den; /* den > 0, no common factor */
 } synth_rational_t;
 
+/* The greatest common divisor. */
 static inline int64_t synth_gcd(int64_t a, int64_t b)
 {
     while (b != 0) {
@@ -20,6 +21,7 @@ static inline int64_t synth_gcd(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
+/* The fraction num/den in lowest terms. */
 static inline synth_rational_t synth_fraction(int64_t num, int64_t den)
 {
     int64_t factor = synth_gcd(num, den);
@@ -36,6 +38,7 @@ static inline int synth_compare(synth_rational_t a, synth_rational_t b)
     return left < right ? -1 : left > right;
 }
 
+/* The larger of two fractions. */
 static inline synth_rational_t synth_larger(synth_rational_t a, synth_rational_t b)
 {
     return synth_compare(a, b) < 0 ? b : a;

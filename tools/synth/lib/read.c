@@ -8,16 +8,18 @@
 #include "mca/common/plan/json.h"
 #include "tools/synth/lib/topology.h"
 
+/* The state of reading one file. Functions that return bool return false after a message in `why`. */
 typedef struct {
     char *why;
     size_t why_size;
     synth_topology_t *topology;
-    const mscclpp_json_t *groups;
-    signed char state[SYNTH_MAX_GROUPS]; /* 1: being resolved, 2: done */
+    const mscclpp_json_t *groups;        /* the value of "groups" */
+    signed char state[SYNTH_MAX_GROUPS]; /* of each group: 1: being resolved, 2: done */
     int links[SYNTH_MAX_LINKS];          /* of the group being resolved */
     int link_count;
 } reader_t;
 
+/* Writes the message. Returns false, for the caller to return. */
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static bool refuse(reader_t *reader, const char *format, ...)
@@ -30,7 +32,7 @@ static bool refuse(reader_t *reader, const char *format, ...)
     return false;
 }
 
-/* The value as the message shows it. */
+/* The value as a message shows it: a number, or the name of its type. */
 static const char *shown(const mscclpp_json_t *value, char *text, size_t size)
 {
     if (value == NULL) {
@@ -46,7 +48,9 @@ static const char *shown(const mscclpp_json_t *value, char *text, size_t size)
     return text;
 }
 
-static bool whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int least, int most, int *number_p)
+/* Reads a whole number. `what` names it in messages. */
+static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int least, int most,
+                       int *number_p)
 {
     char text[64];
 
@@ -59,7 +63,8 @@ static bool whole(reader_t *reader, const mscclpp_json_t *value, const char *wha
     return true;
 }
 
-static bool array(reader_t *reader, const mscclpp_json_t *value, const char *what)
+/* Whether a value is an array; if not, with a message. */
+static bool is_array(reader_t *reader, const mscclpp_json_t *value, const char *what)
 {
     char text[64];
 
@@ -69,6 +74,7 @@ static bool array(reader_t *reader, const mscclpp_json_t *value, const char *wha
     return true;
 }
 
+/* Whether an object has no other keys than these. */
 static bool known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
 {
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
@@ -84,30 +90,33 @@ static bool known_keys(reader_t *reader, const mscclpp_json_t *object, const cha
     return true;
 }
 
-/* A link [from, to] or [from, to, capacity]. */
-static bool ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
+/* Reads the ranks of a link [from, to] or [from, to, capacity]. */
+static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
 {
     int most = reader->topology->ranks - 1;
 
-    if (!array(reader, value, what)) {
+    if (!is_array(reader, value, what)) {
         return false;
     }
     if (value->count < 2 || value->count > 3) {
         return refuse(reader, "%s has %u numbers; a link is [from, to] or [from, to, count]", what, value->count);
     }
-    if (!whole(reader, value->first, what, 0, most, from) || !whole(reader, value->first->next, what, 0, most, to)) {
+    if (!read_whole(reader, value->first, what, 0, most, from) ||
+        !read_whole(reader, value->first->next, what, 0, most, to)) {
         return false;
     }
     return *from != *to || refuse(reader, "%s joins rank %d to itself", what, *from);
 }
 
-static bool add(reader_t *reader, const char *what, int from, int to, int capacity)
+/* Adds a link, unless its capacity becomes too large. */
+static bool add_link(reader_t *reader, const char *what, int from, int to, int capacity)
 {
     synth_topology_link(reader->topology, from, to, capacity);
     return reader->topology->links[reader->topology->at[from][to]].capacity <= SYNTH_MAX_CAPACITY ||
            refuse(reader, "%s makes the link %d to %d larger than %d", what, from, to, SYNTH_MAX_CAPACITY);
 }
 
+/* Reads the links; with `both`, each stands for both directions. */
 static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
 {
     int i = 0;
@@ -115,7 +124,7 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
     if (links == NULL) {
         return true;
     }
-    if (!array(reader, links, "\"links\"")) {
+    if (!is_array(reader, links, "\"links\"")) {
         return false;
     }
     for (const mscclpp_json_t *link = links->first; link != NULL; link = link->next, ++i) {
@@ -123,30 +132,31 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
         int from, to, capacity = 1;
 
         snprintf(what, sizeof(what), "link %d", i);
-        if (!ends(reader, link, what, &from, &to) ||
-            (link->count == 3 && !whole(reader, link->last, what, 1, SYNTH_MAX_CAPACITY, &capacity))) {
+        if (!read_ends(reader, link, what, &from, &to) ||
+            (link->count == 3 && !read_whole(reader, link->last, what, 1, SYNTH_MAX_CAPACITY, &capacity))) {
             return false;
         }
         if (reader->topology->at[from][to] >= 0 || (both && reader->topology->at[to][from] >= 0)) {
             return refuse(reader, "%s joins %d to %d a second time", what, from, to);
         }
-        if (!add(reader, what, from, to, capacity) || (both && !add(reader, what, to, from, capacity))) {
+        if (!add_link(reader, what, from, to, capacity) || (both && !add_link(reader, what, to, from, capacity))) {
             return false;
         }
     }
     return true;
 }
 
+/* Reads an array of ranks as a set. */
 static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *what, uint64_t *set_p)
 {
     *set_p = 0;
-    if (!array(reader, value, what)) {
+    if (!is_array(reader, value, what)) {
         return false;
     }
     for (const mscclpp_json_t *item = value->first; item != NULL; item = item->next) {
         int rank;
 
-        if (!whole(reader, item, what, 0, reader->topology->ranks - 1, &rank)) {
+        if (!read_whole(reader, item, what, 0, reader->topology->ranks - 1, &rank)) {
             return false;
         }
         if ((*set_p >> rank & 1) != 0) {
@@ -157,7 +167,8 @@ static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *
     return *set_p != 0 || refuse(reader, "%s is empty", what);
 }
 
-static void collect(reader_t *reader, int link)
+/* Adds a link to the list of the group being resolved, unless it is in it. */
+static void add_to_group(reader_t *reader, int link)
 {
     for (int i = 0; i < reader->link_count; ++i) {
         if (reader->links[i] == link) {
@@ -167,14 +178,15 @@ static void collect(reader_t *reader, int link)
     reader->links[reader->link_count++] = link;
 }
 
-static const mscclpp_json_t *group_at(const reader_t *reader, const char *name, int *position_p)
+/* Finds the first group of a name, and its position. NULL: there is none. */
+static const mscclpp_json_t *find_group(const reader_t *reader, const char *name, int *position_p)
 {
     int i = 0;
 
     for (const mscclpp_json_t *group = reader->groups->first; group != NULL; group = group->next, ++i) {
-        const mscclpp_json_t *said = mscclpp_json_get(group, "name");
+        const mscclpp_json_t *key = mscclpp_json_get(group, "name");
 
-        if (said != NULL && said->type == MSCCLPP_JSON_STRING && strcmp(said->text, name) == 0) {
+        if (key != NULL && key->type == MSCCLPP_JSON_STRING && strcmp(key->text, name) == 0) {
             *position_p = i;
             return group;
         }
@@ -182,8 +194,9 @@ static const mscclpp_json_t *group_at(const reader_t *reader, const char *name, 
     return NULL;
 }
 
-/* Links from each rank of one set to each of another. Those that are not there are made, as wide as the group. */
-static bool collect_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)
+/* Adds the links from each rank of "from" to each of "to" to the list. Links that do not exist are made, as wide as
+ * the group. */
+static bool add_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)
 {
     uint64_t from, to;
 
@@ -197,14 +210,15 @@ static bool collect_product(reader_t *reader, const mscclpp_json_t *group, const
                 if (reader->topology->at[a][b] < 0) {
                     synth_topology_link(reader->topology, a, b, capacity);
                 }
-                collect(reader, reader->topology->at[a][b]);
+                add_to_group(reader, reader->topology->at[a][b]);
             }
         }
     }
     return true;
 }
 
-/* Adds the links of a group, and of the groups that it holds, to the list. */
+/* Adds the links of a group, and those of the groups that it names, to the list of links. Refuses a group that
+ * contains itself. */
 static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
 {
     const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner = mscclpp_json_get(group, "groups");
@@ -216,37 +230,37 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
         return refuse(reader, "%s holds itself, directly or through other groups", what);
     }
     reader->state[position] = 1;
-    if (!whole(reader, mscclpp_json_get(group, "cap"), what, 1, SYNTH_MAX_CAPACITY, &capacity)) {
+    if (!read_whole(reader, mscclpp_json_get(group, "cap"), what, 1, SYNTH_MAX_CAPACITY, &capacity)) {
         return false;
     }
-    if (links != NULL && !array(reader, links, what)) {
+    if (links != NULL && !is_array(reader, links, what)) {
         return false;
     }
     for (const mscclpp_json_t *link = links != NULL ? links->first : NULL; link != NULL; link = link->next) {
-        if (!ends(reader, link, what, &from, &to)) {
+        if (!read_ends(reader, link, what, &from, &to)) {
             return false;
         }
         if (reader->topology->at[from][to] < 0) {
             return refuse(reader, "%s names a link %d to %d, which is not in \"links\"", what, from, to);
         }
-        collect(reader, reader->topology->at[from][to]);
+        add_to_group(reader, reader->topology->at[from][to]);
     }
     if ((mscclpp_json_get(group, "from") != NULL || mscclpp_json_get(group, "to") != NULL) &&
-        !collect_product(reader, group, what, capacity)) {
+        !add_product(reader, group, what, capacity)) {
         return false;
     }
-    if (inner != NULL && !array(reader, inner, what)) {
+    if (inner != NULL && !is_array(reader, inner, what)) {
         return false;
     }
     for (const mscclpp_json_t *name = inner != NULL ? inner->first : NULL; name != NULL; name = name->next) {
         const mscclpp_json_t *other;
-        int at = 0;
+        int inner_position = 0;
 
-        other = name->type == MSCCLPP_JSON_STRING ? group_at(reader, name->text, &at) : NULL;
+        other = name->type == MSCCLPP_JSON_STRING ? find_group(reader, name->text, &inner_position) : NULL;
         if (other == NULL) {
             return refuse(reader, "%s holds a group that is not there", what);
         }
-        if (!resolve(reader, other, at)) {
+        if (!resolve(reader, other, inner_position)) {
             return false;
         }
     }
@@ -254,6 +268,7 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
     return true;
 }
 
+/* Reads all groups and adds them to the topology. */
 static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
 {
     static const char *const keys[] = {"name", "links", "from", "to", "groups", "cap", NULL};
@@ -262,7 +277,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     if (groups == NULL) {
         return true;
     }
-    if (!array(reader, groups, "\"groups\"")) {
+    if (!is_array(reader, groups, "\"groups\"")) {
         return false;
     }
     if (groups->count > SYNTH_MAX_GROUPS) {
@@ -286,7 +301,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next, ++position) {
         const char *name = mscclpp_json_get(group, "name")->text;
 
-        group_at(reader, name, &at);
+        find_group(reader, name, &at);
         if (at != position) {
             return refuse(reader, "there are two groups \"%.60s\"", name);
         }
@@ -306,6 +321,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     return true;
 }
 
+/* Reads which ranks each node has. Every rank has to be in one. */
 static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
 {
     uint64_t all = 0, set;
@@ -314,7 +330,7 @@ static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
     if (nodes == NULL) {
         return true;
     }
-    if (!array(reader, nodes, "\"nodes\"")) {
+    if (!is_array(reader, nodes, "\"nodes\"")) {
         return false;
     }
     for (const mscclpp_json_t *item = nodes->first; item != NULL; item = item->next, ++node) {
@@ -335,6 +351,7 @@ static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
     return all == UINT64_MAX >> (64 - reader->topology->ranks) || refuse(reader, "a rank stands in no node");
 }
 
+/* Reads the PCI addresses of the ranks' GPUs. */
 static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
 {
     int rank = 0;
@@ -342,7 +359,7 @@ static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
     if (gpus == NULL) {
         return true;
     }
-    if (!array(reader, gpus, "\"gpus\"")) {
+    if (!is_array(reader, gpus, "\"gpus\"")) {
         return false;
     }
     if ((int)gpus->count != reader->topology->ranks) {
@@ -359,6 +376,7 @@ static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
     return true;
 }
 
+/* Reads a positive number, if it is there. */
 static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *what, double *rate_p)
 {
     char text[64];
@@ -375,7 +393,8 @@ static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char 
                                                     what, shown(value, text, sizeof(text)));
 }
 
-static bool start(reader_t *reader, const mscclpp_json_t *root, int ranks)
+/* Makes the topology, with the name that the file gives. */
+static bool make_topology(reader_t *reader, const mscclpp_json_t *root, int ranks)
 {
     const mscclpp_json_t *name = mscclpp_json_get(root, "name");
 
@@ -387,6 +406,7 @@ static bool start(reader_t *reader, const mscclpp_json_t *root, int ranks)
     return reader->topology != NULL || refuse(reader, "no memory");
 }
 
+/* Reads a topology in our own JSON format (docs/synthesis.md). */
 static bool read_own(reader_t *reader, const mscclpp_json_t *root)
 {
     static const char *const keys[] = {"version",       "name",   "ranks", "unit_GBps", "alpha_us", "links",
@@ -395,9 +415,9 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
     int version, ranks;
 
     if (!known_keys(reader, root, "the topology", keys) ||
-        !whole(reader, mscclpp_json_get(root, "version"), "\"version\"", 1, 1, &version) ||
-        !whole(reader, mscclpp_json_get(root, "ranks"), "\"ranks\"", 2, SYNTH_MAX_RANKS, &ranks) ||
-        !start(reader, root, ranks)) {
+        !read_whole(reader, mscclpp_json_get(root, "version"), "\"version\"", 1, 1, &version) ||
+        !read_whole(reader, mscclpp_json_get(root, "ranks"), "\"ranks\"", 2, SYNTH_MAX_RANKS, &ranks) ||
+        !make_topology(reader, root, ranks)) {
         return false;
     }
     if (both != NULL && both->type != MSCCLPP_JSON_BOOL) {
@@ -411,14 +431,14 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
            read_rate(reader, mscclpp_json_get(root, "alpha_us"), "\"alpha_us\"", &reader->topology->alpha_us);
 }
 
-/* A switch of msccl-tools: [sources, targets, capacity, name]. */
+/* Reads a switch of msccl-tools, [sources, targets, capacity, name], as a group. */
 static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
 {
     uint64_t from, to;
     int capacity, links[SYNTH_MAX_LINKS], count = 0;
     char name[SYNTH_NAME];
 
-    if (!array(reader, item, "a switch")) {
+    if (!is_array(reader, item, "a switch")) {
         return false;
     }
     if (item->count != 4 || item->last->type != MSCCLPP_JSON_STRING) {
@@ -426,7 +446,7 @@ static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
     }
     if (!read_set(reader, item->first, "the sources of a switch", &from) ||
         !read_set(reader, item->first->next, "the targets of a switch", &to) ||
-        !whole(reader, item->first->next->next, "the capacity of a switch", 1, SYNTH_MAX_CAPACITY, &capacity)) {
+        !read_whole(reader, item->first->next->next, "the capacity of a switch", 1, SYNTH_MAX_CAPACITY, &capacity)) {
         return false;
     }
     for (int i = 0; i < reader->topology->link_count; ++i) {
@@ -444,26 +464,26 @@ static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
            refuse(reader, "no memory");
 }
 
-/* Row i of "links" holds what comes to rank i. */
+/* Reads a topology of msccl-tools. Row i of "links" holds the capacities of the links into rank i. */
 static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
 {
     static const char *const keys[] = {"msccl_type", "name", "links", "switches", NULL};
     const mscclpp_json_t *links = mscclpp_json_get(root, "links"), *switches = mscclpp_json_get(root, "switches");
     int to = 0;
 
-    if (!known_keys(reader, root, "the topology", keys) || !array(reader, links, "\"links\"")) {
+    if (!known_keys(reader, root, "the topology", keys) || !is_array(reader, links, "\"links\"")) {
         return false;
     }
     if (links->count < 2 || links->count > SYNTH_MAX_RANKS) {
         return refuse(reader, "\"links\" has %u rows; allowed are 2 to %d", links->count, SYNTH_MAX_RANKS);
     }
-    if (!start(reader, root, (int)links->count)) {
+    if (!make_topology(reader, root, (int)links->count)) {
         return false;
     }
     for (const mscclpp_json_t *row = links->first; row != NULL; row = row->next, ++to) {
         int from = 0, capacity;
 
-        if (!array(reader, row, "a row of \"links\"")) {
+        if (!is_array(reader, row, "a row of \"links\"")) {
             return false;
         }
         if (row->count != links->count) {
@@ -471,7 +491,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
                           links->count);
         }
         for (const mscclpp_json_t *item = row->first; item != NULL; item = item->next, ++from) {
-            if (!whole(reader, item, "a number of \"links\"", 0, SYNTH_MAX_CAPACITY, &capacity)) {
+            if (!read_whole(reader, item, "a number of \"links\"", 0, SYNTH_MAX_CAPACITY, &capacity)) {
                 return false;
             }
             if (capacity > 0 && from == to) {
@@ -482,7 +502,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
             }
         }
     }
-    if (switches != NULL && !array(reader, switches, "\"switches\"")) {
+    if (switches != NULL && !is_array(reader, switches, "\"switches\"")) {
         return false;
     }
     for (const mscclpp_json_t *item = switches != NULL ? switches->first : NULL; item != NULL; item = item->next) {
@@ -533,6 +553,7 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
     return status;
 }
 
+/* Tells the format by the first character: JSON, NCCL's XML, or a table of nvidia-smi. */
 static mscclpp_status_t parse_any(const char *text, size_t size, char *why, size_t why_size,
                                   synth_topology_t **topology_p)
 {

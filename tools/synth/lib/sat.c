@@ -23,10 +23,10 @@ typedef struct {
     int next;                     /* number of the next variable */
     int *have_class, *send_class; /* [chunk][rank], [chunk][link] */
     int have_classes, send_classes;
-    int *have, *send;     /* [step][class]: 0 never, -1 always, else a variable */
-    int *extra;           /* [step][j]: the step has more than j + 1 rounds */
-    int *early, *late;    /* [chunk][rank]: steps after which it may be there, and has to be */
-    unsigned char *first; /* the chunks of which clauses are written down */
+    int *have, *send;  /* [step][class]: 0 never, -1 always, else a variable */
+    int *extra;        /* [step][j]: the step has more than j + 1 rounds */
+    int *early, *late; /* [chunk][rank]: the step from which it can be there, and by which it has to be, to be of use */
+    unsigned char *first; /* [chunk]: it is the first of its class; clauses are written for these alone */
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
     double deadline;
     const volatile int *stop;
@@ -39,6 +39,7 @@ bool synth_sat_available(void)
     return true;
 }
 
+/* For the solver: whether the time is up or the caller has asked to stop. */
 static int should_end(void *context)
 {
     const encoding_t *encoding = context;
@@ -46,7 +47,8 @@ static int should_end(void *context)
     return mscclpp_now() > encoding->deadline || (encoding->stop != NULL && *encoding->stop != 0);
 }
 
-static void clause(encoding_t *encoding, int count, const int *literals)
+/* Adds a clause to the solver. */
+static void add_clause(encoding_t *encoding, int count, const int *literals)
 {
     for (int i = 0; i < count; ++i) {
         ccadical_add(encoding->solver, literals[i]);
@@ -54,7 +56,7 @@ static void clause(encoding_t *encoding, int count, const int *literals)
     ccadical_add(encoding->solver, 0);
 }
 
-/* Where a symmetry takes a chunk. */
+/* The chunk that a symmetry maps a chunk onto. */
 static int chunk_image(const encoding_t *encoding, const unsigned char *map, int chunk)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -71,6 +73,7 @@ static int chunk_image(const encoding_t *encoding, const unsigned char *map, int
     return map[block] * demand->chunks + within;
 }
 
+/* The link that a symmetry maps a link onto. */
 static int link_image(const encoding_t *encoding, const unsigned char *map, int link)
 {
     const synth_link_t *from = &encoding->topology->links[link];
@@ -78,6 +81,7 @@ static int link_image(const encoding_t *encoding, const unsigned char *map, int 
     return encoding->topology->at[map[from->from]][map[from->to]];
 }
 
+/* Numbers the classes of (chunk, rank) and (chunk, link) that symmetries map onto each other. False without memory. */
 static bool classify(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -126,6 +130,8 @@ static bool classify(encoding_t *encoding)
     return true;
 }
 
+/* Computes, for each chunk and rank, the earliest step that the chunk can be there and the latest at which it is
+ * still of use. */
 static void find_windows(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -142,27 +148,29 @@ static void find_windows(encoding_t *encoding)
             }
             encoding->early[c * n + r] = encoding->distance[demand->source[c]][r];
             if ((demand->wanted[c] >> r & 1) != 0 && encoding->early[c * n + r] > encoding->steps) {
-                clause(encoding, 0, NULL); /* too far away for so few steps */
+                add_clause(encoding, 0, NULL); /* too far away for so few steps */
             }
             encoding->late[c * n + r] = encoding->steps - nearest;
         }
     }
 }
 
+/* The variable "rank has chunk before step". */
 static int *have_at(encoding_t *encoding, int step, int chunk, int rank)
 {
     return &encoding
                 ->have[step * encoding->have_classes + encoding->have_class[chunk * encoding->demand->ranks + rank]];
 }
 
+/* The variable "link carries chunk in step". */
 static int *send_at(encoding_t *encoding, int step, int chunk, int link)
 {
     return &encoding->send[step * encoding->send_classes +
                            encoding->send_class[chunk * encoding->topology->link_count + link]];
 }
 
-/* Variables by step, in the order in which the clauses name them. */
-static void number(encoding_t *encoding)
+/* Gives each variable a number, step by step, in the order in which the clauses name them. */
+static void number_variables(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
     int n = demand->ranks;
@@ -195,17 +203,19 @@ static void number(encoding_t *encoding)
     }
 }
 
-/* "If a then b", where b may be settled. `sign` -1 negates b. */
+/* Adds "if a then b", where b may be a constant. `sign` -1 negates b. */
 static void implies(encoding_t *encoding, int a, int b, int sign)
 {
-    bool true_ = sign > 0 ? b == ALWAYS : b == NEVER, false_ = sign > 0 ? b == NEVER : b == ALWAYS;
+    bool holds = sign > 0 ? b == ALWAYS : b == NEVER, fails = sign > 0 ? b == NEVER : b == ALWAYS;
     int literals[2] = {-a, sign * b};
 
-    if (!true_) {
-        clause(encoding, false_ ? 1 : 2, literals);
+    if (!holds) {
+        add_clause(encoding, fails ? 1 : 2, literals);
     }
 }
 
+/* Adds the clauses of one chunk at one rank in a step: it is sent by who has it, arrives once at most, stays, and is
+ * there only if it came. */
 static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -221,7 +231,7 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
             implies(encoding, send, after, 1);
             implies(encoding, send, before, -1);
             for (int i = 0; i < count; ++i) {
-                clause(encoding, 2, (int[]){-arrivals[i], -send});
+                add_clause(encoding, 2, (int[]){-arrivals[i], -send});
             }
             arrivals[count++] = send;
         }
@@ -238,10 +248,11 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
     if (before > 0) {
         arrivals[count++] = before;
     }
-    clause(encoding, count, arrivals);
+    add_clause(encoding, count, arrivals);
 }
 
-/* counter[j]: more than j of the literals so far are true. Longer counts are not told apart from `most`. */
+/* Extends a counter by one literal. counter[j] says that more than j of the literals so far are true, for j below
+ * `most`. */
 static void count_up(encoding_t *encoding, int literal, int *counter, int *length, int most)
 {
     int next[512], grown = *length < most ? *length + 1 : most;
@@ -249,19 +260,20 @@ static void count_up(encoding_t *encoding, int literal, int *counter, int *lengt
     for (int j = 0; j < grown; ++j) {
         next[j] = encoding->next++;
         if (j < *length) {
-            clause(encoding, 2, (int[]){-counter[j], next[j]});
+            add_clause(encoding, 2, (int[]){-counter[j], next[j]});
         }
         if (j == 0) {
-            clause(encoding, 2, (int[]){-literal, next[0]});
+            add_clause(encoding, 2, (int[]){-literal, next[0]});
         } else {
-            clause(encoding, 3, (int[]){-literal, -counter[j - 1], next[j]});
+            add_clause(encoding, 3, (int[]){-literal, -counter[j - 1], next[j]});
         }
     }
     memcpy(counter, next, sizeof(int) * (size_t)grown);
     *length = grown;
 }
 
-/* What a link or group carries in a step: more than j + 1 rounds of it only if the step has them. */
+/* Adds the limit of a link or group in a step: it carries more than j + 1 rounds' worth only if the step has that
+ * many rounds. False if the instance is too large. */
 static bool write_capacity(encoding_t *encoding, const int *links, int count, int capacity, int step)
 {
     int extras = encoding->rounds - encoding->steps, most = capacity * (extras + 1) + 1, length = 0;
@@ -283,14 +295,15 @@ static bool write_capacity(encoding_t *encoding, const int *links, int count, in
         int more = capacity * (j + 1); /* counter[more]: the step needs more than j + 1 rounds */
 
         if (more < length && j < extras) {
-            clause(encoding, 2, (int[]){-counter[more], encoding->extra[step * (encoding->rounds + 1) + j]});
+            add_clause(encoding, 2, (int[]){-counter[more], encoding->extra[step * (encoding->rounds + 1) + j]});
         } else if (more < length) {
-            clause(encoding, 1, (int[]){-counter[more]});
+            add_clause(encoding, 1, (int[]){-counter[more]});
         }
     }
     return true;
 }
 
+/* Adds the limits of all links and groups in all steps. False if the instance is too large. */
 static bool write_capacities(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -314,6 +327,7 @@ static bool write_capacities(encoding_t *encoding)
     return fine;
 }
 
+/* Adds the limit of the sum of all steps' rounds. */
 static void write_rounds(encoding_t *encoding)
 {
     int extras = encoding->rounds - encoding->steps, length = 0, counter[512];
@@ -323,16 +337,17 @@ static void write_rounds(encoding_t *encoding)
 
         for (int j = 0; j < extras; ++j) {
             if (j > 0) {
-                clause(encoding, 2, (int[]){-extra[j], extra[j - 1]});
+                add_clause(encoding, 2, (int[]){-extra[j], extra[j - 1]});
             }
             count_up(encoding, extra[j], counter, &length, extras + 1);
         }
     }
     if (length > extras) {
-        clause(encoding, 1, (int[]){-counter[extras]});
+        add_clause(encoding, 1, (int[]){-counter[extras]});
     }
 }
 
+/* Writes the whole instance. False if it is too large, or without time or memory. */
 static bool encode(encoding_t *encoding)
 {
     size_t count = (size_t)encoding->demand->count, n = (size_t)encoding->demand->ranks;
@@ -353,7 +368,7 @@ static bool encode(encoding_t *encoding)
     synth_topology_distances(encoding->topology, encoding->distance);
     find_windows(encoding);
     encoding->next = 1;
-    number(encoding);
+    number_variables(encoding);
     for (int s = 0; s < encoding->steps; ++s) {
         for (int c = 0; c < encoding->demand->count; ++c) {
             for (int r = 0; encoding->first[c] != 0 && r < encoding->demand->ranks; ++r) {
@@ -368,6 +383,7 @@ static bool encode(encoding_t *encoding)
     return write_capacities(encoding);
 }
 
+/* The schedule that the solver found. NULL without memory. */
 static synth_schedule_t *decode(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -421,12 +437,12 @@ synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synt
         ccadical_set_option(encoding->solver, "phase", optimistic);
     }
     if (rounds >= steps && encoding->solver != NULL && encode(encoding)) {
-        int said;
+        int result;
 
         ccadical_set_terminate(encoding->solver, encoding, should_end);
-        said = ccadical_solve(encoding->solver);
-        answer = said == 20 ? SYNTH_SAT_NONE : SYNTH_SAT_UNKNOWN;
-        if (said == 10) {
+        result = ccadical_solve(encoding->solver);
+        answer = result == 20 ? SYNTH_SAT_NONE : SYNTH_SAT_UNKNOWN;
+        if (result == 10) {
             *schedule_p = decode(encoding);
             answer = *schedule_p != NULL ? SYNTH_SAT_FOUND : SYNTH_SAT_UNKNOWN;
         }

@@ -16,7 +16,7 @@ bool synth_sat_available(void);
 
 /*
  * Looks for a schedule that has all the given symmetries, at most `rounds` rounds in `steps` steps. `optimistic` says
- * what the solver takes variables for at first; which of both is faster differs from case to case. `stop` may be NULL;
+ * whether the solver first assumes variables to be true; which is faster differs from case to case. `stop` may be NULL;
  * the search ends soon after it becomes true. On SYNTH_SAT_FOUND the caller owns the schedule.
  */
 synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synth_demand_t *demand, int steps,

@@ -63,7 +63,8 @@ bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to,
     return true;
 }
 
-static int order(const void *left, const void *right)
+/* For qsort: sends by step, sender, receiver and chunk. */
+static int by_step(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
 
@@ -77,7 +78,7 @@ static int order(const void *left, const void *right)
 void synth_schedule_sort(synth_schedule_t *schedule)
 {
     if (schedule->send_count > 0) {
-        qsort(schedule->sends, schedule->send_count, sizeof(*schedule->sends), order);
+        qsort(schedule->sends, schedule->send_count, sizeof(*schedule->sends), by_step);
     }
 }
 
@@ -96,8 +97,8 @@ synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule)
     return synth_fraction(synth_schedule_rounds(schedule), schedule->chunks);
 }
 
-/* Rounds that the sends of a step take, or of all steps if it is negative: no link or group carries more than it can.
- */
+/* Rounds that the sends of a step take so that no link or group carries more than it can; a negative step stands for
+ * all steps together. */
 static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *schedule, int step)
 {
     int load[SYNTH_MAX_LINKS] = {0}, rounds = 1;
@@ -199,7 +200,8 @@ synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_coll
     return turned;
 }
 
-/* Each chunk of `part` becomes `times` chunks, and each round as many rounds. */
+/* Appends the steps of `part`. Each chunk becomes `times` chunks, and each round as many rounds. False without
+ * memory. */
 static bool append(synth_schedule_t *whole, const synth_schedule_t *part, int times, bool adds)
 {
     for (int i = 0; i < part->send_count; ++i) {

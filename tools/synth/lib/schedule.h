@@ -10,16 +10,16 @@ enum { SYNTH_MAX_STEPS = 128, SYNTH_MAX_CHUNKS = 1024, SYNTH_MAX_SENDS = 1 << 20
 
 typedef struct {
     int chunk, from, to, step;
-    bool adds; /* the receiver adds it to what it has of the chunk; otherwise it takes its place */
+    bool adds; /* true: the receiver adds it to its own value of the chunk; false: it replaces that */
 } synth_send_t;
 
 typedef struct {
     synth_collective_t collective;
     int ranks, root, chunks, count; /* as in a demand */
-    bool whole;                     /* all-reduce: ranks exchange inputs as they are, and add up at the end */
+    bool whole; /* all-reduce by an all-gather of whole inputs, which each rank adds up at the end */
     int steps;
-    int rounds[SYNTH_MAX_STEPS];
-    synth_send_t *sends; /* by step */
+    int rounds[SYNTH_MAX_STEPS]; /* of each step */
+    synth_send_t *sends;         /* sorted by step */
     int send_count, send_room;
 } synth_schedule_t;
 
@@ -27,9 +27,12 @@ typedef struct {
 synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, int root, int chunks);
 void synth_schedule_free(synth_schedule_t *schedule);
 synth_schedule_t *synth_schedule_copy(const synth_schedule_t *schedule);
+/* Appends a send. False without memory, or with more than SYNTH_MAX_SENDS. */
 bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to, int step, bool adds);
+/* Sorts the sends by step, sender, receiver and chunk. */
 void synth_schedule_sort(synth_schedule_t *schedule);
 
+/* The sum of all steps' rounds. */
 int synth_schedule_rounds(const synth_schedule_t *schedule);
 
 /* Rounds for each chunk. */
@@ -41,7 +44,7 @@ int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t
 /* Gives each step as many rounds as its links need. */
 void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule);
 
-/* Takes out what no rank needs, so that the sends of each chunk form a tree. Not for schedules that add. */
+/* Removes sends that no rank needs, so that the sends of each chunk form a tree. Not for schedules that add. */
 bool synth_schedule_prune(synth_schedule_t *schedule);
 
 /*

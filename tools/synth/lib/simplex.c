@@ -1,6 +1,6 @@
 /*
  * The tableau method. Many right sides are 0, so that most pivots would change nothing and could go in circles: the
- * rows are moved a little apart, each by another amount, and the true right sides are carried along.
+ * right sides are perturbed, each by another amount, and the true ones are carried along.
  */
 #include "tools/synth/lib/simplex.h"
 
@@ -10,10 +10,10 @@
 #include <string.h>
 
 struct synth_simplex {
-    int rows, columns, room; /* columns: slacks first, then those that were added */
-    double **column;         /* each with an entry a row, and the reduced cost behind them */
-    double *moved, *right;   /* right sides, moved and true; the objective behind them */
-    int *basis;              /* of each row: the column that is in it */
+    int rows, columns, room;   /* columns: slacks first, then those that were added */
+    double **column;           /* each: an entry for each row, then the reduced cost */
+    double *perturbed, *right; /* right sides, perturbed and true; then the objective */
+    int *basis;                /* of each row: its basic column */
     int pivots;
 };
 
@@ -28,10 +28,10 @@ synth_simplex_t *synth_simplex_new(int rows, const double *most)
     simplex->rows = rows;
     simplex->room = 2 * rows + 64;
     simplex->column = calloc((size_t)simplex->room, sizeof(*simplex->column));
-    simplex->moved = calloc((size_t)rows + 1, sizeof(double));
+    simplex->perturbed = calloc((size_t)rows + 1, sizeof(double));
     simplex->right = calloc((size_t)rows + 1, sizeof(double));
     simplex->basis = malloc(sizeof(int) * (size_t)rows);
-    if (simplex->column == NULL || simplex->moved == NULL || simplex->right == NULL || simplex->basis == NULL) {
+    if (simplex->column == NULL || simplex->perturbed == NULL || simplex->right == NULL || simplex->basis == NULL) {
         synth_simplex_free(simplex);
         return NULL;
     }
@@ -40,7 +40,7 @@ synth_simplex_t *synth_simplex_new(int rows, const double *most)
         state ^= state >> 7;
         state ^= state << 17;
         simplex->right[i] = most[i];
-        simplex->moved[i] = most[i] + 1e-6 * (1.0 + (double)(state >> 40) / (1 << 24));
+        simplex->perturbed[i] = most[i] + 1e-6 * (1.0 + (double)(state >> 40) / (1 << 24));
         simplex->basis[i] = i;
         simplex->column[i] = calloc((size_t)rows + 1, sizeof(double));
         if (simplex->column[i] == NULL) {
@@ -62,7 +62,7 @@ void synth_simplex_free(synth_simplex_t *simplex)
         free(simplex->column[i]);
     }
     free(simplex->column);
-    free(simplex->moved);
+    free(simplex->perturbed);
     free(simplex->right);
     free(simplex->basis);
     free(simplex);
@@ -86,7 +86,7 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
     if (column == NULL) {
         return -1;
     }
-    /* The columns of the slacks are what the rows have become. */
+    /* The slacks' columns hold the inverse of the basis, which brings the new column up to date. */
     for (int k = 0; k < count; ++k) {
         const double *slack = simplex->column[rows[k]];
 
@@ -99,19 +99,21 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
     return simplex->columns++ - simplex->rows;
 }
 
+/* Subtracts the entering column so that the entry of the pivot row becomes what the pivot makes of it. */
 static void eliminate(double *column, const double *entering, int row, int rows)
 {
-    double at = column[row] / entering[row];
+    double factor = column[row] / entering[row];
 
-    if (at == 0) {
+    if (factor == 0) {
         return;
     }
     for (int i = 0; i <= rows; ++i) {
-        column[i] -= at * entering[i];
+        column[i] -= factor * entering[i];
     }
-    column[row] = at;
+    column[row] = factor;
 }
 
+/* Makes a column basic in a row. */
 static void pivot(synth_simplex_t *simplex, int entering, int row)
 {
     double *column = simplex->column[entering];
@@ -122,7 +124,7 @@ static void pivot(synth_simplex_t *simplex, int entering, int row)
             eliminate(simplex->column[j], column, row, rows);
         }
     }
-    eliminate(simplex->moved, column, row, rows);
+    eliminate(simplex->perturbed, column, row, rows);
     eliminate(simplex->right, column, row, rows);
     memset(column, 0, sizeof(double) * ((size_t)rows + 1));
     column[row] = 1;
@@ -150,8 +152,8 @@ bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
         for (int i = 0; i < rows; ++i) {
             double value = simplex->column[entering][i];
 
-            if (value > 1e-9 && simplex->moved[i] / value < least) {
-                least = simplex->moved[i] / value;
+            if (value > 1e-9 && simplex->perturbed[i] / value < least) {
+                least = simplex->perturbed[i] / value;
                 leaving = i;
             }
         }

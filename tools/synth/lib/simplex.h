@@ -1,6 +1,7 @@
 /*
  * Maximises a linear function of variables from 0 up, under rows of the form "sum of coefficients times variables is at
- * most a number from 0 up". Columns may be added between runs. Floating point: what uses it checks what comes out.
+ * most a number from 0 up". Columns may be added between runs. It computes in floating point, so callers check the
+ * results.
  */
 #ifndef TOOLS_SYNTH_LIB_SIMPLEX_H
 #define TOOLS_SYNTH_LIB_SIMPLEX_H
@@ -19,12 +20,14 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
 /* Goes to the optimum. False if it did not get there after so many pivots. */
 bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots);
 
+/* The value of the function, and of one variable, in the current solution. */
 double synth_simplex_objective(const synth_simplex_t *simplex);
 double synth_simplex_variable(const synth_simplex_t *simplex, int column);
 
 /* What one more unit of the row's right side would gain. */
 double synth_simplex_price(const synth_simplex_t *simplex, int row);
 
+/* How many pivots were made so far. */
 int synth_simplex_pivots(const synth_simplex_t *simplex);
 
 #endif

@@ -12,9 +12,10 @@
 
 enum { MOST_ROWS = 2600, MOST_CUTS = 20000, SCALE = 1 << 30 };
 
+/* A constraint of the linear program: the arcs across a cut carry at least `right` units of a source. */
 typedef struct {
     int source;
-    int right;       /* units that have to cross it */
+    int right;       /* units of the source that have to cross it */
     int column;      /* of the program */
     int count, *arc; /* of the graph over steps: step * links + link */
 } cut_t;
@@ -23,7 +24,7 @@ typedef struct {
     const synth_topology_t *topology;
     int steps, layers; /* layers: of rows; 1 if the number of steps is free */
     uint64_t wanted[SYNTH_MAX_RANKS];
-    bool splits; /* each wanted unit is one of its own, so they do not travel together */
+    bool splits; /* scatter, all-to-all: each receiver wants data of its own, so that one copy does not serve all */
     synth_symmetry_t symmetry;
     int *orbit; /* [source][link]: pairs that a symmetry maps onto each other share one; -1: not used */
     int *orbit_size, *orbit_link, orbits;
@@ -38,7 +39,8 @@ typedef struct {
     double deadline;
 } program_t;
 
-static void ask(program_t *program, synth_collective_t collective, int root)
+/* Sets who wants the chunks of each rank. */
+static void set_wanted(program_t *program, synth_collective_t collective, int root)
 {
     int n = program->topology->ranks;
     uint64_t all = UINT64_MAX >> (64 - n);
@@ -54,6 +56,7 @@ static void ask(program_t *program, synth_collective_t collective, int root)
     program->splits = collective == SYNTH_SCATTER || collective == SYNTH_ALLTOALL;
 }
 
+/* The link that symmetry g maps a link onto. */
 static int link_image(const program_t *program, int g, int link)
 {
     const synth_link_t *from = &program->topology->links[link];
@@ -62,7 +65,7 @@ static int link_image(const program_t *program, int g, int link)
     return program->topology->at[map[from->from]][map[from->to]];
 }
 
-/* Whether a group is the image of another; renumbering 0 is the identity. */
+/* Whether symmetry g maps one group onto another. Symmetry 0 is the identity. */
 static bool is_image(const program_t *program, int g, int group, int other)
 {
     const synth_group_t *from = &program->topology->groups[group], *to = &program->topology->groups[other];
@@ -81,7 +84,8 @@ static bool is_image(const program_t *program, int g, int group, int other)
     return same == from->count;
 }
 
-/* Several groups may have the same links; the second of them becomes the second of its images. */
+/* The group that symmetry g maps a group onto. If several groups have the same links, the k-th of them is mapped
+ * onto the k-th of the images. */
 static int group_image(const program_t *program, int g, int group)
 {
     int before = 0;
@@ -97,6 +101,8 @@ static int group_image(const program_t *program, int g, int group)
     return group; /* not reached: symmetries keep groups */
 }
 
+/* Numbers the orbits: pairs of source and link, and links and groups, that symmetries map onto each other share one
+ * number. False without memory. */
 static bool classify(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -151,12 +157,14 @@ static bool classify(program_t *program)
     return true;
 }
 
+/* The row of the program for an orbit in a layer. */
 static int row_of(const program_t *program, int layer, int orbit)
 {
     return layer * program->orbits + orbit;
 }
 
-/* Prices of links and groups: each relieves the pairs of sources and links that it limits, and costs its capacity. */
+/* Adds a column for the price of each class of links and groups: it relieves the rows of the pairs that it limits,
+ * and costs its capacity. False without memory. */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -202,12 +210,13 @@ static bool add_prices(program_t *program)
     return fine;
 }
 
+/* The vertex of a rank in a layer of the graph. */
 static int node(const program_t *program, int rank, int layer)
 {
     return program->steps == 0 ? rank : layer * program->topology->ranks + rank;
 }
 
-/* The graph over steps. Arcs of links come first, so that their positions are known. */
+/* Makes the graph over steps. The arcs of links come first, so that their positions are known. False without memory. */
 static bool build_graph(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -235,7 +244,8 @@ static bool build_graph(program_t *program)
     return true;
 }
 
-/* Fills the graph with what the program lets cross for a source, and asks for the sinks of a set. */
+/* Sets the capacities of the graph to what the program's solution allows the chunks of a source, with these sinks.
+ * Returns the flow that has to reach them. */
 static int64_t fill(program_t *program, int source, uint64_t sinks)
 {
     const synth_topology_t *topology = program->topology;
@@ -258,6 +268,7 @@ static int64_t fill(program_t *program, int source, uint64_t sinks)
     return (int64_t)__builtin_popcountll(sinks) * SCALE;
 }
 
+/* Adds the minimum cut that the last flow found as a column. False without memory. */
 static bool add_cut(program_t *program, int source, uint64_t sinks)
 {
     const synth_topology_t *topology = program->topology;
@@ -299,7 +310,7 @@ static bool add_cut(program_t *program, int source, uint64_t sinks)
     return cut->column >= 0;
 }
 
-/* The number of violated cuts that were added, -1 without memory. */
+/* Looks for violated cuts and adds them. Returns how many were added, -1 without memory. */
 static int separate(program_t *program)
 {
     int added = 0;
@@ -323,7 +334,8 @@ static int separate(program_t *program)
     return added;
 }
 
-/* The exact value of the dual solution, its cuts rounded to multiples of 1/parts and its prices made to fit. */
+/* The exact value of the dual solution, with the weights of cuts rounded to multiples of 1/parts and the prices
+ * raised until they fit. */
 static synth_rational_t evaluate(const program_t *program, const double *weight, int64_t parts)
 {
     const synth_topology_t *topology = program->topology;
@@ -382,7 +394,8 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
     return most > 0 ? synth_fraction(gain, most) : synth_fraction(0, 1);
 }
 
-/* Tries denominators until rounding loses nothing. Of a solution that is not the best one, only large ones. */
+/* Computes the exact bound: tries denominators until rounding loses nothing. For a solution that is not optimal,
+ * only large denominators are tried. */
 static void prove(const program_t *program, bool best, synth_slp_t *slp)
 {
     static const int64_t large[] = {5040, 55440, 720720, 1 << 20};
@@ -406,7 +419,7 @@ static void prove(const program_t *program, bool best, synth_slp_t *slp)
     free(weight);
 }
 
-/* What the program, solved, lets the chunks of each rank take of each link. */
+/* Writes how much of each link the solved program gives the chunks of each rank. */
 static void tell_loads(const program_t *program, double *load)
 {
     int e = program->topology->link_count;
@@ -422,6 +435,7 @@ static void tell_loads(const program_t *program, double *load)
     }
 }
 
+/* Solves the program: alternates between the simplex method and the search for violated cuts. */
 static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp)
 {
     int rows, added = 1;
@@ -469,7 +483,7 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
     return MSCCLPP_OK;
 }
 
-/* With `load`, what synth_slp_loads is asked for, and no bound. */
+/* Sets up, solves and frees the program. With `load`, it writes what synth_slp_loads returns, and computes no bound. */
 static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                             double seconds, double *load, synth_slp_t *slp)
 {
@@ -492,7 +506,7 @@ static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t
     program->steps = steps;
     program->layers = steps > 0 ? steps : 1;
     program->deadline = mscclpp_now() + seconds;
-    ask(program, collective, root);
+    set_wanted(program, collective, root);
     synth_symmetry_find(topology, rooted ? root : -1, &program->symmetry);
     status = solve(program, load, slp);
     if (status == MSCCLPP_OK && collective == SYNTH_ALLTOALL) {

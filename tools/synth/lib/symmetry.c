@@ -9,14 +9,15 @@ enum { MOST_TRIES = 500000 };
 typedef struct {
     const synth_topology_t *topology;
     synth_symmetry_t *symmetry;
-    int fixed;
+    int fixed; /* the rank that stays where it is; negative: none */
     int image[SYNTH_MAX_RANKS];
-    uint64_t used;
+    uint64_t used; /* images that are taken */
     long tries;
-    bool full;
-    signed char *in; /* [group][link] */
+    bool full;       /* cut short: too many symmetries or too many tries */
+    signed char *in; /* [group][link]: whether the link belongs to the group */
 } search_t;
 
+/* The capacity of the link between two ranks; 0: none. */
 static int capacity(const synth_topology_t *topology, int a, int b)
 {
     int at = a == b ? -1 : topology->at[a][b];
@@ -24,6 +25,7 @@ static int capacity(const synth_topology_t *topology, int a, int b)
     return at < 0 ? 0 : topology->links[at].capacity;
 }
 
+/* The link that the numbering at hand maps a link onto; -1: none. */
 static int link_image(const search_t *search, int link)
 {
     const synth_link_t *from = &search->topology->links[link];
@@ -31,7 +33,7 @@ static int link_image(const search_t *search, int link)
     return search->topology->at[search->image[from->from]][search->image[from->to]];
 }
 
-/* Whether each group becomes a group of the same capacity. */
+/* Whether the numbering maps each group onto a group of the same capacity. */
 static bool keeps_groups(const search_t *search)
 {
     const synth_topology_t *topology = search->topology;
@@ -55,6 +57,7 @@ static bool keeps_groups(const search_t *search)
     return true;
 }
 
+/* Tries all images of `rank`, then of those after it. Stores each numbering that leaves the topology as it is. */
 static void extend(search_t *search, int rank)
 {
     const synth_topology_t *topology = search->topology;

@@ -1,4 +1,4 @@
-/* What a topology is made of, and what can be said of it at once. */
+/* Making topologies, and their simple properties. */
 #include "tools/synth/lib/topology.h"
 
 #include <stdio.h>

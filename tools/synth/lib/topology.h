@@ -24,13 +24,14 @@ enum {
 };
 
 typedef struct {
-    int from, to, capacity;
+    int from, to;
+    int capacity; /* chunks that it carries in one round */
 } synth_link_t;
 
 typedef struct {
     char name[SYNTH_NAME];
-    int capacity;
-    int *links; /* positions in the list of links */
+    int capacity; /* chunks that all its links together carry in one round */
+    int *links;   /* positions in the topology's list of links */
     int count;
 } synth_group_t;
 
@@ -44,9 +45,9 @@ typedef struct {
     int group_count;
     int node_of[SYNTH_MAX_RANKS]; /* all 0 unless the file says more */
     int node_count;
-    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* addresses on the PCI bus; empty where they are not known */
-    double unit_gbps;                     /* of one unit of capacity, 0: not known */
-    double alpha_us;                      /* of one step, 0: not known */
+    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* PCI addresses of the ranks' GPUs; empty where unknown */
+    double unit_gbps;                     /* GB/s of one unit of capacity; 0: unknown */
+    double alpha_us;                      /* microseconds that one step takes at least; 0: unknown */
 } synth_topology_t;
 
 /* An empty one. NULL without memory. */
@@ -59,12 +60,12 @@ void synth_topology_link(synth_topology_t *topology, int from, int to, int capac
 /* Adds a group of links. False without memory. */
 bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
 
-/* Every link and group the other way round, for collectives that combine. NULL without memory. */
+/* The topology with every link reversed, for collectives that combine. NULL without memory. */
 synth_topology_t *synth_topology_transposed(const synth_topology_t *topology);
 
 /*
- * What some of the ranks have between them; rank i of it is ranks[i]. Others do not relay: their processes take no part
- * in a call. NULL without memory.
+ * The topology of some of the ranks: its rank i is ranks[i]. Ranks that are left out cannot relay, since their
+ * processes take no part in the call. NULL without memory.
  */
 synth_topology_t *synth_topology_part(const synth_topology_t *topology, const int *ranks, int count);
 
@@ -74,11 +75,12 @@ bool synth_topology_connected(const synth_topology_t *topology, char *why, size_
 /* Whether the address of every GPU is known. */
 bool synth_topology_has_gpus(const synth_topology_t *topology);
 
-/* Steps from each rank to each. */
+/* The length of the shortest path from each rank to each, in links. */
 void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS]);
+/* The longest of these paths. */
 int synth_topology_diameter(const synth_topology_t *topology);
 
-/* How many pairs of ranks have another capacity in one direction than in the other. */
+/* The number of pairs of ranks whose capacities in the two directions differ. */
 int synth_topology_asymmetry(const synth_topology_t *topology);
 
 /*
@@ -87,13 +89,13 @@ int synth_topology_asymmetry(const synth_topology_t *topology);
  */
 mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* For messages. */
+/* All names that synth_topology_named takes, for messages. */
 extern const char synth_topology_names[];
 
-/* A file in the format of docs/synthesis.md, of msccl-tools, of NCCL's dump, or what nvidia-smi topo -m prints. */
+/* Reads a file: JSON as docs/synthesis.md tells or of msccl-tools, NCCL's dump, or the output of nvidia-smi topo -m. */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* The same from memory. */
+/* The same for text in memory: JSON, the table of nvidia-smi, NCCL's dump. */
 mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
                                       synth_topology_t **topology_p);
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
@@ -101,7 +103,7 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
 mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, size_t why_size,
                                      synth_topology_t **topology_p);
 
-/* In the format of docs/synthesis.md. Errors stay in the file's state (ferror). */
+/* Writes JSON as docs/synthesis.md tells. The caller checks for errors by ferror. */
 void synth_topology_write(const synth_topology_t *topology, FILE *out);
 
 #endif

@@ -13,7 +13,7 @@ enum { MOST_TREES = 512, MOST_PARTS = 48, MOST_PACKED = 24 };
 
 typedef struct {
     int root, height;
-    signed char parent[SYNTH_MAX_RANKS], depth[SYNTH_MAX_RANKS];
+    signed char parent[SYNTH_MAX_RANKS], depth[SYNTH_MAX_RANKS]; /* depth -1: the rank is not in the tree yet */
 } tree_t;
 
 typedef struct {
@@ -21,15 +21,15 @@ typedef struct {
     int count;
 } forest_t;
 
-/* What is left of each link, and how many trees of each root are still to be made. Backwards, links lead to the root.
- */
+/* A packing in progress: the free capacity of each link, and the trees still to be made. */
 typedef struct {
     const synth_topology_t *topology;
-    bool backwards;
-    int *capacity;
-    int left[SYNTH_MAX_RANKS];
+    bool backwards;                  /* trees lead to their root, not away from it */
+    int *capacity;                   /* of each link: what no tree uses yet */
+    int trees_left[SYNTH_MAX_RANKS]; /* of each root: trees still to be made */
 } packing_t;
 
+/* The rank of a link that is nearer to the root. */
 static int tail(const packing_t *packing, int link)
 {
     const synth_link_t *at = &packing->topology->links[link];
@@ -37,6 +37,7 @@ static int tail(const packing_t *packing, int link)
     return packing->backwards ? at->to : at->from;
 }
 
+/* The rank of a link that is farther from the root. */
 static int head(const packing_t *packing, int link)
 {
     const synth_link_t *at = &packing->topology->links[link];
@@ -44,7 +45,8 @@ static int head(const packing_t *packing, int link)
     return packing->backwards ? at->from : at->to;
 }
 
-/* Whether all trees that are left can reach a rank: each by ways of its own, except those that begin there. */
+/* Whether all trees still to be made can reach a rank on disjoint paths (Edmonds' condition), so that the packing
+ * can be completed. */
 static bool reaches(const packing_t *packing, int rank)
 {
     const synth_topology_t *topology = packing->topology;
@@ -59,15 +61,16 @@ static bool reaches(const packing_t *packing, int rank)
         synth_flow_arc(flow, tail(packing, i), head(packing, i), packing->capacity[i]);
     }
     for (int r = 0; r < n; ++r) {
-        synth_flow_arc(flow, n, r, packing->left[r]);
-        all += packing->left[r];
+        synth_flow_arc(flow, n, r, packing->trees_left[r]);
+        all += packing->trees_left[r];
     }
     fine = synth_flow_run(flow, n, rank, all) == all;
     synth_flow_free(flow);
     return fine;
 }
 
-/* The link by which a tree grows: near its root, and one that the others can do without. -1: there is none. */
+/* The link by which a tree grows next: as near to its root as possible, then the one with the most capacity. -1:
+ * there is none. */
 static int next_link(packing_t *packing, const tree_t *tree, const bool *refused)
 {
     int best = -1;
@@ -85,6 +88,7 @@ static int next_link(packing_t *packing, const tree_t *tree, const bool *refused
     return best;
 }
 
+/* Grows one tree to all ranks, by links that the remaining trees can do without. False if it cannot be completed. */
 static bool grow(packing_t *packing, tree_t *tree)
 {
     bool refused[SYNTH_MAX_LINKS] = {false};
@@ -93,7 +97,7 @@ static bool grow(packing_t *packing, tree_t *tree)
     memset(tree->depth, -1, sizeof(tree->depth));
     tree->depth[tree->root] = 0;
     tree->height = 0;
-    --packing->left[tree->root];
+    --packing->trees_left[tree->root];
     while (ranks < packing->topology->ranks) {
         int link = next_link(packing, tree, refused), to;
 
@@ -115,6 +119,7 @@ static bool grow(packing_t *packing, tree_t *tree)
     return true;
 }
 
+/* Packs all trees. False if there is no such packing, or too many trees. */
 static bool pack(packing_t *packing, forest_t *forest)
 {
     for (int r = 0; r < packing->topology->ranks; ++r) {
@@ -125,7 +130,7 @@ static bool pack(packing_t *packing, forest_t *forest)
     for (bool any = true; any;) { /* the roots in turn, so that none gets what the others leave */
         any = false;
         for (int r = 0; r < packing->topology->ranks; ++r) {
-            if (packing->left[r] == 0) {
+            if (packing->trees_left[r] == 0) {
                 continue;
             }
             any = true;
@@ -141,6 +146,7 @@ static bool pack(packing_t *packing, forest_t *forest)
     return true;
 }
 
+/* The height of the highest tree. */
 static int highest(const forest_t *forest)
 {
     int most = 0;
@@ -151,7 +157,8 @@ static int highest(const forest_t *forest)
     return most;
 }
 
-/* One chunk along one tree: away from the root from step `first` on, or to the root, all there after `height` steps. */
+/* Adds the sends of one chunk along one tree: away from the root from step `first` on, or, with `adds`, to the root,
+ * where all have arrived after `height` steps. False without memory. */
 static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first, int height, bool adds)
 {
     for (int r = 0; r < schedule->ranks; ++r) {
@@ -165,6 +172,7 @@ static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk
     return true;
 }
 
+/* Completes a schedule, or frees it and returns NULL if it failed or has too many steps. */
 static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool fine)
 {
     if (!fine || steps > SYNTH_MAX_STEPS) {
@@ -193,12 +201,13 @@ void synth_trees_free(synth_trees_t *trees)
     free(trees);
 }
 
+/* Whether a rank is the root of trees. */
 static bool has_chunks(const synth_trees_t *trees, int rank)
 {
     return trees->collective == SYNTH_ALLGATHER || rank == trees->root;
 }
 
-/* All trees at once, into so many rounds of all links. */
+/* Packs the trees of all ranks together, into so many rounds of all links. */
 static bool pack_links(const synth_topology_t *topology, int rounds, int *capacity, synth_trees_t *trees)
 {
     packing_t packing = {.topology = topology, .capacity = capacity};
@@ -207,13 +216,13 @@ static bool pack_links(const synth_topology_t *topology, int rounds, int *capaci
         capacity[i] = topology->links[i].capacity * rounds;
     }
     for (int r = 0; r < topology->ranks; ++r) {
-        packing.left[r] = has_chunks(trees, r) ? trees->chunks : 0;
+        packing.trees_left[r] = has_chunks(trees, r) ? trees->chunks : 0;
     }
     trees->forest.count = 0;
     return pack(&packing, &trees->forest);
 }
 
-/* The trees of one rank after the other, each into what it may use of the links. Rounding down may lose trees. */
+/* Packs the trees of one rank after the other, each into its share of the links. Rounding down may lose trees. */
 static bool pack_loads(const synth_topology_t *topology, const double *load, int *capacity, synth_trees_t *trees)
 {
     bool fine = true;
@@ -225,7 +234,7 @@ static bool pack_loads(const synth_topology_t *topology, const double *load, int
         for (int i = 0; i < topology->link_count; ++i) {
             capacity[i] = (int)floor(load[r * topology->link_count + i] * trees->chunks + 1e-4);
         }
-        packing.left[r] = trees->chunks;
+        packing.trees_left[r] = trees->chunks;
         fine = !has_chunks(trees, r) || pack(&packing, &trees->forest);
     }
     return fine;
@@ -240,25 +249,25 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
     synth_trees_t *trees = calloc(1, sizeof(*trees));
     bool fine = capacity != NULL && load != NULL && trees != NULL && topology->ranks <= MOST_PACKED &&
                 (long)chunks * roots <= MOST_TREES && (collective == SYNTH_ALLGATHER || collective == SYNTH_BROADCAST);
-    bool found = false;
+    bool packed = false;
 
     if (fine) {
         trees->collective = collective;
         trees->root = root;
         trees->chunks = chunks;
         if (topology->group_count == 0) {
-            found = pack_links(topology, rounds, capacity, trees);
+            packed = pack_links(topology, rounds, capacity, trees);
         } else if (synth_slp_loads(topology, collective, root, seconds, load)) {
-            found = pack_loads(topology, load, capacity, trees);
-            while (!found && trees->chunks + chunks <= MOST_PARTS && (trees->chunks + chunks) * roots <= MOST_TREES) {
+            packed = pack_loads(topology, load, capacity, trees);
+            while (!packed && trees->chunks + chunks <= MOST_PARTS && (trees->chunks + chunks) * roots <= MOST_TREES) {
                 trees->chunks += chunks;
-                found = pack_loads(topology, load, capacity, trees);
+                packed = pack_loads(topology, load, capacity, trees);
             }
         }
     }
     free(capacity);
     free(load);
-    if (!found) {
+    if (!packed) {
         free(trees);
         return NULL;
     }
@@ -283,7 +292,7 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
 }
 
 struct synth_shares {
-    forest_t in, out; /* tree i of one and tree i of the other have one root */
+    forest_t in, out; /* trees to the roots and away from them; tree i of both has the same root */
 };
 
 int synth_shares_chunks(const synth_shares_t *shares)
@@ -296,8 +305,8 @@ void synth_shares_free(synth_shares_t *shares)
     free(shares);
 }
 
-/* Trees for a vector of so many parts, as the program shares links and roots. False if the shares are no whole numbers
- * of parts, or there are no such trees. */
+/* Packs the trees for a vector of so many parts, as the linear program shares links and roots. False if the shares
+ * are no whole numbers of parts, or the trees do not fit. */
 static bool pack_shares(const synth_topology_t *topology, const synth_free_roots_t *program, int parts,
                         synth_shares_t *shares)
 {
@@ -317,7 +326,7 @@ static bool pack_shares(const synth_topology_t *topology, const synth_free_roots
             for (int i = 0; i < e; ++i) {
                 capacity[i] = (int)floor(program->load[(way * topology->ranks + r) * e + i] * parts + 1e-4);
             }
-            packing.left[r] = trees;
+            packing.trees_left[r] = trees;
             fine = pack(&packing, way == 1 ? &shares->in : &shares->out);
         }
     }
@@ -331,13 +340,13 @@ synth_shares_t *synth_shares_new(const synth_topology_t *topology, double second
     synth_free_roots_t program = {.load = calloc(loads + 1, sizeof(double))};
     synth_shares_t *shares = calloc(1, sizeof(*shares));
     bool fine = program.load != NULL && shares != NULL && synth_free_roots(topology, seconds, &program) == MSCCLPP_OK,
-         found = false;
+         packed = false;
 
-    for (int parts = 1; fine && !found && parts <= MOST_PARTS; ++parts) {
-        found = pack_shares(topology, &program, parts, shares);
+    for (int parts = 1; fine && !packed && parts <= MOST_PARTS; ++parts) {
+        packed = pack_shares(topology, &program, parts, shares);
     }
     free(program.load);
-    if (!found) {
+    if (!packed) {
         free(shares);
         return NULL;
     }

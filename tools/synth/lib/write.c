@@ -4,7 +4,8 @@
 
 #include "tools/synth/lib/topology.h"
 
-static void string(FILE *out, const char *text)
+/* Writes a JSON string. */
+static void write_string(FILE *out, const char *text)
 {
     fputc('"', out);
     for (; *text != '\0'; ++text) {
@@ -19,7 +20,7 @@ static void string(FILE *out, const char *text)
 void synth_topology_write(const synth_topology_t *topology, FILE *out)
 {
     fprintf(out, "{\n  \"version\": 1,\n  \"name\": ");
-    string(out, topology->name);
+    write_string(out, topology->name);
     fprintf(out, ",\n  \"ranks\": %d,\n", topology->ranks);
     if (topology->unit_gbps > 0) {
         fprintf(out, "  \"unit_GBps\": %g,\n", topology->unit_gbps);
@@ -42,7 +43,7 @@ void synth_topology_write(const synth_topology_t *topology, FILE *out)
         const synth_group_t *group = &topology->groups[i];
 
         fprintf(out, "%s\n    {\"name\": ", i > 0 ? "," : "");
-        string(out, group->name);
+        write_string(out, group->name);
         fprintf(out, ", \"cap\": %d, \"links\": [", group->capacity);
         for (int k = 0; k < group->count; ++k) {
             const synth_link_t *link = &topology->links[group->links[k]];
@@ -70,7 +71,7 @@ void synth_topology_write(const synth_topology_t *topology, FILE *out)
     fprintf(out, "]\n}\n");
 }
 
-/* Ranks of nodes that are left, from 0. */
+/* Numbers the nodes that still have ranks from 0 on. */
 static void renumber_nodes(synth_topology_t *topology)
 {
     int now[SYNTH_MAX_RANKS];

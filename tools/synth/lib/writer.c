@@ -7,10 +7,12 @@
 
 enum { LIST = 8 }; /* entries of one operation that every executor has room for */
 
+/* A list of numbers that grows. */
 typedef struct {
     int *at, count;
 } list_t;
 
+/* A channel of a block to a peer. */
 typedef struct {
     int peer, tag, channel; /* channel: its number within the block */
 } link_t;
@@ -21,7 +23,7 @@ typedef struct {
     size_t size;
     FILE *out;
     bool any;                     /* an operation was written already */
-    list_t channel[2], remote[2]; /* what it uses of its rank's: over memory channels, over port channels */
+    list_t channel[2], remote[2]; /* the rank's channels and remote buffers that it uses: [memory, port] */
     link_t *links;
     int link_count;
 } block_t;
@@ -29,7 +31,7 @@ typedef struct {
 typedef struct {
     block_t *blocks;
     int block_count;
-    list_t peer[2]; /* of each memory channel, of each port channel */
+    list_t peer[2]; /* [memory, port]: the peer of each channel */
     list_t remote;  /* buffers of peers: 3 * rank + kind of buffer */
 } rank_t;
 
@@ -37,7 +39,7 @@ struct synth_writer {
     const synth_topology_t *topology;
     const synth_layout_t *layout;
     int instances, rank;
-    block_t *block; /* the one at hand */
+    block_t *block; /* the one that operations are added to */
     bool failed;
     rank_t ranks[SYNTH_MAX_RANKS];
 };
@@ -46,7 +48,8 @@ static const char *const kinds[2] = {"memory", "port"};
 
 static const char buffers[3] = {'i', 'o', 's'};
 
-static int add(synth_writer_t *writer, list_t *list, int value)
+/* Appends a number. Returns its position; without memory, 0 and the writer has failed. */
+static int append(synth_writer_t *writer, list_t *list, int value)
 {
     int *at = realloc(list->at, sizeof(int) * (size_t)(list->count + 1));
 
@@ -59,15 +62,15 @@ static int add(synth_writer_t *writer, list_t *list, int value)
     return list->count++;
 }
 
-/* The position of a value in a list, to which it is added if it is not there. */
-static int find(synth_writer_t *writer, list_t *list, int value)
+/* The position of a number in a list, to which it is appended if missing. */
+static int find_or_append(synth_writer_t *writer, list_t *list, int value)
 {
     for (int i = 0; i < list->count; ++i) {
         if (list->at[i] == value) {
             return i;
         }
     }
-    return add(writer, list, value);
+    return append(writer, list, value);
 }
 
 /* 1 if two ranks are on different nodes. */
@@ -130,6 +133,7 @@ int synth_writer_block(synth_writer_t *writer, int number, int instance)
     return rank->block_count++;
 }
 
+/* Adds a channel of the rank to a block. */
 static void add_link(synth_writer_t *writer, int rank, int block_number, int peer, int tag, int channel, int far)
 {
     block_t *block = &writer->ranks[rank].blocks[block_number];
@@ -140,17 +144,17 @@ static void add_link(synth_writer_t *writer, int rank, int block_number, int pee
         return;
     }
     block->links = links;
-    links[block->link_count++] = (link_t){peer, tag, add(writer, &block->channel[far], channel)};
+    links[block->link_count++] = (link_t){peer, tag, append(writer, &block->channel[far], channel)};
 }
 
 void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag)
 {
-    int far = is_far(writer, rank, other), mine = add(writer, &writer->ranks[rank].peer[far], other),
-        theirs = add(writer, &writer->ranks[other].peer[far], rank);
+    int far = is_far(writer, rank, other), channel = append(writer, &writer->ranks[rank].peer[far], other),
+        others_channel = append(writer, &writer->ranks[other].peer[far], rank);
 
     if (!writer->failed) {
-        add_link(writer, rank, block, other, tag, mine, far);
-        add_link(writer, other, others_block, rank, tag, theirs, far);
+        add_link(writer, rank, block, other, tag, channel, far);
+        add_link(writer, other, others_block, rank, tag, others_channel, far);
     }
 }
 
@@ -168,6 +172,7 @@ void synth_writer_at(synth_writer_t *writer, int rank, int block)
     }
 }
 
+/* Begins an operation of the selected block. */
 static void begin_op(synth_writer_t *writer, const char *name)
 {
     fprintf(writer->block->out, "%s\n          {\"name\": \"%s\"", writer->block->any ? "," : "", name);
@@ -182,7 +187,7 @@ void synth_writer_simple(synth_writer_t *writer, const char *name)
     }
 }
 
-/* The block's channel to a rank. */
+/* The number of the block's channel of a tag to a peer; -1: none. */
 static int channel_to(const synth_writer_t *writer, int peer, int tag)
 {
     for (int i = 0; i < writer->block->link_count; ++i) {
@@ -214,7 +219,8 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
     }
 }
 
-/* The first chunk in the plan, where each instance has a part of its own of each block, and of the scratch. */
+/* The position of a chunk in the plan's buffer. Each instance has its own part of every block of input and output,
+ * and of the scratch. */
 static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
 {
     const synth_layout_t *layout = writer->layout;
@@ -225,15 +231,16 @@ static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
     return packets + (before * writer->instances + writer->block->instance) * part + place.index - before * part;
 }
 
-/* The block's number for a buffer of a peer. */
+/* The number by which the selected block refers to a peer's buffer. */
 static int remote(synth_writer_t *writer, int peer, char buffer)
 {
     rank_t *rank = &writer->ranks[writer->rank];
     int kind = buffer == 'i' ? 0 : buffer == 'o' ? 1 : 2, far = is_far(writer, writer->rank, peer);
 
-    return find(writer, &writer->block->remote[far], find(writer, &rank->remote, 3 * peer + kind));
+    return find_or_append(writer, &writer->block->remote[far], find_or_append(writer, &rank->remote, 3 * peer + kind));
 }
 
+/* Writes one end of a move: a buffer of the rank or of a peer, position and size. */
 static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, bool first)
 {
     FILE *out = writer->block->out;
@@ -297,7 +304,7 @@ void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const s
             }
             begin_op(writer, name);
             fprintf(writer->block->out, ", \"channel_type\": \"%s\"", kinds[far]);
-            for (int i = 0; far && i < count; ++i) { /* who is asked to carry it */
+            for (int i = 0; far && i < count; ++i) { /* the channels whose proxy carries the data */
                 fprintf(writer->block->out, "%s%d%s", i == 0 ? ", \"channel_ids\": [" : ", ",
                         channel_to(writer, now[i]->end[1].rank, tag), i == count - 1 ? "]" : "");
             }
@@ -364,7 +371,7 @@ static void counts(const synth_writer_t *writer, int rank, int *inputs, int *out
     *outputs *= writer->instances;
 }
 
-/* Lists of numbers, one for each kind of channel that has some. */
+/* Writes a list for each kind of channel that is used. */
 static void write_lists(FILE *out, const char *kind, const char *ids, const list_t *list)
 {
     bool any = false;
@@ -381,6 +388,7 @@ static void write_lists(FILE *out, const char *kind, const char *ids, const list
     }
 }
 
+/* Writes one rank of the plan: its blocks with their operations, its channels and remote buffers. */
 static void write_rank(synth_writer_t *writer, int number, FILE *out)
 {
     rank_t *rank = &writer->ranks[number];
@@ -412,6 +420,7 @@ static void write_rank(synth_writer_t *writer, int number, FILE *out)
             inputs, outputs, (scratch * (sums > 0 ? 2 : 1) + sums) * writer->instances);
 }
 
+/* The name of a collective in plans; "custom" if the format has none. */
 static const char *plan_collective(synth_collective_t collective)
 {
     return collective == SYNTH_ALLGATHER || collective == SYNTH_ALLTOALL || collective == SYNTH_REDUCESCATTER ||

@@ -17,14 +17,15 @@ typedef struct synth_writer synth_writer_t;
 synth_writer_t *synth_writer_new(const synth_topology_t *topology, const synth_layout_t *layout, int instances);
 void synth_writer_free(synth_writer_t *writer); /* NULL is allowed */
 
-/* Adds a block to a rank, which works on one part. Returns its number: 0, 1, ... All blocks come before all operations.
+/* Adds a block, which works on one part, to a rank. Returns its number: 0, 1, ... All blocks come before all
+ * operations.
  */
 int synth_writer_block(synth_writer_t *writer, int rank, int instance);
 
 /* Joins two blocks of two ranks by a channel. Two blocks may have several, of different tags: 0 or 1. */
 void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag);
 
-/* What is written from now on belongs to this block. */
+/* Selects the block that the following operations are added to. */
 void synth_writer_at(synth_writer_t *writer, int rank, int block);
 
 /* An operation without operands, such as "nop". */
@@ -40,7 +41,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
 /* Puts: of each move the first end is the source and the last the target; several moves share an operation. */
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves);
 
-/* What stands between these two is done in turns of `unit` bytes of each chunk. */
+/* Operations between these two calls are repeated in turns, each for `unit` bytes of each chunk. */
 void synth_writer_begin_turns(synth_writer_t *writer, uint64_t unit);
 void synth_writer_end_turns(synth_writer_t *writer);
 
