@@ -14,6 +14,7 @@
 /* The most rules for one number of ranks on one kind of device. */
 #define MSCCLPP_RULES_MAX 24
 
+/* One rule of all-reduce from a rules file. */
 typedef struct {
     uint64_t bytes;    /* the rule is for messages of up to this many bytes */
     int64_t algorithm; /* index in the registry, or mscclpp_rule_by_plan */
@@ -39,6 +40,7 @@ typedef struct {
 /* The most rules for the collectives other than all-reduce, which share one set. */
 #define MSCCLPP_COLL_RULES_MAX 96
 
+/* One rule of another collective. */
 typedef struct {
     uint64_t bytes;    /* the rule is for calls whose largest block has up to this many bytes */
     int64_t coll;      /* mscclpp_coll_t */
@@ -75,19 +77,19 @@ typedef struct {
     uint32_t max_threads; /* 0 for the algorithm's own choice */
     uint32_t twin_blocks; /* blocks of a grid on the twin */
     uint32_t twin_threads;
-    uint64_t linger_max;    /* the largest message that lingering kernels serve, in bytes; 0: none */
-    uint32_t linger_blocks; /* blocks of a lingering kernel with more than one block */
-    uint32_t zerocopy;      /* 0: never */
-    uint32_t shared_gpu;    /* mscclpp_shared_gpu_t */
-    uint64_t oneshot_max;   /* bytes, 0 for the built-in table */
-    uint64_t twophase_max;  /* bytes, 0 for the built-in table */
-    uint64_t put_max;       /* bytes, 0 for the built-in table */
-    uint64_t lines_min;     /* bytes, 0 for the built-in table */
-    uint64_t engine_min;    /* bytes, 0 for the built-in table */
-    uint64_t engine_chunk;  /* bytes, 0 for the built-in table */
-    uint64_t engine_scratch;
-    uint64_t scratch_size;
-    uint64_t epoch_limit;
+    uint64_t linger_max;                /* the largest message that lingering kernels serve, in bytes; 0: none */
+    uint32_t linger_blocks;             /* blocks of a lingering kernel with more than one block */
+    uint32_t zerocopy;                  /* 0: kernels and copy engines never access users' buffers of other ranks */
+    uint32_t shared_gpu;                /* mscclpp_shared_gpu_t */
+    uint64_t oneshot_max;               /* bytes, 0 for the built-in table */
+    uint64_t twophase_max;              /* bytes, 0 for the built-in table */
+    uint64_t put_max;                   /* bytes, 0 for the built-in table */
+    uint64_t lines_min;                 /* bytes, 0 for the built-in table */
+    uint64_t engine_min;                /* bytes, 0 for the built-in table */
+    uint64_t engine_chunk;              /* bytes, 0 for the built-in table */
+    uint64_t engine_scratch;            /* bytes of scratch for copy engines */
+    uint64_t scratch_size;              /* bytes of the areas of a team's scratch; see mscclpp_layout_t */
+    uint64_t epoch_limit;               /* epochs after which flags are renewed, and numbering starts again */
     mscclpp_rule_set_t rules;           /* all-reduce rules for the number of the team's ranks */
     mscclpp_coll_rule_set_t coll_rules; /* rules of the other collectives for that number */
     mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
@@ -99,6 +101,7 @@ typedef struct {
                                                        `algorithm` */
 } mscclpp_protocol_t;
 
+/* The parameter shared_gpu: whether ranks that share a GPU use kernels, or stage all calls. */
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
 
 /*
@@ -117,6 +120,7 @@ typedef struct {
     uint64_t total; /* bytes to allocate */
 } mscclpp_layout_t;
 
+/* Divides a scratch for the parameter scratch_size. */
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
 
 /* Divides a scratch into areas of the given sizes, in bytes. */
@@ -157,6 +161,7 @@ typedef struct {
 
 typedef struct mscclpp_algo mscclpp_algo_t;
 
+/* How a kernel serves one all-reduce. */
 typedef struct {
     const mscclpp_algo_t *algo;
     mscclpp_dev_kernel_t kernel;
@@ -165,6 +170,7 @@ typedef struct {
     uint64_t epochs; /* epochs (packet flags) that the kernel uses */
 } mscclpp_choice_t;
 
+/* One algorithm of all-reduce. */
 struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;

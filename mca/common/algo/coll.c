@@ -16,20 +16,20 @@
 _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings have room for every collective");
 
 /*
- * The most blocks of a grid. They are enough to fill the links, and few enough that kernels of several communicators
- * fit on one GPU at the same time.
+ * The most blocks of a grid: with packets, on mapped buffers, and with tiles. They are enough to fill the links, and
+ * few enough that kernels of several communicators fit on one GPU at the same time.
  */
 #define PACKET_BLOCKS 32u
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
+/* The size of a rank's block of data that a grid is made for where not all ranks know the sizes. */
+#define UNSIZED_BLOCK (1 * MIB)
+
 /*
  * Between nodes, a grid has one block for this many bytes of a rank's block of data. With smaller parts, the proxies'
  * work in each turn, some microseconds, would dominate.
  */
-/* The largest block that a grid is made for where not all ranks know the sizes. */
-#define UNSIZED_BLOCK (1 * MIB)
-
 #define NODES_BLOCK_MIN (64 * KIB)
 
 /*
@@ -81,14 +81,15 @@ static const thresholds_t one_gpu_thresholds[] = {
     {MSCCLPP_DEV_MAX_RANKS, 64 * KIB, 16 * MIB},
 };
 
-static const thresholds_t host_thresholds[] = {
+static const thresholds_t twin_thresholds[] = {
     {2, 256, NEVER},
     {MSCCLPP_DEV_MAX_RANKS, 512, NEVER},
 };
 
+/* The row of thresholds for the call's number of ranks and its links. */
 static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
 {
-    const thresholds_t *row = input->on_twin ? host_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
+    const thresholds_t *row = input->on_twin ? twin_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
 
     while (row->ranks < input->nranks) {
         ++row;
@@ -121,12 +122,13 @@ int mscclpp_coll_algo_find(const char *name)
     return strcmp(name, "stage") == 0 ? MSCCLPP_COLL_STAGE : MSCCLPP_COLL_AUTO;
 }
 
+/* The number of units that hold `bytes` bytes. */
 static uint64_t units_of(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* Packets fit only if one slot of the packet area holds a whole block. So one epoch is enough. */
+/* Packets through the scratch, in one epoch. False if a block does not fit a slot of the packet area. */
 static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
                           mscclpp_coll_choice_t *choice)
 {
@@ -283,7 +285,8 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
     const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->nodes, input->most, input->shards);
     const uint64_t room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
-    const uint64_t given = input->protocol->nodes_packets_max, limit = given != 0 ? given : NODES_PACKETS_MAX;
+    const uint64_t user_limit = input->protocol->nodes_packets_max,
+                   limit = user_limit != 0 ? user_limit : NODES_PACKETS_MAX;
     const uint64_t units = units_of(block_bytes);
     /* One unit more, as a packet without data takes one, too. */
     const bool direct = blocks * units + 1 <= room && mscclpp_between_keeps_fanout(input, input->nodes - 1);
@@ -371,7 +374,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
-    const thresholds_t *builtin = find_thresholds(input);
+    const thresholds_t *thresholds = find_thresholds(input);
     /* A user who stages every all-reduce wants no kernels at all. */
     const int forced = protocol->coll_algorithm[coll] == MSCCLPP_COLL_AUTO && protocol->algorithm == MSCCLPP_COLL_STAGE
                            ? MSCCLPP_COLL_STAGE
@@ -407,9 +410,9 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         algo = find_by_rules(input, coll, block_bytes);
     }
     if (algo < 0) {
-        algo = sent_bytes <= builtin->packets_max  ? MSCCLPP_COLL_BY_PACKETS
-               : sent_bytes >= builtin->engine_min ? MSCCLPP_COLL_BY_ENGINES
-                                                   : MSCCLPP_COLL_BY_ZEROCOPY;
+        algo = sent_bytes <= thresholds->packets_max  ? MSCCLPP_COLL_BY_PACKETS
+               : sent_bytes >= thresholds->engine_min ? MSCCLPP_COLL_BY_ENGINES
+                                                      : MSCCLPP_COLL_BY_ZEROCOPY;
     }
     /*
      * Where an algorithm cannot serve the call, the next one in this order does: packets, engines, zero-copy, scratch.

@@ -78,11 +78,10 @@ typedef struct {
      */
     const mscclpp_dev_block_t *send;
     const mscclpp_dev_block_t *recv;
-    bool said_in_place; /* the caller passed MPI_IN_PLACE; equal on all ranks, except for collectives with a root */
-    bool varied;        /* `send` and `recv` give the sizes, not `count` */
-    bool known; /* `most` is the largest block of all ranks, and all ranks know it; if false, `most` is the largest of
-                   this rank's blocks only */
-    uint64_t most;
+    bool said_in_place;    /* the caller passed MPI_IN_PLACE; equal on all ranks, except for collectives with a root */
+    bool varied;           /* `send` and `recv` give the sizes, not `count` */
+    uint64_t most;         /* bytes of the largest block: of all ranks if `known`, else of this rank */
+    bool known;            /* all ranks know `most`, and it is equal on all of them */
     mscclpp_dtype_t dtype; /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, as they move bytes */
     mscclpp_op_t op;
     int root;      /* rank in the communicator */
@@ -90,6 +89,7 @@ typedef struct {
     uint64_t call; /* number of this call on the communicator, from 1 */
 } mscclpp_coll_args_t;
 
+/* The algorithms of these collectives. */
 typedef enum {
     MSCCLPP_COLL_BY_PACKETS,  /* packets through the scratch */
     MSCCLPP_COLL_BY_ZEROCOPY, /* kernels on mapped user buffers */
@@ -98,7 +98,7 @@ typedef enum {
     MSCCLPP_COLL_BY_LAST,
     /* Algorithms between nodes. The component alone chooses them; no parameter or rule does. */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
-    MSCCLPP_COLL_BY_NODES_PACKETS,                /* from each node to all others */
+    MSCCLPP_COLL_BY_NODES_PACKETS,                /* packets, from each node to all others at once */
     MSCCLPP_COLL_BY_NODES_ROUNDS                  /* packets, in rounds (device/lib/nodes_rounds.h) */
 } mscclpp_coll_algo_t;
 
@@ -111,14 +111,15 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
 
+/* How kernels, or copy engines, serve one call. */
 typedef struct {
     mscclpp_coll_algo_t algo;
     mscclpp_dev_kernel_t kernel; /* not set for copy engines */
     uint32_t nblocks;
     uint32_t nthreads;
-    uint64_t epochs;
-    uint64_t tile;  /* between nodes, without packets: mscclpp_dev_coll_nodes_args_t */
-    uint32_t radix; /* of rounds between nodes; 0: there are none */
+    uint64_t epochs; /* epochs (packet flags) that the kernel uses */
+    uint64_t tile;   /* between nodes, without packets: bytes of a tile (mscclpp_dev_coll_nodes_args_t) */
+    uint32_t radix;  /* of rounds between nodes; 0: there are none */
 } mscclpp_coll_choice_t;
 
 /*

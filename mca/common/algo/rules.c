@@ -58,7 +58,7 @@ static const char *const keys[KEY_COUNT] = {
 
 /* The parsed values of one line. */
 typedef struct {
-    bool given[KEY_COUNT];
+    bool is_given[KEY_COUNT];
     uint32_t nranks;
     bool on_twin;
     mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
@@ -135,23 +135,24 @@ bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
 }
 
 /*
- * Handles an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise keeps the name
- * and returns true; *ok_p is false if the name is too long or there are too many, which is logged.
+ * Parses an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise returns true, and
+ * sets *accepted_p to false, logged, if the name is too long or there are too many names.
  */
-static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule, bool *ok_p)
+static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
+                       bool *accepted_p)
 {
     const char *name = text + strlen(PLAN_PREFIX);
 
     if (0 != strncmp(text, PLAN_PREFIX, strlen(PLAN_PREFIX))) {
         return false;
     }
-    *ok_p = '\0' != *name && strlen(name) < PLAN_NAME_MAX;
-    if (!*ok_p) {
+    *accepted_p = '\0' != *name && strlen(name) < PLAN_NAME_MAX;
+    if (!*accepted_p) {
         (void)refuse(place, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
         return true;
     }
-    *ok_p = mscclpp_rules_name_plan(rules, name);
-    if (!*ok_p) {
+    *accepted_p = mscclpp_rules_name_plan(rules, name);
+    if (!*accepted_p) {
         (void)refuse_line(place, "one more plan", "at most 256 plans");
         return true;
     }
@@ -276,13 +277,13 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
     for (key = 0; key < KEY_COUNT; ++key) {
         size_t length = strlen(keys[key]);
         if (0 == strncmp(word, keys[key], length)) {
-            if (line->given[key]) {
+            if (line->is_given[key]) {
                 (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
                 return refuse_line(
                     place, fault,
                     "each of ranks=, device=, bytes<=, algorithm=, collective=, in_place= and nodes= once");
             }
-            line->given[key] = true;
+            line->is_given[key] = true;
             return parse_value(place, (rule_key_t)key, word + length, line);
         }
     }
@@ -296,12 +297,12 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
  * True if a rule for up to `bytes`, for `place` and for `nodes` takes every call that the later rule is for, so that
  * the later one would never be used.
  */
-static bool covers(uint64_t bytes, uint64_t place, uint64_t nodes, const mscclpp_rule_t *later)
+static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, const mscclpp_rule_t *later)
 {
     return later->bytes <= bytes && nodes == later->nodes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
 }
 
-/* Adds the rule of a collective other than all-reduce. */
+/* Adds a line's rule to those of the collectives other than all-reduce. False, logged, if there is no place for it. */
 static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_coll_rule_set_t *set = &rules->coll_set[line->on_twin][line->nranks];
@@ -310,7 +311,7 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
 
     for (i = 0; i < set->count; ++i) {
         if (set->rule[i].coll == (int64_t)line->coll &&
-            covers(set->rule[i].bytes, set->rule[i].place, set->rule[i].nodes, &line->rule)) {
+            takes_all_calls_of(set->rule[i].bytes, set->rule[i].place, set->rule[i].nodes, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
                            set->rule[i].bytes);
@@ -331,7 +332,7 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
     return true;
 }
 
-/* Adds a rule of all-reduce. */
+/* Adds a line's rule to those of all-reduce. False, logged, if there is no place for it. */
 static bool add_allreduce(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_set_t *set = &rules->set[line->on_twin][line->nranks];
@@ -339,7 +340,7 @@ static bool add_allreduce(const place_t *place, const line_t *line, mscclpp_rule
     uint64_t i;
 
     for (i = set->count; i > 0; --i) {
-        if (covers(set->rule[i - 1].bytes, set->rule[i - 1].place, set->rule[i - 1].nodes, &line->rule)) {
+        if (takes_all_calls_of(set->rule[i - 1].bytes, set->rule[i - 1].place, set->rule[i - 1].nodes, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it",
                            set->rule[i - 1].bytes, i == set->count ? "the rule" : "a rule");
@@ -382,7 +383,7 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     line_t line;
     char *rest = NULL, *word;
     char fault[32];
-    bool any = false, ok = true;
+    bool has_words = false, accepted = true;
     int key;
 
     memset(&line, 0, sizeof(line));
@@ -392,26 +393,26 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
         return parse_figures(place, text, rules);
     }
     for (word = strtok_r(text, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
-        any = true;
+        has_words = true;
         if (!parse_word(place, word, &line)) {
             return false;
         }
     }
-    for (key = 0; any && key <= KEY_ALGORITHM; ++key) {
-        if (!line.given[key]) {
+    for (key = 0; has_words && key <= KEY_ALGORITHM; ++key) {
+        if (!line.is_given[key]) {
             (void)snprintf(fault, sizeof(fault), "%s is missing", keys[key]);
             return refuse_line(place, fault, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
         }
     }
-    if (!any) {
+    if (!has_words) {
         return true;
     }
-    if (line.given[KEY_PLACE] && is_rooted(line.coll)) {
+    if (line.is_given[KEY_PLACE] && is_rooted(line.coll)) {
         return refuse_line(place, "in_place= is of a collective with a root, where it may differ between ranks",
                            "it with other collectives");
     }
-    if (parse_plan(place, line.algorithm, rules, &line.rule, &ok)) {
-        return ok &&
+    if (parse_plan(place, line.algorithm, rules, &line.rule, &accepted)) {
+        return accepted &&
                (line.coll != MSCCLPP_COLL_LAST ? add_coll(place, &line, rules) : add_allreduce(place, &line, rules));
     }
     if (line.rule.nodes != 0) {
@@ -429,18 +430,18 @@ static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
     static const char allowed[] = "lines of text of at most 500 characters";
     char text[LINE_MAX_LENGTH + 2];
     size_t length;
-    bool ok = true;
+    bool accepted = true;
 
-    for (place->line = 1; ok && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++place->line) {
+    for (place->line = 1; accepted && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++place->line) {
         if (strlen(text) != length) {
-            ok = refuse_line(place, "there is a zero byte in this line", allowed);
+            accepted = refuse_line(place, "there is a zero byte in this line", allowed);
         } else if (length > LINE_MAX_LENGTH && '\n' != text[length - 1]) {
-            ok = refuse_line(place, "this line is too long", allowed);
+            accepted = refuse_line(place, "this line is too long", allowed);
         } else {
-            ok = parse_line(place, text, rules);
+            accepted = parse_line(place, text, rules);
         }
     }
-    return ok;
+    return accepted;
 }
 
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
@@ -543,8 +544,8 @@ bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uin
     return true;
 }
 
-/* Writes what of a rule is only written where it is not the usual. */
-static void write_limits(uint64_t place, uint64_t nodes, FILE *file)
+/* Writes the keys in_place= and nodes= of a rule, if it has them. */
+static void write_optional_keys(uint64_t place, uint64_t nodes, FILE *file)
 {
     if (MSCCLPP_RULE_ANY_PLACE != place) {
         (void)fprintf(file, "in_place=%s ", MSCCLPP_RULE_IN_PLACE == place ? "yes" : "no");
@@ -571,7 +572,7 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 
                 (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " ", nranks, on_twin ? "host" : "cuda",
                               set->rule[i].bytes);
-                write_limits(set->rule[i].place, set->rule[i].nodes, file);
+                write_optional_keys(set->rule[i].place, set->rule[i].nodes, file);
                 (void)fprintf(file, "algorithm=%s%s\n", plan ? PLAN_PREFIX : "",
                               plan ? plan_name(rules, set->rule[i].algorithm)
                                    : mscclpp_algos[set->rule[i].algorithm]->name);
@@ -582,7 +583,7 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
                 (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " ",
                               mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
                               colls->rule[i].bytes);
-                write_limits(colls->rule[i].place, colls->rule[i].nodes, file);
+                write_optional_keys(colls->rule[i].place, colls->rule[i].nodes, file);
                 (void)fprintf(file, "algorithm=%s%s\n", plan ? PLAN_PREFIX : "",
                               plan ? plan_name(rules, colls->rule[i].algorithm)
                                    : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));

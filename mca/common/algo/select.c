@@ -73,15 +73,15 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
-    const mscclpp_thresholds_t *builtin = mscclpp_thresholds_find(input);
-    uint64_t oneshot_max = protocol->oneshot_max != 0 ? protocol->oneshot_max : builtin->oneshot_max;
+    const mscclpp_thresholds_t *thresholds = mscclpp_thresholds_find(input);
+    uint64_t oneshot_max = protocol->oneshot_max != 0 ? protocol->oneshot_max : thresholds->oneshot_max;
     uint64_t twophase_max = protocol->twophase_max != 0   ? protocol->twophase_max
-                            : mscclpp_select_ll128(input) ? builtin->lines_max
-                                                          : builtin->twophase_max;
-    uint64_t put_max = protocol->put_max != 0 ? protocol->put_max : builtin->put_max;
-    uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
+                            : mscclpp_select_ll128(input) ? thresholds->lines_max
+                                                          : thresholds->twophase_max;
+    uint64_t put_max = protocol->put_max != 0 ? protocol->put_max : thresholds->put_max;
+    uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : thresholds->engine_min;
     /* A user who sets put_max wants puts, and not the copy engines of the built-in table. */
-    const bool puts = protocol->engine_min == 0 && input->bytes <= protocol->put_max;
+    const bool prefers_puts = protocol->engine_min == 0 && input->bytes <= protocol->put_max;
     const mscclpp_algo_t *algo;
 
     if (protocol->algorithm < -1) {
@@ -115,7 +115,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         algo = &mscclpp_algo_allreduce_oneshot;
     } else if (input->bytes <= twophase_max) {
         algo = &mscclpp_algo_allreduce_twophase;
-    } else if (protocol->zerocopy != 0 && !input->early && input->bytes >= engine_min && !puts &&
+    } else if (protocol->zerocopy != 0 && !input->early && input->bytes >= engine_min && !prefers_puts &&
                mscclpp_select_shape(input, &mscclpp_algo_allreduce_engines, choice_p) == MSCCLPP_OK) {
         return MSCCLPP_OK;
     } else if (input->bytes <= put_max && input->nranks > 1) {

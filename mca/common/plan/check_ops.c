@@ -10,9 +10,10 @@
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
-    mscclpp_plan_place_t place;
-    const mscclpp_plan_op_t *reduction; /* the first one, for what all have to do */
-    bool has_chunks;                    /* so that a chunk has a size */
+
+    mscclpp_plan_place_t place;         /* of the operation in hand */
+    const mscclpp_plan_op_t *reduction; /* an earlier one: all have to use the same operation; NULL: none yet */
+    bool has_chunks;                    /* some rank has input or output chunks, so a chunk has a size */
 } state_t;
 
 static bool bad(const state_t *state, const char *rule, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -29,27 +30,29 @@ static bool bad(const state_t *state, const char *rule, const char *format, ...)
     return false;
 }
 
-static const mscclpp_plan_rank_t *own_rank(const state_t *state)
+/* The rank of the operation in hand. */
+static const mscclpp_plan_rank_t *rank_of_op(const state_t *state)
 {
     return &state->plan->ranks[state->place.rank];
 }
 
-static const mscclpp_plan_block_t *own_block(const state_t *state)
+/* The block of the operation in hand. */
+static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 {
-    return &own_rank(state)->blocks[state->place.block];
+    return &rank_of_op(state)->blocks[state->place.block];
 }
 
-/* Turns an operation's ids into positions in the rank's list. */
+/* Turns an operation's channel ids, which count within its block, into positions in the rank's list. */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
-    const mscclpp_plan_rank_t *rank = own_rank(state);
+    const mscclpp_plan_rank_t *rank = rank_of_op(state);
     const mscclpp_plan_table_t *table;
     uint32_t count;
 
     if (op->channel_count == 0 || op->channel_type == MSCCLPP_PLAN_NO_CHANNEL) {
         return true;
     }
-    table = &own_block(state)->channels[op->channel_type];
+    table = &block_of_op(state)->channels[op->channel_type];
     count = op->channel_type == MSCCLPP_PLAN_SWITCH ? rank->group_count : rank->channel_count[op->channel_type];
     op->channels = mscclpp_plan_arena_get(state->plan->arena, op->channel_count, sizeof(*op->channels));
     if (op->channels == NULL) {
@@ -73,11 +76,11 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 /* Looks up a remote buffer, and fills in its rank and type. What takes one is done over memory or port channels. */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
-    const mscclpp_plan_rank_t *rank = own_rank(state);
+    const mscclpp_plan_rank_t *rank = rank_of_op(state);
     const mscclpp_plan_table_t *table;
     const mscclpp_plan_remote_t *remote;
 
-    table = &own_block(state)->remotes[op->channel_type];
+    table = &block_of_op(state)->remotes[op->channel_type];
     if (item->id >= table->count) {
         return bad(state, "buffer-id", "buffer_id %u of a block with %u remote buffers over %s channels", item->id,
                    table->count, mscclpp_plan_channel_name(op->channel_type));
@@ -99,8 +102,8 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
 /* Looks up a switch channel, and fills in its group and type. */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
-    const mscclpp_plan_rank_t *rank = own_rank(state);
-    const mscclpp_plan_table_t *table = &own_block(state)->channels[MSCCLPP_PLAN_SWITCH];
+    const mscclpp_plan_rank_t *rank = rank_of_op(state);
+    const mscclpp_plan_table_t *table = &block_of_op(state)->channels[MSCCLPP_PLAN_SWITCH];
 
     if (item->id >= table->count || table->ids[item->id] >= rank->group_count) {
         return bad(state, "channel-id", "switch_channel_id %u of a block with %u switch channels of %u of the rank",
@@ -117,7 +120,7 @@ static bool chunks_exist(const state_t *state, const mscclpp_plan_item_t *item, 
 {
     const mscclpp_plan_t *plan = state->plan;
     const mscclpp_plan_group_t *group =
-        item->where == MSCCLPP_PLAN_MULTICAST ? &own_rank(state)->groups[item->group] : NULL;
+        item->where == MSCCLPP_PLAN_MULTICAST ? &rank_of_op(state)->groups[item->group] : NULL;
     uint64_t end = (uint64_t)item->index + item->size;
     uint32_t count = group != NULL ? group->count : 1;
 
@@ -212,10 +215,10 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
     return true;
 }
 
-/* The proxy moves bytes on a channel, and only that channel's signal announces them. */
+/* Checks that each put of a port operation has a channel to its rank: only that channel's signal announces the put. */
 static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
 {
-    const mscclpp_plan_rank_t *rank = own_rank(state);
+    const mscclpp_plan_rank_t *rank = rank_of_op(state);
 
     if (op->channel_count != op->dst_count) {
         return bad(state, "port-channel", "%u channel_ids for %u remote buffers; each wants one", op->channel_count,
@@ -232,6 +235,7 @@ static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
+/* Tells whether an operation combines elements, so that its "reduce_op" counts. */
 static bool is_reduction(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
@@ -349,9 +353,9 @@ static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
                    state->plan->threads);
     }
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
-        if (op->semaphores[i] >= own_rank(state)->semaphore_count) {
+        if (op->semaphores[i] >= rank_of_op(state)->semaphore_count) {
             return bad(state, "semaphore-id", "semaphore %u of a rank that has %u", op->semaphores[i],
-                       own_rank(state)->semaphore_count);
+                       rank_of_op(state)->semaphore_count);
         }
     }
     return true;

@@ -6,11 +6,11 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* What operations of one key were counted to: a sorted list of these is walked key by key. */
+/* One use of something that several operations share. The list of events is sorted, and checked key by key. */
 typedef struct {
-    uint64_t key[4];
-    uint64_t turns_of, turns_per; /* pipeline: num_chunks and unit, reduced; 0, 0 outside */
-    int64_t count;                /* +1 gives, -1 takes */
+    uint64_t key[4];                 /* OF_..., and what identifies the channel, semaphore, barrier or group */
+    uint64_t turn_chunks, turn_unit; /* num_chunks / unit of its pipeline, as a reduced fraction; 0, 0 outside of one */
+    int64_t count;                   /* +1: it signals, releases or arrives; -1: it waits or acquires */
     mscclpp_plan_place_t place;
     const mscclpp_plan_op_t *op;
 } event_t;
@@ -19,23 +19,25 @@ typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
     event_t *events;
-    size_t count, room;
+    size_t count, capacity;
 } list_t;
 
 enum { OF_CHANNEL, OF_SEMAPHORE, OF_BARRIER, OF_GROUP };
 
-static void add(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
-                const mscclpp_plan_op_t *pipeline, int64_t count, uint64_t what, uint64_t a, uint64_t b, uint64_t c)
+/* Appends an event. Its key is `subject` (OF_...) with up to three numbers; `pipeline` is what it lies in, or NULL. */
+static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
+                      const mscclpp_plan_op_t *pipeline, int64_t count, uint64_t subject, uint64_t a, uint64_t b,
+                      uint64_t c)
 {
     event_t *events;
     uint64_t x = 0, y = 0, rest;
 
-    if (list->count == list->room) {
-        list->room = list->room > 0 ? 2 * list->room : 1024;
-        events = realloc(list->events, list->room * sizeof(*events));
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity > 0 ? 2 * list->capacity : 1024;
+        events = realloc(list->events, list->capacity * sizeof(*events));
         if (events == NULL) {
             list->report->no_memory = true;
-            list->room = list->count;
+            list->capacity = list->count;
             return;
         }
         list->events = events;
@@ -47,7 +49,7 @@ static void add(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_
         y = pipeline->unit / x;
         x = pipeline->num_chunks / x;
     }
-    list->events[list->count++] = (event_t){{what, a, b, c}, x, y, count, place, op};
+    list->events[list->count++] = (event_t){{subject, a, b, c}, x, y, count, place, op};
 }
 
 /* Mixes a value into a hash. */
@@ -57,6 +59,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
+/* Mixes a list of sources or targets into a hash. */
 static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint32_t count)
 {
     hash = mix(hash, count);
@@ -93,35 +96,37 @@ static void collect(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t
             const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
 
             if (channel->pair >= 0) {
-                add(list, place, op, pipeline, 1, OF_CHANNEL, channel->peer, op->channel_type, (uint64_t)channel->pair);
+                add_event(list, place, op, pipeline, 1, OF_CHANNEL, channel->peer, op->channel_type,
+                          (uint64_t)channel->pair);
             }
         }
         break;
     case MSCCLPP_PLAN_OP_WAIT:
     case MSCCLPP_PLAN_OP_RLXWAIT:
         for (uint32_t i = 0; i < op->channel_count; ++i) {
-            add(list, place, op, pipeline, -1, OF_CHANNEL, r, op->channel_type, op->channels[i]);
+            add_event(list, place, op, pipeline, -1, OF_CHANNEL, r, op->channel_type, op->channels[i]);
         }
         break;
     case MSCCLPP_PLAN_OP_RELEASE:
     case MSCCLPP_PLAN_OP_ACQUIRE:
         for (uint32_t i = 0; i < op->semaphore_count; ++i) {
-            add(list, place, op, pipeline, op->kind == MSCCLPP_PLAN_OP_RELEASE ? 1 : -1, OF_SEMAPHORE, r,
-                op->semaphores[i], 0);
+            add_event(list, place, op, pipeline, op->kind == MSCCLPP_PLAN_OP_RELEASE ? 1 : -1, OF_SEMAPHORE, r,
+                      op->semaphores[i], 0);
         }
         break;
     case MSCCLPP_PLAN_OP_BARRIER:
-        add(list, place, op, pipeline, 1, OF_BARRIER, r, op->barrier, 0);
+        add_event(list, place, op, pipeline, 1, OF_BARRIER, r, op->barrier, 0);
         break;
     default:
         break;
     }
     if (op->tbg_size > 0 && mscclpp_plan_op_shape(op) != NULL) {
-        add(list, place, op, NULL, 1, OF_GROUP, r, group_key(op), op->tbg_size);
+        add_event(list, place, op, NULL, 1, OF_GROUP, r, group_key(op), op->tbg_size);
     }
 }
 
-static int compare(const void *left, const void *right)
+/* The order of events for qsort: by key, then by pipeline, then by place. */
+static int compare_events(const void *left, const void *right)
 {
     const event_t *a = left, *b = right;
 
@@ -130,11 +135,11 @@ static int compare(const void *left, const void *right)
             return a->key[i] < b->key[i] ? -1 : 1;
         }
     }
-    if (a->turns_of != b->turns_of) {
-        return a->turns_of < b->turns_of ? -1 : 1;
+    if (a->turn_chunks != b->turn_chunks) {
+        return a->turn_chunks < b->turn_chunks ? -1 : 1;
     }
-    if (a->turns_per != b->turns_per) {
-        return a->turns_per < b->turns_per ? -1 : 1;
+    if (a->turn_unit != b->turn_unit) {
+        return a->turn_unit < b->turn_unit ? -1 : 1;
     }
     if (a->place.block != b->place.block) {
         return a->place.block < b->place.block ? -1 : 1;
@@ -156,22 +161,23 @@ static bool same_key(const event_t *a, const event_t *b)
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
     bool channel = first->key[0] == OF_CHANNEL;
-    int64_t all = 0, here = 0, gives = 0, takes = 0;
+    int64_t total = 0, in_loop = 0, gives = 0, takes = 0;
     const event_t *uneven = NULL, *taker = first;
     char place[80];
 
     for (size_t i = 0; i < count; ++i) {
-        if (i > 0 && (first[i].turns_of != first[i - 1].turns_of || first[i].turns_per != first[i - 1].turns_per)) {
-            here = 0;
+        if (i > 0 &&
+            (first[i].turn_chunks != first[i - 1].turn_chunks || first[i].turn_unit != first[i - 1].turn_unit)) {
+            in_loop = 0;
         }
-        here += first[i].count;
-        all += first[i].count;
+        in_loop += first[i].count;
+        total += first[i].count;
         gives += first[i].count > 0;
         takes += first[i].count < 0;
         taker = first[i].count < 0 ? &first[i] : taker;
-        if (i + 1 == count || first[i].turns_of != first[i + 1].turns_of ||
-            first[i].turns_per != first[i + 1].turns_per) {
-            uneven = here != 0 ? &first[i] : uneven;
+        if (i + 1 == count || first[i].turn_chunks != first[i + 1].turn_chunks ||
+            first[i].turn_unit != first[i + 1].turn_unit) {
+            uneven = in_loop != 0 ? &first[i] : uneven;
         }
     }
     if (uneven == NULL) {
@@ -180,23 +186,24 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
     mscclpp_plan_place_text(first->place, place, sizeof(place));
     if (channel) {
         mscclpp_plan_found(
-            list->report, all > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
-            all == 0  ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld, but in "
-                        "pipelines of other numbers of turns (see %s)"
-            : all > 0 ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: what is left "
-                        "over ends a wait of the next launch too early (see %s)"
-                      : "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: the last wait "
-                        "has no end (see %s)",
+            list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
+            total == 0  ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld, but in "
+                          "pipelines of other numbers of turns (see %s)"
+            : total > 0 ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: what is left "
+                          "over ends a wait of the next launch too early (see %s)"
+                        : "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: the last wait "
+                          "has no end (see %s)",
             (unsigned long long)first->key[1], (long long)gives,
             mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)first->key[2]), (unsigned long long)first->key[3],
             (long long)takes, place);
         return;
     }
-    mscclpp_plan_found(list->report, all > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
-                       all == 0 ? "semaphore %llu is released %lld times and acquired %lld times, but in pipelines of "
-                                  "other numbers of turns (see %s)"
-                                : "semaphore %llu is released %lld times and acquired %lld times in one launch, so its "
-                                  "value drifts (see %s)",
+    mscclpp_plan_found(list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
+                       total == 0
+                           ? "semaphore %llu is released %lld times and acquired %lld times, but in pipelines of "
+                             "other numbers of turns (see %s)"
+                           : "semaphore %llu is released %lld times and acquired %lld times in one launch, so its "
+                             "value drifts (see %s)",
                        (unsigned long long)first->key[2], (long long)gives, (long long)takes, place);
 }
 
@@ -228,7 +235,7 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
         times = 0;
         for (size_t k = i; k < count; ++k) {
             times += first[k].place.block == first[i].place.block;
-            if (first[k].turns_of != first->turns_of || first[k].turns_per != first->turns_per) {
+            if (first[k].turn_chunks != first->turn_chunks || first[k].turn_unit != first->turn_unit) {
                 least = -1;
             }
         }
@@ -299,7 +306,7 @@ void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *re
 
     mscclpp_plan_visit(plan, collect, &list);
     if (!report->no_memory && list.count > 0) {
-        qsort(list.events, list.count, sizeof(*list.events), compare);
+        qsort(list.events, list.count, sizeof(*list.events), compare_events);
     }
     for (size_t i = 0; !report->no_memory && i < list.count; i += count) {
         const event_t *first = &list.events[i];

@@ -12,9 +12,10 @@
 
 enum { PIECE = 256 << 10, ALIGN = 16 };
 
+/* One malloc'ed piece of an arena. Its memory follows the struct, and is handed out from the front. */
 typedef struct piece {
     struct piece *next;
-    size_t used, size;
+    size_t used, size; /* bytes, with the struct */
 } piece_t;
 
 struct mscclpp_plan_arena {
@@ -89,13 +90,15 @@ const char *mscclpp_json_type_name(mscclpp_json_type_t type)
 
 #ifdef MSCCLPP_HAVE_YAJL
 
+/* The state of a parse. yajl calls the on_* functions with it, which build the tree; they return 0 to stop the parse.
+ */
 typedef struct {
     mscclpp_plan_arena_t *arena;
     mscclpp_json_t *open[MSCCLPP_PLAN_MAX_DEPTH]; /* arrays and objects around the next value */
     int depth;
-    const char *key; /* of the next value */
+    const char *key; /* of the next value, if that is a member of an object */
     mscclpp_json_t *root;
-    uint32_t values;
+    uint32_t values; /* number of values so far */
     bool no_memory;
     char why[160]; /* why the text is refused */
 } builder_t;
@@ -165,7 +168,7 @@ static int on_bool(void *context, int yes)
     return 1;
 }
 
-/* Tells whether a number is a whole one that fits 64 bits. */
+/* Parses a whole number. False if the text is none, or exceeds 64 bits. */
 static bool is_unsigned(const char *text, size_t length, uint64_t *number_p)
 {
     uint64_t number = 0;
@@ -231,12 +234,13 @@ static int on_array(void *context)
     return open_value(context, MSCCLPP_JSON_ARRAY);
 }
 
-static int on_end(void *context)
+static int on_end_of_container(void *context)
 {
     --((builder_t *)context)->depth;
     return 1;
 }
 
+/* Keeps the key of the next member. Refuses one that the object has already, and objects with too many keys. */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
     enum { MOST = 64 };
@@ -264,32 +268,33 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_string = on_string,
                                          .yajl_start_map = on_map,
                                          .yajl_map_key = on_key,
-                                         .yajl_end_map = on_end,
+                                         .yajl_end_map = on_end_of_container,
                                          .yajl_start_array = on_array,
-                                         .yajl_end_array = on_end};
+                                         .yajl_end_array = on_end_of_container};
 
-/* Writes on one line what is wrong with the text. */
+/* Writes one line to `why`: where the text is wrong, and in what way. */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
-                           size_t at, char *why, size_t why_size)
+                           size_t error_offset, char *why, size_t why_size)
 {
     size_t line = 1, column = 1;
-    unsigned char *said = NULL;
+    unsigned char *yajl_text = NULL;
     char *end;
 
-    for (size_t i = 0; i < at; ++i) {
+    for (size_t i = 0; i < error_offset; ++i) {
         column = text[i] == '\n' ? 1 : column + 1;
         line += text[i] == '\n';
     }
     if (builder->why[0] == '\0') {
-        said = yajl->get_error(parser, 0, NULL, 0);
-        end = said != NULL ? strpbrk((char *)said, "\r\n") : NULL;
+        yajl_text = yajl->get_error(parser, 0, NULL, 0);
+        end = yajl_text != NULL ? strpbrk((char *)yajl_text, "\r\n") : NULL;
         if (end != NULL) {
             *end = '\0';
         }
     }
-    snprintf(why, why_size, "line %zu, column %zu: %s", line, column, said != NULL ? (const char *)said : builder->why);
-    if (said != NULL) {
-        yajl->free_error(parser, said);
+    snprintf(why, why_size, "line %zu, column %zu: %s", line, column,
+             yajl_text != NULL ? (const char *)yajl_text : builder->why);
+    if (yajl_text != NULL) {
+        yajl->free_error(parser, yajl_text);
     }
 }
 
@@ -300,23 +305,23 @@ mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *tex
     const mscclpp_yajl_t *yajl = mscclpp_yajl_open(why, why_size);
     builder_t *builder = calloc(1, sizeof(*builder));
     yajl_handle parser = builder != NULL && yajl != NULL ? yajl->alloc(&callbacks, NULL, builder) : NULL;
-    yajl_status said;
-    size_t at;
+    yajl_status parse_status;
+    size_t error_offset;
 
     if (parser == NULL) {
         free(builder);
         return yajl != NULL ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     builder->arena = arena;
-    said = yajl->parse(parser, (const unsigned char *)text, size);
-    at = said == yajl_status_ok ? size : yajl->get_bytes_consumed(parser);
-    if (said == yajl_status_ok) {
-        said = yajl->complete_parse(parser);
+    parse_status = yajl->parse(parser, (const unsigned char *)text, size);
+    error_offset = parse_status == yajl_status_ok ? size : yajl->get_bytes_consumed(parser);
+    if (parse_status == yajl_status_ok) {
+        parse_status = yajl->complete_parse(parser);
     }
     if (builder->no_memory) {
         status = MSCCLPP_ERR_NO_MEMORY;
-    } else if (said != yajl_status_ok || builder->root == NULL) {
-        describe_error(yajl, parser, builder, text, at < size ? at : size, why, why_size);
+    } else if (parse_status != yajl_status_ok || builder->root == NULL) {
+        describe_error(yajl, parser, builder, text, error_offset < size ? error_offset : size, why, why_size);
         status = MSCCLPP_ERR_INVALID;
     } else {
         *root_p = builder->root;

@@ -20,13 +20,13 @@
 #define FILES_MAX 1024
 
 struct mscclpp_plan_library {
-    char *places;
-    bool loaded;
+    char *places;               /* files and folders, separated by commas or colons */
+    bool loaded;                /* `files` holds what was read from `places` */
     mscclpp_plan_file_t *files; /* FILES_MAX of them, once loaded */
     int count;
 };
 
-/* Guards what is read and proven. */
+/* Held while files are read or proven. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
@@ -60,6 +60,7 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
     free(library);
 }
 
+/* Sets the reason why a file is not used, in place of an earlier reason. */
 static void refuse(mscclpp_plan_file_t *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
@@ -78,7 +79,7 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
     }
 }
 
-/* Takes over the worst finding as the reason. */
+/* Refuses a file for the worst finding of a report. */
 static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
 {
     const mscclpp_plan_finding_t *worst = NULL;
@@ -98,47 +99,51 @@ static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *r
            worst->rule);
 }
 
-/* Who touches a chunk without packets. */
+/* How blocks access one chunk, other than by packets. */
 typedef struct {
-    uint32_t who; /* 1 + the first block, numbered over all ranks */
-    bool several, written;
-} touched_t;
+    uint32_t block;        /* 1 + a block that accesses it, numbered over all ranks; 0: none does */
+    bool several, written; /* several blocks access it; one of them writes it */
+} chunk_use_t;
 
+/* What a walk over all operations of a plan has found. */
 typedef struct {
     mscclpp_plan_file_t *file;
-    touched_t *touched;    /* NULL: no memory, or not asked for */
-    uint64_t starts[3];    /* of the buffers of a rank */
-    uint64_t rank_chunks;  /* of all buffers of a rank */
-    bool packets, scratch; /* there are packets; there are other data in the scratch */
+    chunk_use_t *uses;     /* one for each chunk of all ranks; NULL: no memory, or too many */
+    uint64_t starts[3];    /* number of the first chunk of each buffer, within its rank */
+    uint64_t rank_chunks;  /* chunks of all buffers of a rank */
+    bool packets, scratch; /* some operation uses packets; some uses the scratch without packets */
 } survey_t;
 
-static void touch(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
-                  bool written)
+/* Notes that an operation accesses the chunks of `item` on rank `rank` without packets. */
+static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
+                        bool written)
 {
     const mscclpp_plan_t *plan = survey->file->plan;
-    const uint64_t own =
-        (uint64_t)rank * survey->file->chunks; /* this rank's block in a buffer with one of each rank */
+
+    const uint64_t rank_start =
+        (uint64_t)rank * survey->file->chunks; /* start of the rank's part, of a part for each rank */
     uint64_t first = (uint64_t)rank * survey->rank_chunks + survey->starts[item->type] + item->index;
-    const uint32_t who = 1 + (uint32_t)place.rank * (MSCCLPP_DEV_MAX_BLOCKS + 1) + (uint32_t)place.block;
+    const uint32_t block = 1 + (uint32_t)place.rank * (MSCCLPP_DEV_MAX_BLOCKS + 1) + (uint32_t)place.block;
 
     /* In place, input and output are one buffer. */
     if (plan->in_place && item->type != MSCCLPP_PLAN_SCRATCH) {
         first += survey->starts[MSCCLPP_PLAN_INPUT] - survey->starts[item->type];
         if (plan->collective ==
             (item->type == MSCCLPP_PLAN_INPUT ? MSCCLPP_PLAN_ALLGATHER : MSCCLPP_PLAN_REDUCESCATTER)) {
-            first += own;
+            first += rank_start;
         }
     }
-    for (uint64_t i = first; i < first + item->size && survey->touched != NULL; ++i) {
-        survey->touched[i].several =
-            survey->touched[i].several || (survey->touched[i].who != 0 && survey->touched[i].who != who);
-        survey->touched[i].who = who;
-        survey->touched[i].written = survey->touched[i].written || written;
+    for (uint64_t i = first; i < first + item->size && survey->uses != NULL; ++i) {
+        survey->uses[i].several =
+            survey->uses[i].several || (survey->uses[i].block != 0 && survey->uses[i].block != block);
+        survey->uses[i].block = block;
+        survey->uses[i].written = survey->uses[i].written || written;
     }
 }
 
-static void look_at_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool packets,
-                         bool written)
+/* Notes what one source or target of an operation means for the plan as a whole. */
+static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool packets,
+                        bool written)
 {
     mscclpp_plan_file_t *file = survey->file;
     const mscclpp_plan_group_t *group;
@@ -154,16 +159,19 @@ static void look_at_item(survey_t *survey, mscclpp_plan_place_t place, const msc
         return;
     }
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        touch(survey, place, item, item->where == MSCCLPP_PLAN_LOCAL ? (uint32_t)place.rank : item->rank, written);
+        note_access(survey, place, item, item->where == MSCCLPP_PLAN_LOCAL ? (uint32_t)place.rank : item->rank,
+                    written);
         return;
     }
     group = &file->plan->ranks[place.rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        touch(survey, place, item, group->ranks[i], written);
+        note_access(survey, place, item, group->ranks[i], written);
     }
 }
 
-static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+/* Notes what one operation means for the plan as a whole. Called for each operation by mscclpp_plan_visit. */
+static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                      const mscclpp_plan_op_t *pipeline)
 {
     survey_t *survey = context;
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
@@ -174,14 +182,14 @@ static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *o
         survey->file->reduce = op->reduce;
     }
     for (uint32_t i = 0; shape != NULL && i < op->src_count; ++i) {
-        look_at_item(survey, place, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)), false);
+        survey_item(survey, place, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)), false);
     }
     for (uint32_t i = 0; shape != NULL && i < op->dst_count; ++i) {
-        look_at_item(survey, place, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)), true);
+        survey_item(survey, place, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)), true);
     }
 }
 
-/* Finds what a call has to know of the plan. */
+/* Finds what a call has to know of the plan, and stores it in `file`. */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *plan = file->plan;
@@ -215,18 +223,19 @@ static void survey_plan(mscclpp_plan_file_t *file)
         refuse(file, "it has neither input nor output");
         return;
     }
-    survey.touched = all < ((uint64_t)64 << 20) ? calloc(all + 1, sizeof(*survey.touched)) : NULL;
-    mscclpp_plan_visit(plan, look, &survey);
+    survey.uses = all < ((uint64_t)64 << 20) ? calloc(all + 1, sizeof(*survey.uses)) : NULL;
+    mscclpp_plan_visit(plan, survey_op, &survey);
     file->mixes = survey.packets && survey.scratch;
-    file->may_order = survey.packets && survey.touched == NULL;
-    for (uint64_t i = 0; survey.packets && survey.touched != NULL && i < all && !file->may_order; ++i) {
-        file->may_order = survey.touched[i].several && survey.touched[i].written;
+    file->may_order = survey.packets && survey.uses == NULL;
+    for (uint64_t i = 0; survey.packets && survey.uses != NULL && i < all && !file->may_order; ++i) {
+        file->may_order = survey.uses[i].several && survey.uses[i].written;
     }
     file->writes_input = file->writes_input && !plan->in_place;
-    free(survey.touched);
+    free(survey.uses);
 }
 
-static void name(mscclpp_plan_file_t *file)
+/* Sets the file's label, and refuses the file if there is no memory. */
+static void make_label(mscclpp_plan_file_t *file)
 {
     char label[80];
 
@@ -240,7 +249,8 @@ static void name(mscclpp_plan_file_t *file)
     }
 }
 
-static void read_file(mscclpp_plan_file_t *file)
+/* Reads one file, checks it without a simulation, and notes what calls have to know of it, or why it is refused. */
+static void read_and_check(mscclpp_plan_file_t *file)
 {
     mscclpp_plan_report_t report;
     mscclpp_status_t status;
@@ -262,7 +272,7 @@ static void read_file(mscclpp_plan_file_t *file)
     if (file->plan == NULL) {
         return;
     }
-    name(file);
+    make_label(file);
     if (file->refusal != NULL) {
         return;
     }
@@ -275,7 +285,8 @@ static void read_file(mscclpp_plan_file_t *file)
     }
 }
 
-static void add(mscclpp_plan_library_t *library, const char *path)
+/* Reads a file and appends it to the library, unless the library has a file of the same content. */
+static void add_file(mscclpp_plan_library_t *library, const char *path)
 {
     mscclpp_plan_file_t *file = &library->files[library->count];
 
@@ -289,7 +300,7 @@ static void add(mscclpp_plan_library_t *library, const char *path)
         mscclpp_error("no memory for the execution plan %s", path);
         return;
     }
-    read_file(file);
+    read_and_check(file);
     for (int i = 0; i < library->count; ++i) {
         if (library->files[i].digest == file->digest && file->digest != 0) {
             mscclpp_plan_free(file->plan);
@@ -302,6 +313,7 @@ static void add(mscclpp_plan_library_t *library, const char *path)
     ++library->count;
 }
 
+/* For scandir: selects files whose names end in .json and do not begin with a dot. */
 static int is_plan(const struct dirent *entry)
 {
     const size_t length = strlen(entry->d_name);
@@ -309,7 +321,7 @@ static int is_plan(const struct dirent *entry)
     return entry->d_name[0] != '.' && length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
 }
 
-static int in_order(const struct dirent **a, const struct dirent **b)
+static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -325,10 +337,10 @@ static bool add_folder(mscclpp_plan_library_t *library, const char *path)
     if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
         return false;
     }
-    count = scandir(path, &entries, is_plan, in_order);
+    count = scandir(path, &entries, is_plan, by_name);
     for (int i = 0; i < count; ++i) {
         if (snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name) < (int)sizeof(file)) {
-            add(library, file);
+            add_file(library, file);
         }
         free(entries[i]);
     }
@@ -354,7 +366,7 @@ int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file
         for (char *path = strtok_r(library->places, ",:", &rest); path != NULL && library->files != NULL;
              path = strtok_r(NULL, ",:", &rest)) {
             if (!add_folder(library, path)) {
-                add(library, path);
+                add_file(library, path);
             }
         }
     }
@@ -363,7 +375,8 @@ int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file
     return library->count;
 }
 
-static bool says(const mscclpp_plan_report_t *report, const char *rule)
+/* Tells whether a report has a finding by this rule. */
+static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 {
     for (int i = 0; i < report->count; ++i) {
         if (strcmp(report->finding[i].rule, rule) == 0) {
@@ -373,6 +386,7 @@ static bool says(const mscclpp_plan_report_t *report, const char *rule)
     return false;
 }
 
+/* Simulates a plan, and refuses it for what the simulation finds. Unless `all`, only the order of packets counts. */
 static void simulate(mscclpp_plan_file_t *file, bool all)
 {
     const mscclpp_plan_sim_options_t options = {all ? MSCCLPP_PLAN_LAUNCHES : 1, 1};
@@ -384,13 +398,13 @@ static void simulate(mscclpp_plan_file_t *file, bool all)
         refuse_for(file, &report);
     } else if (report.no_memory) {
         refuse(file, "no memory to simulate it");
-    } else if (says(&report, "packet-order") || says(&report, "size-limit")) {
+    } else if (has_rule(&report, "packet-order") || has_rule(&report, "size-limit")) {
         refuse(file, "its packets may have to order other stores, which those of these kernels do not [packet-order]");
     }
     mscclpp_plan_report_destroy(&report);
 }
 
-/* Simulates a plan unless an earlier process has proven the same. A whole proof covers the short one. */
+/* Simulates a plan, unless an earlier process has proven it. A proof by the whole simulation covers that of packets. */
 static void prove_once(mscclpp_plan_file_t *file, bool all)
 {
     static const char whole[] = "full", brief[] = "packets";

@@ -1,6 +1,6 @@
 /*
- * The plans that a process has been given: files and folders, read once and checked. What is refused stays in the list
- * with its reason, so that ranks can compare what each of them has.
+ * The execution plans of a process: files and folders, read once and checked. A refused file stays in the list with the
+ * reason, so that ranks can compare their lists.
  */
 #ifndef MCA_COMMON_PLAN_LIBRARY_H
 #define MCA_COMMON_PLAN_LIBRARY_H
@@ -15,26 +15,26 @@ typedef enum {
     MSCCLPP_PLAN_PROVE_ALL      /* the whole simulation */
 } mscclpp_plan_prove_t;
 
-/* One file. What follows `plan` is only set if `plan` is. */
+/* One file. The fields after `plan` are set only if `plan` is not NULL. */
 typedef struct {
     char *path;
-    char *refusal; /* why the file is not used: one line; NULL: it is */
+    char *refusal; /* one line: why the file is not used; NULL: it is used */
     uint64_t digest;
-    bool told; /* something was said about it, which is not repeated */
+    bool told; /* a message about it was logged; it is logged once */
 
     mscclpp_plan_t *plan;
     bool alone;        /* its collective is none of MPI's: programs run it by its name */
     char *label;       /* "plan:" and the name, without what cannot be printed */
-    uint32_t blocks;   /* the most that a rank has */
-    uint32_t channels; /* likewise, of memory and port channels together */
+    uint32_t blocks;   /* most blocks of a rank */
+    uint32_t channels; /* most memory and port channels of a rank, together */
     uint32_t chunks;   /* see mscclpp_plan_block_chunks */
-    uint32_t unit;     /* chunks are multiples of so many bytes */
+    uint32_t unit;     /* the bytes of a chunk are a multiple of this */
     bool crosses;      /* an operation reaches over the end of a rank's block */
-    bool shares;       /* peers use the input or the output */
-    bool writes_input; /* a plan that is not in place does so */
+    bool shares;       /* ranks access the input or output of their peers */
+    bool writes_input; /* it writes the input, although it is not in place */
     bool mixes;        /* the scratch holds packets and other data */
     bool may_order;    /* packets may have to order other stores */
-    bool extreme;      /* it serves `reduce` alone, not every operation */
+    bool extreme;      /* it serves only the operation `reduce`: min or max */
     mscclpp_plan_reduce_t reduce;
     mscclpp_plan_prove_t proven;
 } mscclpp_plan_file_t;
@@ -55,8 +55,8 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library); /* NULL is a
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p);
 
 /*
- * Does what is still missing of a proof, unless an earlier process has done it (plan/proofs.h). Sets `refusal` if the
- * plan is refused for it. Thread-safe.
+ * Proves a plan as far as `prove` says and it is not proven yet, by this process or an earlier one (plan/proofs.h).
+ * Sets `refusal` if the proof fails. Thread-safe.
  */
 void mscclpp_plan_library_prove(mscclpp_plan_file_t *file, mscclpp_plan_prove_t prove);
 

@@ -6,42 +6,45 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
+/* The lowering of one rank's part of a plan. */
 typedef struct {
     const mscclpp_plan_t *plan;
     uint32_t rank;
-    const bool *far; /* by rank; NULL: no rank is */
+    const bool *far; /* by rank: it is on another node; NULL: no rank is */
     mscclpp_plan_program_t *program;
-    uint32_t block_start; /* first step of the block */
-    uint32_t step_room, item_room, link_room;
+    uint32_t block_start; /* first step of the block that is being lowered */
+    uint32_t step_capacity, item_capacity, link_capacity;
     bool no_memory;
-    const char *why;
+    const char *why; /* why the plan cannot be lowered; NULL: it can */
 } lowering_t;
 
-static bool grow(lowering_t *state, void *list_p, uint32_t count, uint32_t *room_p, size_t size)
+/* Makes room for one more entry after `count` entries of a list. False if there is no memory. */
+static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint32_t *capacity_p, size_t size)
 {
-    uint32_t room = *room_p > 0 ? 2 * *room_p : 64;
-    void *list, *all;
+    uint32_t capacity = *capacity_p > 0 ? 2 * *capacity_p : 64;
+    void *list, *enlarged;
 
-    if (count < *room_p) {
+    if (count < *capacity_p) {
         return true;
     }
     memcpy(&list, list_p, sizeof(list));
-    all = realloc(list, room * size);
-    if (all == NULL) {
+    enlarged = realloc(list, capacity * size);
+    if (enlarged == NULL) {
         state->no_memory = true;
         return false;
     }
-    memcpy(list_p, &all, sizeof(all));
-    *room_p = room;
+    memcpy(list_p, &enlarged, sizeof(enlarged));
+    *capacity_p = capacity;
     return true;
 }
 
+/* Appends a step to the program. Its items and links are those appended next. NULL if there is no memory. */
 static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t code)
 {
     mscclpp_plan_program_t *program = state->program;
     mscclpp_dev_plan_step_t *step;
 
-    if (!grow(state, &program->steps, program->step_count, &state->step_room, sizeof(*program->steps))) {
+    if (!reserve_entry(state, &program->steps, program->step_count, &state->step_capacity, sizeof(*program->steps))) {
         return NULL;
     }
     step = &program->steps[program->step_count++];
@@ -52,12 +55,12 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t code)
     return step;
 }
 
-/* Adds a link to the program's table. */
+/* Appends a link to the program: signal slot `slot` of rank `peer`. */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 {
     mscclpp_plan_program_t *program = state->program;
 
-    if (grow(state, &program->links, program->link_count, &state->link_room, sizeof(*program->links))) {
+    if (reserve_entry(state, &program->links, program->link_count, &state->link_capacity, sizeof(*program->links))) {
         program->links[program->link_count++] = (mscclpp_dev_plan_link_t){peer, slot};
     }
 }
@@ -88,19 +91,19 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
     }
 }
 
-/* Adds a part of a buffer to the program's table. */
+/* Appends an item to the program: a part of the buffer of `item->type` on rank `rank`. */
 static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool packets)
 {
     mscclpp_plan_program_t *program = state->program;
     uint32_t chunks = item->type == MSCCLPP_PLAN_SCRATCH ? UINT32_MAX : mscclpp_plan_block_chunks(state->plan);
 
-    if (grow(state, &program->items, program->item_count, &state->item_room, sizeof(*program->items))) {
+    if (reserve_entry(state, &program->items, program->item_count, &state->item_capacity, sizeof(*program->items))) {
         program->items[program->item_count++] = (mscclpp_dev_plan_item_t){
             3 * rank + (uint32_t)item->type, item->index / chunks, item->index % chunks, packets};
     }
 }
 
-/* An item of a switch channel stands for one item on each of its ranks. Returns the number of items. */
+/* Appends an item, or for a switch channel one item on each of its ranks. Returns the number of items. */
 static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool packets)
 {
     const mscclpp_plan_group_t *group;
@@ -123,7 +126,7 @@ static bool is_far(const lowering_t *state, uint32_t rank)
 }
 
 /* Adds a step that moves data. NULL if there is no memory. */
-static mscclpp_dev_plan_step_t *add_data(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
+static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, MSCCLPP_DEV_PLAN_DATA);
 
@@ -135,15 +138,15 @@ static mscclpp_dev_plan_step_t *add_data(lowering_t *state, const mscclpp_plan_o
     return step;
 }
 
-/* Tells whether two entries are the same part of the same buffer. */
+/* Tells whether two items are the same part of the same buffer. */
 static bool same_item(const mscclpp_plan_item_t *a, const mscclpp_plan_item_t *b)
 {
     return a->where == b->where && a->type == b->type && a->rank == b->rank && a->index == b->index &&
            a->size == b->size;
 }
 
-/* What a proxy has to move. Puts of one size become one step. */
-static void lower_ports(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+/* Lowers the puts to other nodes, which the proxy carries out. Successive puts of one size become one step. */
+static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     mscclpp_dev_plan_step_t *step = NULL;
 
@@ -154,7 +157,7 @@ static void lower_ports(lowering_t *state, const mscclpp_plan_op_t *op, const ms
             continue;
         }
         if (step == NULL || step->size != op->src[source].size) {
-            step = add_data(state, op, op->src[source].size);
+            step = add_data_step(state, op, op->src[source].size);
             if (step == NULL) {
                 return;
             }
@@ -168,7 +171,8 @@ static void lower_ports(lowering_t *state, const mscclpp_plan_op_t *op, const ms
     }
 }
 
-/* Pairs that share a source become one step, which reads it once. */
+/* Lowers an operation that copies source i to target i. Pairs that share a source become one step, which reads it once.
+ */
 static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     for (uint32_t i = 0, next; i < op->src_count; i = next) {
@@ -176,7 +180,7 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
             next = i + 1;
             continue;
         }
-        mscclpp_dev_plan_step_t *step = add_data(state, op, op->src[i].size);
+        mscclpp_dev_plan_step_t *step = add_data_step(state, op, op->src[i].size);
         uint32_t targets = 0;
 
         if (step == NULL) {
@@ -196,7 +200,7 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
 /* Lowers an operation that combines its sources and writes the result to its targets. */
 static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
-    mscclpp_dev_plan_step_t *step = add_data(state, op, op->src[0].size);
+    mscclpp_dev_plan_step_t *step = add_data_step(state, op, op->src[0].size);
     uint32_t sources = 0, targets = 0;
 
     if (step == NULL) {
@@ -207,7 +211,7 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
         if (is_far(state, op->dst[i].rank)) {
-            continue; /* only of a port, which moves what has come */
+            continue; /* the proxy moves the result there; see lower_port_puts */
         }
         targets += add_items(state, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)));
     }
@@ -215,15 +219,15 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
     step->targets = targets;
 }
 
-/* Signals of port channels are numbered after those of memory channels. */
+/* Slots of port channels follow those of memory channels. */
 uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
                            uint32_t channel)
 {
     return type == MSCCLPP_PLAN_PORT ? plan->ranks[rank].channel_count[MSCCLPP_PLAN_MEMORY] + channel : channel;
 }
 
-/* Asks the proxy for something on all channels of an operation that lead to other nodes. */
-static void lower_far(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
+/* Appends one step with which the proxy does `code` on all channels of an operation that lead to other nodes. */
+static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
 {
     const mscclpp_plan_rank_t *rank = &state->plan->ranks[state->rank];
     mscclpp_dev_plan_step_t *step = NULL;
@@ -243,7 +247,7 @@ static void lower_far(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t c
     }
 }
 
-/* Lowers signals or waits on channels. */
+/* Lowers signals to channels (MSCCLPP_DEV_PLAN_SIGNAL) or waits on them (MSCCLPP_DEV_PLAN_WAIT). */
 static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
 {
     const mscclpp_plan_rank_t *rank = &state->plan->ranks[state->rank];
@@ -269,11 +273,11 @@ static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32
     }
     step->count = count;
     if (code == MSCCLPP_DEV_PLAN_SIGNAL) {
-        lower_far(state, op, MSCCLPP_DEV_PLAN_PORT_SIGNAL);
+        lower_proxy_requests(state, op, MSCCLPP_DEV_PLAN_PORT_SIGNAL);
     }
 }
 
-/* Lowers operations on semaphores. */
+/* Lowers an acquire or a release of semaphores. */
 static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, code);
@@ -287,7 +291,7 @@ static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uin
     }
 }
 
-/* Two in a row are as good as one. */
+/* Appends a nop, unless the block's last step is one. */
 static void add_nop(lowering_t *state)
 {
     const mscclpp_plan_program_t *program = state->program;
@@ -316,13 +320,13 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     if (port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         add_nop(state);
     }
-    lower_ports(state, op, shape);
+    lower_port_puts(state, op, shape);
     if (op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF) {
         add_nop(state);
         lower_signals(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
     }
     if (op->kind == MSCCLPP_PLAN_OP_PWSF) {
-        lower_far(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
+        lower_proxy_requests(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
         add_nop(state);
     }
 }
@@ -339,7 +343,7 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
         return;
     case MSCCLPP_PLAN_OP_FLUSH:
         add_nop(state);
-        lower_far(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
+        lower_proxy_requests(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
         add_nop(state);
         return;
     case MSCCLPP_PLAN_OP_BARRIER:
@@ -405,7 +409,8 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
     add_step(state, MSCCLPP_DEV_PLAN_END);
 }
 
-static mscclpp_dev_plan_start_t place_now(const mscclpp_plan_program_t *program)
+/* The place in the program where the next step, item and link will be. */
+static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *program)
 {
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
@@ -425,7 +430,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         state.why = "more blocks or ranks than kernels have";
     }
     for (uint32_t b = 0; b < code->block_count && !state.no_memory && state.why == NULL; ++b) {
-        program->starts[b] = place_now(program);
+        program->starts[b] = current_position(program);
         state.block_start = program->step_count;
         lower_block(&state, &code->blocks[b]);
     }
@@ -433,7 +438,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         add_step(&state, MSCCLPP_DEV_PLAN_END);
     }
     if (program->starts != NULL) {
-        program->starts[program->block_count] = place_now(program);
+        program->starts[program->block_count] = current_position(program);
     }
     if (state.no_memory || state.why != NULL) {
         mscclpp_plan_program_destroy(program);
@@ -452,16 +457,17 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
     memset(program, 0, sizeof(*program));
 }
 
-/* What an operation needs of ranks that are on several nodes. */
+/* What a walk over all operations has found about accesses between nodes. */
 typedef struct {
     const mscclpp_plan_t *plan;
-    const int *node_of;
-    const char *why;
-    bool packets;
+    const int *node_of; /* node of each rank */
+    const char *why;    /* why nodes cannot run the plan; NULL: they can */
+    bool packets;       /* packets go through ports */
 } reach_t;
 
-static void look_at_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
-                          const mscclpp_plan_op_t *pipeline)
+/* Notes how one operation accesses ranks of other nodes. Called for each operation by mscclpp_plan_visit. */
+static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                        const mscclpp_plan_op_t *pipeline)
 {
     reach_t *reach = context;
     const mscclpp_plan_rank_t *rank = &reach->plan->ranks[place.rank];
@@ -494,7 +500,7 @@ const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node
 {
     reach_t reach = {.plan = plan, .node_of = node_of};
 
-    mscclpp_plan_visit(plan, look_at_reach, &reach);
+    mscclpp_plan_visit(plan, check_reach, &reach);
     *packets_p = reach.packets;
     return reach.why;
 }
@@ -506,8 +512,8 @@ typedef struct {
 } crossing_t;
 
 /* Notes whether an operation's data reach over the end of a block of chunks. */
-static void look_for_crossing(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
-                              const mscclpp_plan_op_t *pipeline)
+static void check_crossing(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                           const mscclpp_plan_op_t *pipeline)
 {
     crossing_t *crossing = context;
 
@@ -532,7 +538,7 @@ bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, 
     chunk = (block_bytes + crossing.chunks - 1) / crossing.chunks;
     chunk = (chunk + unit - 1) / unit * unit;
     if (chunk * crossing.chunks != block_bytes) {
-        mscclpp_plan_visit(plan, look_for_crossing, &crossing);
+        mscclpp_plan_visit(plan, check_crossing, &crossing);
     }
     *chunk_p = chunk;
     return !crossing.crosses;

@@ -18,30 +18,32 @@ typedef struct {
 } mscclpp_plan_program_t;
 
 /*
- * Needs a plan without faults. `far` says of each rank whether its memory is out of reach, as that of other nodes is;
- * NULL: none is. Channels to such ranks must be port channels, and numbers of ports are those of the rank's port
- * channels. Between ranks that reach one another's memory, blocks themselves do the work that the plan gives to a
- * proxy. MSCCLPP_ERR_NOT_SUPPORTED, with a constant reason, if kernels have no room for the plan. Packets of these
- * kernels do not order the stores before them, so a plan whose simulation gives the note `packet-order` must not be
- * used.
+ * Makes the program of one rank from a plan without faults.
+ *
+ * far[r] says that rank r is on another node, so its memory is out of reach; NULL: no rank is. Channels to such ranks
+ * must be port channels. Between ranks of one node, blocks do the work that the plan gives to a proxy.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds what kernels can run. The
+ * caller must not use a plan whose simulation notes `packet-order`: packets of these kernels do not order the stores
+ * before them.
  */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
                                     mscclpp_plan_program_t *program, const char **why_p);
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
-/* The number of a channel of a rank, among those that signals arrive over. */
+/* The signal slot of a rank's channel: its number among the memory and port channels of the rank. */
 uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
                            uint32_t channel);
 
 /*
- * Why ranks that do not reach one another's memory cannot run the plan: a constant text; NULL: they can. *packets_p: it
- * sends packets through ports.
+ * Returns NULL if the plan can run on several nodes (rank r is on node_of[r]), or a constant text that says why not.
+ * Sets *packets_p if it sends packets through ports.
  */
 const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *packets_p);
 
 /*
- * Chunks of a rank's block of the input, where several such blocks make up the output, or the other way round. Of plans
- * of collectives that MPI does not have, each chunk is a block.
+ * The number of chunks in one rank's part of a buffer that has a part for each rank: of all-gather's output, of
+ * reduce-scatter's input. For all-reduce, the whole buffer. For collectives that MPI does not have, 1.
  */
 uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);
 
@@ -52,8 +54,8 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);
 bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p);
 
 /*
- * Bytes of the scratch for chunks of `chunk` bytes, and of one half of it, 0 if it has no halves. Equal on all ranks,
- * however many chunks each has: a rank also uses it to find the halves of its peers.
+ * Returns the bytes of scratch for chunks of `chunk` bytes. *half_p: bytes of one of its halves; 0 if it has none. Both
+ * are equal on all ranks, however many chunks each has: a rank also uses them to find the halves of its peers.
  */
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p);
 

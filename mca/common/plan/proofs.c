@@ -13,7 +13,7 @@
 
 #define LINE 128
 
-/* The folder, or "" if there is none. `size` bytes. */
+/* Writes the path of the folder of proofs. False if there is none. */
 static bool find_folder(char *folder, size_t size)
 {
     const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
@@ -27,8 +27,8 @@ static bool find_folder(char *folder, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
-/* Where the proof of a plan is kept, and what it says. */
-static bool describe(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
+/* Writes the path of a proof's file and the line that the file holds. False if there is no folder for it. */
+static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
 {
     char folder[PATH_MAX];
     int length;
@@ -45,13 +45,13 @@ static bool describe(const mscclpp_plan_t *plan, const char *kind, char *path, s
 
 bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
 {
-    char path[PATH_MAX], wanted[LINE], found[LINE] = "";
+    char path[PATH_MAX], expected_line[LINE], kept_line[LINE] = "";
     struct stat status;
     bool kept = false;
     ssize_t length;
     int fd;
 
-    if (!describe(plan, kind, path, sizeof(path), wanted)) {
+    if (!make_path_and_line(plan, kind, path, sizeof(path), expected_line)) {
         return false;
     }
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -61,8 +61,8 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
     /* What others can write proves nothing. */
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
-        length = read(fd, found, sizeof(found) - 1);
-        kept = length > 0 && strcmp(found, wanted) == 0;
+        length = read(fd, kept_line, sizeof(kept_line) - 1);
+        kept = length > 0 && strcmp(kept_line, expected_line) == 0;
     }
     close(fd);
     return kept;
@@ -85,7 +85,7 @@ void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
     bool written;
     int fd;
 
-    if (!describe(plan, kind, path, sizeof(path), line)) {
+    if (!make_path_and_line(plan, kind, path, sizeof(path), line)) {
         return;
     }
     make_folders(path);

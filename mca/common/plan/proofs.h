@@ -8,8 +8,12 @@
 
 #include "mca/common/plan/plan.h"
 
-/* `kind`: what was proven, a word. True if this file, byte for byte by its digest and size, was proven before. */
+/*
+ * True if an earlier process has proven this file, known by its digest and size. `kind` is a word for what was proven.
+ */
 bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind);
+
+/* Keeps a proof for later processes. Says nothing if that fails. */
 void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind);
 
 #endif

@@ -12,29 +12,30 @@ static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const m
            mscclpp_plan_no_stranger(reader, value);
 }
 
-/* Makes room for `more` entries after `count`. It doubles, so that many small entries cost no more than a large one. */
-static bool grow(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
+/* Makes room for `more` entries after `count` entries of a table. The capacity, a power of two, follows from `count`.
+ */
+static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
-    uint32_t room = 1;
-    void *old, *all;
+    uint32_t capacity = 1;
+    void *old, *enlarged;
 
-    while (room < count) {
-        room *= 2;
+    while (capacity < count) {
+        capacity *= 2;
     }
-    if (count > 0 && count + more <= room) {
+    if (count > 0 && count + more <= capacity) {
         return true;
     }
-    while (room < count + more) {
-        room *= 2;
+    while (capacity < count + more) {
+        capacity *= 2;
     }
     memcpy(&old, table_p, sizeof(old));
-    if (!mscclpp_plan_allocate(reader, room, size, &all)) {
+    if (!mscclpp_plan_allocate(reader, capacity, size, &enlarged)) {
         return false;
     }
     if (count > 0) {
-        memcpy(all, old, count * size);
+        memcpy(enlarged, old, count * size);
     }
-    memcpy(table_p, &all, sizeof(all));
+    memcpy(table_p, &enlarged, sizeof(enlarged));
     return true;
 }
 
@@ -44,7 +45,7 @@ static bool append(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, c
     if (table->count + count > MSCCLPP_PLAN_MAX_TABLE) {
         return mscclpp_plan_bad(reader, "limit", "a table of more than %d entries", MSCCLPP_PLAN_MAX_TABLE);
     }
-    if (!grow(reader, table->count, count, sizeof(*ids), &table->ids)) {
+    if (!grow_table(reader, table->count, count, sizeof(*ids), &table->ids)) {
         return false;
     }
     for (uint32_t i = 0; i < count; ++i) {
@@ -54,7 +55,7 @@ static bool append(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, c
     return true;
 }
 
-/* Entries of {type, numbers} into one table a type. */
+/* Reads a list of entries {type, numbers}, and appends the numbers to the table of their type. */
 static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, const char *list,
                         const char *type_key, const char *numbers_key, int types, mscclpp_plan_table_t *tables)
 {
@@ -79,11 +80,12 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
     return true;
 }
 
+/* Reads a thread block: its channels, remote buffers and operations. */
 static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_block_t *block)
 {
     const mscclpp_json_t *ops, *channels, *remotes;
     uint32_t id = 0;
-    bool ok = true;
+    bool valid = true;
 
     if (!need_object(reader, "threadblocks", object) ||
         !mscclpp_plan_number32(reader, object, "a block", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
@@ -97,15 +99,16 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
                                          MSCCLPP_PLAN_CHANNEL_TYPES, block->channels)) {
         return false;
     }
-    remotes = mscclpp_plan_may(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &ok);
-    if (!ok || (remotes != NULL && !read_tables(reader, remotes, "remote_buffer_refs", "access_channel_type",
-                                                "remote_buffer_ids", MSCCLPP_PLAN_SWITCH, block->remotes))) {
+    remotes = mscclpp_plan_may(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &valid);
+    if (!valid || (remotes != NULL && !read_tables(reader, remotes, "remote_buffer_refs", "access_channel_type",
+                                                   "remote_buffer_ids", MSCCLPP_PLAN_SWITCH, block->remotes))) {
         return false;
     }
     ops = mscclpp_plan_need(reader, object, "a block", "ops", MSCCLPP_JSON_ARRAY);
     return ops != NULL && mscclpp_plan_read_ops(reader, ops, false, &block->ops, &block->op_count);
 }
 
+/* Reads one group of ranks of a switch channel. */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
                        mscclpp_plan_group_t *group)
 {
@@ -125,6 +128,7 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
     return true;
 }
 
+/* Reads the groups of a switch channel, and appends them to those of the rank. */
 static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
 {
     const mscclpp_json_t *groups =
@@ -136,7 +140,7 @@ static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ent
     if (rank->group_count + groups->count > MSCCLPP_PLAN_MAX_ITEMS) {
         return mscclpp_plan_bad(reader, "limit", "more than %d switch channels", MSCCLPP_PLAN_MAX_ITEMS);
     }
-    if (!grow(reader, rank->group_count, groups->count, sizeof(*rank->groups), &rank->groups)) {
+    if (!grow_table(reader, rank->group_count, groups->count, sizeof(*rank->groups), &rank->groups)) {
         return false;
     }
     for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next) {
@@ -148,6 +152,7 @@ static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ent
     return true;
 }
 
+/* Reads a rank's channels. Port and memory channels get their peers; switch channels their groups. */
 static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     const mscclpp_json_t *array = mscclpp_plan_need(reader, object, "a rank", "channels", MSCCLPP_JSON_ARRAY);
@@ -188,6 +193,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return true;
 }
 
+/* Reads a remote buffer: its rank, its type, and the channel types it may be accessed over. */
 static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_remote_t *remote)
 {
     const mscclpp_json_t *types;
@@ -213,14 +219,15 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
     return true;
 }
 
+/* Reads the initial values of a rank's semaphores, if it has any. */
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
-    bool ok = true;
-    const mscclpp_json_t *array = mscclpp_plan_may(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &ok);
+    bool valid = true;
+    const mscclpp_json_t *array = mscclpp_plan_may(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &valid);
     uint32_t i = 0;
 
     if (array == NULL) {
-        return ok;
+        return valid;
     }
     if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
         return mscclpp_plan_bad(reader, "limit", "%u semaphores; the most is %d", array->count, MSCCLPP_PLAN_MAX_TABLE);
@@ -238,6 +245,7 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     return true;
 }
 
+/* Reads what one rank does: its buffers, channels, semaphores and thread blocks. */
 static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
@@ -294,21 +302,22 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     return true;
 }
 
+/* Reads true or false. If the key is absent and not needed, *flag_p stays as it is. */
 static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, const char *key, bool needed,
                       bool *flag_p)
 {
-    bool ok = true;
+    bool valid = true;
     const mscclpp_json_t *value = needed ? mscclpp_plan_need(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
-                                         : mscclpp_plan_may(reader, root, key, MSCCLPP_JSON_BOOL, &ok);
+                                         : mscclpp_plan_may(reader, root, key, MSCCLPP_JSON_BOOL, &valid);
 
     if (value == NULL) {
-        return !needed && ok;
+        return !needed && valid;
     }
     *flag_p = value->number != 0;
     return true;
 }
 
-/* Reads what holds for the plan as a whole. */
+/* Reads the plan's name, collective, protocol and other settings of the plan as a whole. */
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     static const char *const protocols[] = {"Simple", "LL", NULL};
@@ -353,12 +362,12 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 /* Reads which GPUs a plan is for. MSCCL++ does not know this key. */
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
-    bool ok = true;
-    const mscclpp_json_t *list = mscclpp_plan_may(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &ok);
+    bool valid = true;
+    const mscclpp_json_t *list = mscclpp_plan_may(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &valid);
     uint32_t rank = 0;
 
     if (list == NULL) {
-        return ok;
+        return valid;
     }
     if (list->count != plan->rank_count) {
         return mscclpp_plan_bad(reader, "limit", "%u \"gpu_addresses\" of %u ranks; each has one", list->count,

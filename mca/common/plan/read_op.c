@@ -4,6 +4,7 @@
 #include "mca/common/plan/reader.h"
 #include "mca/common/plan/words.h"
 
+/* Reads one source or target of an operation: a part of a local buffer, a remote buffer or a switch channel. */
 static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value,
                       mscclpp_plan_item_t *item)
 {
@@ -39,16 +40,17 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
            mscclpp_plan_number32(reader, value, list, "size", MSCCLPP_PLAN_MAX_CHUNKS, &item->size);
 }
 
+/* Reads a list of sources or targets. An absent list counts as empty. */
 static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
                        mscclpp_plan_item_t **items_p, uint32_t *count_p)
 {
-    bool ok = true;
-    const mscclpp_json_t *array = mscclpp_plan_may(reader, object, key, MSCCLPP_JSON_ARRAY, &ok);
+    bool valid = true;
+    const mscclpp_json_t *array = mscclpp_plan_may(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
     mscclpp_plan_item_t *items;
     uint32_t count = 0;
 
     if (array == NULL) {
-        return ok;
+        return valid;
     }
     if (array->count > MSCCLPP_PLAN_MAX_ITEMS) {
         return mscclpp_plan_bad(reader, "limit", "\"%s\" has %u entries; the most is %d", key, array->count,
@@ -67,13 +69,14 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return true;
 }
 
+/* Reads which part of an operation a block does, if several blocks share the operation. */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
-    bool ok = true;
-    const mscclpp_json_t *group = mscclpp_plan_may(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &ok);
+    bool valid = true;
+    const mscclpp_json_t *group = mscclpp_plan_may(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &valid);
 
     if (group == NULL) {
-        return ok;
+        return valid;
     }
     if (!mscclpp_plan_number32(reader, group, "tbg_info", "tb_id", MSCCLPP_PLAN_MAX_BLOCKS, &op->tb_id) ||
         !mscclpp_plan_number32(reader, group, "tbg_info", "tbg_size", MSCCLPP_PLAN_MAX_BLOCKS, &op->tbg_size)) {
@@ -85,12 +88,13 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return true;
 }
 
-static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool inside,
+/* Reads a pipeline: the size of a turn, and the operations of its body. */
+static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                           mscclpp_plan_op_t *op)
 {
     const mscclpp_json_t *turns, *body;
 
-    if (inside) {
+    if (in_pipeline) {
         return mscclpp_plan_bad(reader, "pipeline", "a pipeline within a pipeline");
     }
     turns = mscclpp_plan_need(reader, object, "a pipeline", "iter_context", MSCCLPP_JSON_OBJECT);
@@ -103,7 +107,9 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return mscclpp_plan_read_ops(reader, body, true, &op->body, &op->body_count);
 }
 
-static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool inside, mscclpp_plan_op_t *op)
+/* Reads one operation. */
+static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
+                    mscclpp_plan_op_t *op)
 {
     const mscclpp_json_t *name;
     int choice = 0;
@@ -147,10 +153,10 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                mscclpp_plan_number32(reader, object, "a barrier", "num_threadblocks", MSCCLPP_PLAN_MAX_BLOCKS,
                                      &op->barrier_blocks);
     }
-    return op->kind != MSCCLPP_PLAN_OP_PIPELINE || read_pipeline(reader, object, inside, op);
+    return op->kind != MSCCLPP_PLAN_OP_PIPELINE || read_pipeline(reader, object, in_pipeline, op);
 }
 
-bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool inside,
+bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool in_pipeline,
                            mscclpp_plan_op_t **ops_p, uint32_t *count_p)
 {
     mscclpp_plan_place_t place = reader->place;
@@ -165,9 +171,9 @@ bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next, ++count) {
         reader->place = place;
-        *(inside ? &reader->place.inner : &reader->place.op) = (int)count;
+        *(in_pipeline ? &reader->place.inner : &reader->place.op) = (int)count;
         reader->place.name = NULL;
-        if (!read_op(reader, value, inside, &ops[count])) {
+        if (!read_op(reader, value, in_pipeline, &ops[count])) {
             return false;
         }
     }

@@ -31,6 +31,7 @@ bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t s
     return true;
 }
 
+/* Reports a value of the wrong type. Always false. */
 static bool wrong_type(mscclpp_plan_reader_t *reader, const char *key, const mscclpp_json_t *value,
                        mscclpp_json_type_t type)
 {
@@ -41,10 +42,10 @@ static bool wrong_type(mscclpp_plan_reader_t *reader, const char *key, const msc
 const mscclpp_json_t *mscclpp_plan_need(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                         const char *key, mscclpp_json_type_t type)
 {
-    bool ok = true;
-    const mscclpp_json_t *value = mscclpp_plan_may(reader, object, key, type, &ok);
+    bool valid = true;
+    const mscclpp_json_t *value = mscclpp_plan_may(reader, object, key, type, &valid);
 
-    if (ok && value == NULL) {
+    if (valid && value == NULL) {
         mscclpp_plan_bad(reader, "key", "%s has no \"%s\"", what, key);
     }
     return value;
@@ -123,15 +124,15 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
                           const char *key, uint32_t most, uint32_t items, bool needed, uint32_t **numbers_p,
                           uint32_t *count_p)
 {
-    bool ok = true;
+    bool valid = true;
     const mscclpp_json_t *array = needed ? mscclpp_plan_need(reader, object, what, key, MSCCLPP_JSON_ARRAY)
-                                         : mscclpp_plan_may(reader, object, key, MSCCLPP_JSON_ARRAY, &ok);
+                                         : mscclpp_plan_may(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
     uint32_t *numbers, count = 0;
 
     *numbers_p = NULL;
     *count_p = 0;
     if (array == NULL) {
-        return !needed && ok;
+        return !needed && valid;
     }
     if (array->count > items) {
         return mscclpp_plan_bad(reader, "limit", "\"%s\" has %u entries; the most is %u", key, array->count, items);
@@ -156,15 +157,15 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
 
 bool mscclpp_plan_no_stranger(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
 {
-    static const char *const older[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",
-                                        "o_cids",      "ctype",        "cnt",           "deps",        NULL};
+    static const char *const generation_1[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",
+                                               "o_cids",      "ctype",        "cnt",           "deps",        NULL};
     static const char *const unmerged[] = {"dynamic_index", "dynamic_size", "dynamic_tbgroup_id", NULL};
 
     if (object->type != MSCCLPP_JSON_OBJECT) {
         return true;
     }
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
-        if (mscclpp_plan_word(older, member->key) >= 0) {
+        if (mscclpp_plan_word(generation_1, member->key) >= 0) {
             return mscclpp_plan_bad(reader, "generation",
                                     "the key \"%s\" is of generation 1 of the format; write the plan anew with the "
                                     "language of July 2025 or later",

@@ -5,12 +5,12 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* The cells of an item that a block does now. */
+/* The cells of an item that a block's current operation covers. */
 typedef struct {
     uint64_t from, count;
 } slice_t;
 
-/* The part of the data that a block moves: a turn of a pipeline, its share in a group of blocks, or all. */
+/* The part of `size` chunks that a block moves now: a turn of a pipeline, its share in a group of blocks, or all. */
 static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         uint32_t size)
 {
@@ -31,9 +31,9 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
     return (slice_t){0, total};
 }
 
-/* The cell at which an entry begins, in one rank's memory. */
-static size_t address(const mscclpp_sim_t *sim, uint32_t launch, uint32_t r, const mscclpp_plan_item_t *item,
-                      uint64_t from, bool packets)
+/* The index of the cell where an item begins on rank `r`, `from` cells after its start. */
+static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t r, const mscclpp_plan_item_t *item,
+                            uint64_t from, bool packets)
 {
     const mscclpp_sim_rank_t *rank = &sim->ranks[r];
     uint64_t stride = sim->chunk, half = 0;
@@ -48,7 +48,8 @@ static size_t address(const mscclpp_sim_t *sim, uint32_t launch, uint32_t r, con
     return rank->base[item->type] + half + (packets ? 2 : 1) * (stride * item->index + from);
 }
 
-static mscclpp_sim_map_t map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+/* How the operation's elements are assigned to threads. */
+static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     if (op->kind == MSCCLPP_PLAN_OP_GLRES || op->kind == MSCCLPP_PLAN_OP_GSTORE) {
         return MSCCLPP_SIM_WIDE;
@@ -60,7 +61,7 @@ static mscclpp_sim_map_t map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_
 }
 
 /* Tells whether a proxy moves the data in place of the block. */
-static bool through_proxy(const mscclpp_plan_op_t *op)
+static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
 {
     return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
 }
@@ -69,22 +70,22 @@ bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
 
-    /* What a proxy moves as it is, it does not look at. */
+    /* A proxy moves these packets without reading them. */
     if (op->kind == MSCCLPP_PLAN_OP_PPKT) {
         return true;
     }
     for (uint32_t i = 0; i < op->src_count; ++i) {
         slice_t slice;
-        size_t at;
+        size_t first_cell;
 
         if (!mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i))) {
             continue;
         }
         slice = slice_of(sim, block, op, op->src[i].size);
-        at = address(sim, block->launch, block->rank, &op->src[i], slice.from, true);
+        first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true);
         for (uint64_t e = 0; e < slice.count; ++e) {
-            if (!mscclpp_sim_has_packet(sim, at + 2 * e, block->launch)) {
-                block->missing = at + 2 * e;
+            if (!mscclpp_sim_has_packet(sim, first_cell + 2 * e, block->launch)) {
+                block->missing = first_cell + 2 * e;
                 return false;
             }
         }
@@ -96,12 +97,12 @@ bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
                        uint32_t i, size_t cell)
 {
     slice_t slice = slice_of(sim, block, op, op->src[i].size);
-    size_t at = address(sim, block->launch, block->rank, &op->src[i], slice.from, true);
+    size_t first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true);
 
-    return cell >= at && cell < at + 2 * slice.count;
+    return cell >= first_cell && cell < first_cell + 2 * slice.count;
 }
 
-/* A packet operation tells everything that its threads know. */
+/* Makes what the packets of one operation tell: all that the block's threads know. NULL if there is no memory. */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
@@ -140,26 +141,26 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
     return packet;
 }
 
-/* How much of one packet operation was read. */
+/* Successive packets of one sending operation, as a receiver reads them. */
 typedef struct {
     mscclpp_sim_packet_t *packet;
-    uint32_t block; /* that sent it, itself or by its proxy */
-    uint64_t first, count;
-    bool aligned; /* each thread has read what the thread of its place wrote */
-} heard_t;
+    uint32_t block;        /* the block that sent them, itself or by its proxy */
+    uint64_t first, count; /* first element; number of elements */
+    bool aligned;          /* each thread reads what the sender's thread at the same position wrote */
+} packet_run_t;
 
-/* The block that takes a packet learns what its writer knew. */
-static void learn_from_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const heard_t *heard)
+/* The receiver of packets learns what their sender knew. */
+static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
-    const mscclpp_sim_packet_t *packet = heard->packet;
-    uint32_t count = heard->first == 0 ? (uint32_t)heard->count : 0; /* threads from the first on */
+    const mscclpp_sim_packet_t *packet = run->packet;
+    uint32_t count = run->first == 0 ? (uint32_t)run->count : 0; /* threads from the first on */
     mscclpp_sim_know_t *thread, *later;
 
     mscclpp_sim_needs(sim, packet->comes);
     if (packet->agent == actor->agent) {
         return;
     }
-    mscclpp_sim_arrow(sim, heard->block, actor->agent, packet->sent, packet->comes, true);
+    mscclpp_sim_arrow(sim, run->block, actor->agent, packet->sent, packet->comes, true);
     for (uint32_t i = 0; i < sim->agents; ++i) {
         mscclpp_sim_know_t known = packet->know[i];
 
@@ -172,14 +173,14 @@ static void learn_from_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, co
         later->full = known.full > later->full ? known.full : later->full;
         thread->full = count > 0 && known.full > thread->full ? known.full : thread->full;
         /* What a thread tells of itself, or of those of its place, is known where its packet was read. */
-        known.part_length = count < known.part_length && heard->count < packet->length ? count : known.part_length;
+        known.part_length = count < known.part_length && run->count < packet->length ? count : known.part_length;
         if (known.part_length > 0 && known.part > later->part) {
             later->part = known.part;
             later->part_length = known.part_length;
         }
         if (count > 0) {
             thread->strong = thread->strong == 0 || count < thread->strong ? count : thread->strong;
-            if (heard->aligned && known.part > thread->part) {
+            if (run->aligned && known.part > thread->part) {
                 thread->part = known.part;
                 thread->part_length = count < known.part_length ? count : known.part_length;
             }
@@ -189,34 +190,34 @@ static void learn_from_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, co
     actor->has_thread = actor->has_thread || count > 0;
 }
 
-/* The block that sent a packet, be it through a proxy. */
+/* The block that sent a packet, itself or through a proxy. */
 static uint32_t sender(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
 {
     if (packet->agent < sim->block_count) {
         return packet->agent;
     }
-    return sim->proxies[sim->whose[packet->agent]].actor.events[packet->clock].block;
+    return sim->proxies[sim->index_of_agent[packet->agent]].actor.events[packet->clock].block;
 }
 
-/* Hears one source of an operation, element by element. */
-static void hear_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t at, uint64_t count)
+/* The receiver of one source of an operation learns from its packets, run by run. */
+static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {
-    heard_t heard = {NULL, 0, 0, 0, true};
+    packet_run_t run = {NULL, 0, 0, 0, true};
 
     for (uint64_t e = 0; e < count; ++e) {
-        const mscclpp_sim_cell_t *cell = &sim->cells[at + 2 * e];
+        const mscclpp_sim_cell_t *cell = &sim->cells[first_cell + 2 * e];
 
-        if (cell->packet != heard.packet) {
-            if (heard.packet != NULL) {
-                learn_from_packet(sim, actor, &heard);
+        if (cell->packet != run.packet) {
+            if (run.packet != NULL) {
+                learn_from_run(sim, actor, &run);
             }
-            heard = (heard_t){cell->packet, sender(sim, cell->packet), e, 0, true};
+            run = (packet_run_t){cell->packet, sender(sim, cell->packet), e, 0, true};
         }
-        ++heard.count;
-        heard.aligned = heard.aligned && cell->write.position == e;
+        ++run.count;
+        run.aligned = run.aligned && cell->write.position == e;
     }
-    if (heard.packet != NULL) {
-        learn_from_packet(sim, actor, &heard);
+    if (run.packet != NULL) {
+        learn_from_run(sim, actor, &run);
     }
 }
 
@@ -226,30 +227,30 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
 {
     const mscclpp_plan_group_t *group;
     mscclpp_sim_value_t value = {0, 0}, next;
-    size_t at;
+    size_t first_cell;
 
     if (item->where == MSCCLPP_PLAN_MULTICAST) {
         group = &sim->plan->ranks[block->rank].groups[item->group];
         for (uint32_t i = 0; i < group->count; ++i) {
-            at = address(sim, block->launch, group->ranks[i], item, from, false) + e;
-            next = mscclpp_sim_read(sim, &block->actor, block->launch, at, (uint32_t)e, map);
+            first_cell = first_cell_of(sim, block->launch, group->ranks[i], item, from, false) + e;
+            next = mscclpp_sim_read(sim, &block->actor, block->launch, first_cell, (uint32_t)e, map);
             value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
         }
         return value;
     }
-    at = address(sim, block->launch, item->rank, item, from, packets);
-    return packets ? mscclpp_sim_read_packet(sim, &block->actor, at + 2 * e, (uint32_t)e)
-                   : mscclpp_sim_read(sim, &block->actor, block->launch, at + e, (uint32_t)e, map);
+    first_cell = first_cell_of(sim, block->launch, item->rank, item, from, packets);
+    return packets ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * e, (uint32_t)e)
+                   : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + e, (uint32_t)e, map);
 }
 
 /* Writes an element in one rank's memory, as a packet or plainly. */
-static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t at, uint64_t e, mscclpp_sim_map_t map,
-                      mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t e,
+                      mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
     if (packet != NULL) {
-        mscclpp_sim_write_packet(sim, &block->actor, block->launch, at + 2 * e, (uint32_t)e, value, packet);
+        mscclpp_sim_write_packet(sim, &block->actor, block->launch, first_cell + 2 * e, (uint32_t)e, value, packet);
     } else {
-        mscclpp_sim_write(sim, &block->actor, block->launch, at + e, (uint32_t)e, map, value);
+        mscclpp_sim_write(sim, &block->actor, block->launch, first_cell + e, (uint32_t)e, map, value);
     }
 }
 
@@ -260,18 +261,18 @@ static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     const mscclpp_plan_group_t *group;
 
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        write_one(sim, block, address(sim, block->launch, item->rank, item, from, packet != NULL), e, map, value,
+        write_one(sim, block, first_cell_of(sim, block->launch, item->rank, item, from, packet != NULL), e, map, value,
                   packet);
         return;
     }
     group = &sim->plan->ranks[block->rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        write_one(sim, block, address(sim, block->launch, group->ranks[i], item, from, packet != NULL), e, map, value,
-                  packet);
+        write_one(sim, block, first_cell_of(sim, block->launch, group->ranks[i], item, from, packet != NULL), e, map,
+                  value, packet);
     }
 }
 
-/* Each source to the destination of its place. */
+/* Carries out an operation that copies source i to target i. */
 static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
 {
@@ -282,8 +283,9 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
         mscclpp_sim_packet_t *packet;
 
         if (from_packets) {
-            hear_source(sim, &block->actor, address(sim, block->launch, block->rank, &op->src[i], slice.from, true),
-                        slice.count);
+            learn_from_source(sim, &block->actor,
+                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true),
+                              slice.count);
         }
         packet = to_packets ? new_packet(sim, &block->actor, slice.count) : NULL;
         for (uint64_t e = 0; e < slice.count && !sim->no_memory; ++e) {
@@ -295,7 +297,7 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     }
 }
 
-/* All sources combined, to all destinations. */
+/* Carries out an operation that combines all sources and writes the result to all targets. */
 static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                     const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
 {
@@ -305,8 +307,9 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i))) {
-            hear_source(sim, &block->actor, address(sim, block->launch, block->rank, &op->src[i], slice.from, true),
-                        slice.count);
+            learn_from_source(sim, &block->actor,
+                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true),
+                              slice.count);
         }
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
@@ -331,8 +334,8 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     mscclpp_sim_packet_release(packet);
 }
 
-/* Tells the proxy what to move. The proxy moves packets as they are. */
-static void tell_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+/* Asks the proxy to move the data of an operation. The proxy moves packets as they are. */
+static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     bool raw = op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
     bool signal = op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
@@ -340,8 +343,8 @@ static void tell_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     if (op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         slice_t slice = slice_of(sim, block, op, op->src[0].size);
 
-        hear_source(sim, &block->actor, address(sim, block->launch, block->rank, &op->src[0], slice.from, true),
-                    slice.count);
+        learn_from_source(sim, &block->actor,
+                          first_cell_of(sim, block->launch, block->rank, &op->src[0], slice.from, true), slice.count);
     }
     if (raw) {
         /* All threads must have written their packets before one of them asks the proxy to move them. */
@@ -352,8 +355,8 @@ static void tell_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
         slice_t slice = slice_of(sim, block, op, src->size);
         mscclpp_sim_entry_t entry = {.put = true, .raw = raw, .signal = signal, .launch = block->launch};
 
-        entry.from = address(sim, block->launch, block->rank, src, slice.from, raw);
-        entry.to = address(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.from, raw);
+        entry.from = first_cell_of(sim, block->launch, block->rank, src, slice.from, raw);
+        entry.to = first_cell_of(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.from, raw);
         entry.cells = slice.count;
         mscclpp_sim_push(sim, block, op->channels[i], entry);
     }
@@ -362,10 +365,10 @@ static void tell_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    mscclpp_sim_map_t map = map_of(op, shape);
+    mscclpp_sim_map_t map = thread_map_of(op, shape);
 
-    if (through_proxy(op)) {
-        tell_proxy(sim, block, op);
+    if (is_done_by_proxy(op)) {
+        ask_proxy(sim, block, op);
     } else if (shape->paired) {
         move_pairs(sim, block, op, shape, map);
     } else {

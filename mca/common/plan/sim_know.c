@@ -16,7 +16,7 @@ mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_
     return copy;
 }
 
-/* Adds what another agent knows. */
+/* Adds one agent's entry of a record of knowledge, except for `strong`. */
 static void add_knowledge(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
 {
     to->full = from->full > to->full ? from->full : to->full;
@@ -49,7 +49,7 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
     free(actor->later);
     free(actor->thread);
     free(actor->events);
-    for (uint32_t i = 0; i < actor->fact_room; ++i) {
+    for (uint32_t i = 0; i < actor->fact_capacity; ++i) {
         free(actor->facts[i].fact);
     }
     free(actor->facts);
@@ -58,19 +58,19 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
 void mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
 {
     mscclpp_sim_event_t *events;
-    uint32_t room;
+    uint32_t capacity;
 
     ++actor->clock;
-    if (actor->clock >= actor->event_room) {
-        room = actor->event_room > 0 ? 2 * actor->event_room : 64;
-        events = realloc(actor->events, room * sizeof(*events));
+    if (actor->clock >= actor->event_capacity) {
+        capacity = actor->event_capacity > 0 ? 2 * actor->event_capacity : 64;
+        events = realloc(actor->events, capacity * sizeof(*events));
         if (events == NULL) {
             sim->no_memory = true;
             --actor->clock;
             return;
         }
         actor->events = events;
-        actor->event_room = room;
+        actor->event_capacity = capacity;
     }
     actor->events[actor->clock] = event;
 }
@@ -81,12 +81,12 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
     actor->has_later = true;
 }
 
-/* Adds a fact, or renews it. */
+/* Adds a fact to a list, or brings the fact about the same thread up to date. */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
-    enum { MOST = 256 }; /* leaving some out makes the simulation stricter, not wrong */
-    mscclpp_sim_fact_t *all;
-    uint32_t room;
+    enum { MOST = 256 }; /* further facts are dropped: the simulation may then report a race that is none */
+    mscclpp_sim_fact_t *enlarged;
+    uint32_t capacity;
 
     for (uint32_t i = 0; i < facts->count; ++i) {
         if (facts->fact[i].agent == fact.agent && facts->fact[i].position == fact.position) {
@@ -94,17 +94,17 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
             return;
         }
     }
-    if (facts->count == facts->room && facts->count < MOST) {
-        room = facts->room > 0 ? 2 * facts->room : 4;
-        all = realloc(facts->fact, room * sizeof(*all));
-        if (all == NULL) {
+    if (facts->count == facts->capacity && facts->count < MOST) {
+        capacity = facts->capacity > 0 ? 2 * facts->capacity : 4;
+        enlarged = realloc(facts->fact, capacity * sizeof(*enlarged));
+        if (enlarged == NULL) {
             sim->no_memory = true;
             return;
         }
-        facts->fact = all;
-        facts->room = room;
+        facts->fact = enlarged;
+        facts->capacity = capacity;
     }
-    if (facts->count < facts->room) {
+    if (facts->count < facts->capacity) {
         facts->fact[facts->count++] = fact;
     }
 }
@@ -112,21 +112,21 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position)
 {
-    mscclpp_sim_facts_t *all;
-    uint32_t room = actor->fact_room > 0 ? actor->fact_room : 8;
+    mscclpp_sim_facts_t *enlarged;
+    uint32_t capacity = actor->fact_capacity > 0 ? actor->fact_capacity : 8;
 
-    while (room <= position) {
-        room *= 2;
+    while (capacity <= position) {
+        capacity *= 2;
     }
-    if (room > actor->fact_room) {
-        all = realloc(actor->facts, room * sizeof(*all));
-        if (all == NULL) {
+    if (capacity > actor->fact_capacity) {
+        enlarged = realloc(actor->facts, capacity * sizeof(*enlarged));
+        if (enlarged == NULL) {
             sim->no_memory = true;
             return;
         }
-        memset(all + actor->fact_room, 0, (room - actor->fact_room) * sizeof(*all));
-        actor->facts = all;
-        actor->fact_room = room;
+        memset(enlarged + actor->fact_capacity, 0, (capacity - actor->fact_capacity) * sizeof(*enlarged));
+        actor->facts = enlarged;
+        actor->fact_capacity = capacity;
     }
     actor->fact_threads = position >= actor->fact_threads ? position + 1 : actor->fact_threads;
     add_fact(sim, &actor->facts[position],
@@ -145,7 +145,7 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
     }
 }
 
-/* What the thread has learnt of another one by packets. */
+/* Tells whether the thread at `position` has learnt from packets that an earlier access is done. */
 static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier, uint32_t position)
 {
     if (position >= actor->fact_threads || earlier->map != MSCCLPP_SIM_PACKET) {

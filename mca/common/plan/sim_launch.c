@@ -12,7 +12,7 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
            cell < rank->base[MSCCLPP_PLAN_INPUT] + rank->cells[MSCCLPP_PLAN_INPUT];
 }
 
-/* Sets new inputs. The output belongs to the application, too, and holds nothing that the plan may use. */
+/* Sets new inputs before a launch, and marks the output as undefined: the plan may not use what was there. */
 static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
@@ -65,7 +65,7 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
     mscclpp_plan_place_t place = {(int)r, -1, -1, -1, NULL};
     mscclpp_sim_value_t value, wanted = {0, 0};
-    bool has_result = mscclpp_sim_has_result(sim->plan), said = false;
+    bool has_result = mscclpp_sim_has_result(sim->plan), reported = false;
     char text[200];
 
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
@@ -73,12 +73,12 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
 
         value = mscclpp_sim_read(sim, &rank->actor, rank->launch, rank->base[MSCCLPP_PLAN_OUTPUT] + i, 0,
                                  MSCCLPP_SIM_ALONE);
-        /* What races has no one value, so it says nothing more. */
-        if (!has_result || said || sim->races > 0 || !mscclpp_sim_expect(sim, r, i, rank->launch, &wanted) ||
+        /* After a race a cell may have any value, so a wrong result tells nothing more. */
+        if (!has_result || reported || sim->races > 0 || !mscclpp_sim_expect(sim, r, i, rank->launch, &wanted) ||
             (value.a == wanted.a && value.b == wanted.b)) {
             continue;
         }
-        said = true;
+        reported = true;
         if (!cell->defined) {
             snprintf(text, sizeof(text), "nothing has written it");
         } else {

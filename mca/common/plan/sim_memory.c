@@ -7,8 +7,8 @@
 
 enum { NOBODY = UINT32_MAX, MOST_CELLS = 8 << 20, MOST_FAULTS = 8 };
 
-/* For a plan in place: where a rank's output lies within its input, or SIZE_MAX if it does not. */
-static void alias(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t out)
+/* For a plan in place: lays one of a rank's input and output into the other one. */
+static void place_in_place(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t out)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
 
@@ -31,7 +31,7 @@ static void alias(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t out)
 bool mscclpp_sim_layout(mscclpp_sim_t *sim)
 {
     const mscclpp_plan_t *plan = sim->plan;
-    size_t at = 0;
+    size_t cell_index = 0;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         mscclpp_sim_rank_t *rank = &sim->ranks[r];
@@ -44,23 +44,23 @@ bool mscclpp_sim_layout(mscclpp_sim_t *sim)
         rank->cells[MSCCLPP_PLAN_OUTPUT] = out * sim->chunk;
         rank->cells[MSCCLPP_PLAN_SCRATCH] = scratch;
         for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
-            rank->base[type] = at;
-            at += rank->cells[type];
+            rank->base[type] = cell_index;
+            cell_index += rank->cells[type];
         }
         if (plan->in_place) {
-            alias(sim, r, in, out);
+            place_in_place(sim, r, in, out);
         }
-        if (at > MOST_CELLS) {
+        if (cell_index > MOST_CELLS) {
             return false;
         }
     }
-    sim->cells = calloc(at + 1, sizeof(*sim->cells));
+    sim->cells = calloc(cell_index + 1, sizeof(*sim->cells));
     if (sim->cells == NULL) {
         sim->no_memory = true;
         return false;
     }
-    sim->cell_count = at;
-    for (size_t i = 0; i < at; ++i) {
+    sim->cell_count = cell_index;
+    for (size_t i = 0; i < cell_index; ++i) {
         sim->cells[i].write.agent = NOBODY;
     }
     return true;
@@ -90,7 +90,7 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
     return agent >= sim->block_count && agent < sim->block_count + sim->plan->rank_count;
 }
 
-/* Two accesses of one cell that nothing orders. */
+/* Reports two accesses of one cell that nothing orders: the actor's current one, and an earlier one. */
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         bool earlier_writes, bool writes, size_t cell, bool over_packet)
 {
@@ -142,11 +142,11 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
                        mscclpp_sim_what(sim, cell, false, what, sizeof(what)));
 }
 
-/* Reports if an access is not ordered after the last write of the cell. */
-static void after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t at, uint32_t position,
-                        mscclpp_sim_map_t map, bool writes, bool packet)
+/* Reports a race if nothing orders an access after the last write of the cell. */
+static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t cell_index,
+                              uint32_t position, mscclpp_sim_map_t map, bool writes, bool packet)
 {
-    const mscclpp_sim_cell_t *cell = &sim->cells[at];
+    const mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
     mscclpp_sim_order_t order;
 
     if (cell->write.agent == NOBODY) {
@@ -154,18 +154,18 @@ static void after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, si
     }
     order = mscclpp_sim_order(actor, &cell->write, position, map);
     if (order == MSCCLPP_SIM_UNORDERED) {
-        report_race(sim, actor, &cell->write, true, writes, at, packet && cell->packet != NULL);
+        report_race(sim, actor, &cell->write, true, writes, cell_index, packet && cell->packet != NULL);
     } else if (order == MSCCLPP_SIM_WEAK && cell->write.plain) {
-        report_weak(sim, &cell->write, at);
+        report_weak(sim, &cell->write, cell_index);
     }
 }
 
-/* Notes a read, and drops earlier ones that it makes needless. */
+/* Notes a read of a cell. It replaces an earlier read of the actor that every later write must come after anyway. */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
                      mscclpp_sim_map_t map)
 {
     mscclpp_sim_access_t access = {actor->agent, actor->clock, position, (uint8_t)map, false}, *reads;
-    uint32_t room;
+    uint32_t capacity;
 
     for (uint32_t i = 0; i < cell->read_count; ++i) {
         mscclpp_sim_access_t *read = &cell->reads[i];
@@ -176,23 +176,23 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
             return;
         }
     }
-    if (cell->read_count == cell->read_room) {
-        room = cell->read_room > 0 ? 2 * cell->read_room : 2;
-        reads = realloc(cell->reads, room * sizeof(*reads));
+    if (cell->read_count == cell->read_capacity) {
+        capacity = cell->read_capacity > 0 ? 2 * cell->read_capacity : 2;
+        reads = realloc(cell->reads, capacity * sizeof(*reads));
         if (reads == NULL) {
             sim->no_memory = true;
             return;
         }
         cell->reads = reads;
-        cell->read_room = room;
+        cell->read_capacity = capacity;
     }
     cell->reads[cell->read_count++] = access;
 }
 
 /* Reports a read of a cell that has no value in this launch. */
-static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t at)
+static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
-    const mscclpp_sim_cell_t *cell = &sim->cells[at];
+    const mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
     char what[100];
 
     /* Values from an earlier launch do not count: another call may have used other buffers. */
@@ -202,46 +202,46 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
     }
     mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "undefined", mscclpp_sim_place(sim, actor->agent, actor->clock),
                        "it reads %s, which nothing has written in %s",
-                       mscclpp_sim_what(sim, at, false, what, sizeof(what)),
+                       mscclpp_sim_what(sim, cell_index, false, what, sizeof(what)),
                        cell->defined ? "this launch" : "any launch");
 }
 
-mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at,
+mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                                      uint32_t position, mscclpp_sim_map_t map)
 {
-    mscclpp_sim_cell_t *cell = &sim->cells[at];
+    mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
 
-    after_write(sim, actor, at, position, map, false, false);
-    check_defined(sim, actor, launch, at);
+    check_after_write(sim, actor, cell_index, position, map, false, false);
+    check_defined(sim, actor, launch, cell_index);
     add_read(sim, actor, cell, position, map);
     return cell->value;
 }
 
-bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t at, uint32_t launch)
+bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t cell_index, uint32_t launch)
 {
-    return sim->cells[at].packet != NULL && sim->cells[at].launch == launch;
+    return sim->cells[cell_index].packet != NULL && sim->cells[cell_index].launch == launch;
 }
 
-mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t at,
+mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t cell_index,
                                             uint32_t position)
 {
     /* Its flag orders it after its writer. */
-    add_read(sim, actor, &sim->cells[at], position, MSCCLPP_SIM_PACKET);
-    add_read(sim, actor, &sim->cells[at + 1], position, MSCCLPP_SIM_PACKET);
-    mscclpp_sim_hear_packet(sim, actor, &sim->cells[at], position);
-    return sim->cells[at].value;
+    add_read(sim, actor, &sim->cells[cell_index], position, MSCCLPP_SIM_PACKET);
+    add_read(sim, actor, &sim->cells[cell_index + 1], position, MSCCLPP_SIM_PACKET);
+    mscclpp_sim_hear_packet(sim, actor, &sim->cells[cell_index], position);
+    return sim->cells[cell_index].value;
 }
 
-/* Writes a cell, after a look at what the write is not ordered after. */
-static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at, uint32_t position,
+/* Writes a cell. Reports earlier accesses that nothing orders before the write. `packet`: NULL for a plain store. */
+static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index, uint32_t position,
                   mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
-    mscclpp_sim_cell_t *cell = &sim->cells[at];
+    mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
 
-    after_write(sim, actor, at, position, map, true, packet != NULL);
+    check_after_write(sim, actor, cell_index, position, map, true, packet != NULL);
     for (uint32_t i = 0; i < cell->read_count; ++i) {
         if (mscclpp_sim_order(actor, &cell->reads[i], position, map) == MSCCLPP_SIM_UNORDERED) {
-            report_race(sim, actor, &cell->reads[i], false, true, at,
+            report_race(sim, actor, &cell->reads[i], false, true, cell_index,
                         packet != NULL && cell->packet != NULL && cell->launch < launch);
         }
     }
@@ -257,24 +257,24 @@ static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launc
     }
 }
 
-void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at, uint32_t position,
-                       mscclpp_sim_map_t map, mscclpp_sim_value_t value)
+void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
+                       uint32_t position, mscclpp_sim_map_t map, mscclpp_sim_value_t value)
 {
-    write(sim, actor, launch, at, position, map, value, NULL);
+    write(sim, actor, launch, cell_index, position, map, value, NULL);
 }
 
-void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at,
+void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                               uint32_t position, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
-    write(sim, actor, launch, at, position, MSCCLPP_SIM_PACKET, value, packet);
-    write(sim, actor, launch, at + 1, position, MSCCLPP_SIM_PACKET, value, packet);
-    mscclpp_sim_tell_packet(sim, actor, &sim->cells[at], position);
+    write(sim, actor, launch, cell_index, position, MSCCLPP_SIM_PACKET, value, packet);
+    write(sim, actor, launch, cell_index + 1, position, MSCCLPP_SIM_PACKET, value, packet);
+    mscclpp_sim_tell_packet(sim, actor, &sim->cells[cell_index], position);
 }
 
-void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at)
+void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
-    mscclpp_sim_value_t nothing = {at + 1, ~(uint64_t)launch};
+    mscclpp_sim_value_t nothing = {cell_index + 1, ~(uint64_t)launch};
 
-    write(sim, actor, launch, at, 0, MSCCLPP_SIM_ALONE, nothing, NULL);
-    sim->cells[at].defined = false;
+    write(sim, actor, launch, cell_index, 0, MSCCLPP_SIM_ALONE, nothing, NULL);
+    sim->cells[cell_index].defined = false;
 }

@@ -8,17 +8,17 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
 {
     mscclpp_sim_proxy_t *proxy = &sim->ranks[block->rank].proxies[channel];
     mscclpp_sim_entry_t *entries;
-    uint32_t room;
+    uint32_t capacity;
 
-    if (proxy->count == proxy->room) {
-        room = proxy->room > 0 ? 2 * proxy->room : 16;
-        entries = realloc(proxy->entries, room * sizeof(*entries));
+    if (proxy->count == proxy->capacity) {
+        capacity = proxy->capacity > 0 ? 2 * proxy->capacity : 16;
+        entries = realloc(proxy->entries, capacity * sizeof(*entries));
         if (entries == NULL) {
             sim->no_memory = true;
             return;
         }
         proxy->entries = entries;
-        proxy->room = room;
+        proxy->capacity = capacity;
     }
     entry.know = mscclpp_sim_know_copy(sim, block->actor.now);
     entry.time = mscclpp_sim_end(sim, &block->actor);
@@ -30,36 +30,37 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
 
 void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t channel, mscclpp_sim_signal_t signal)
 {
-    const mscclpp_plan_channel_t *end = &sim->plan->ranks[r].channels[type][channel];
+    const mscclpp_plan_channel_t *channel_end = &sim->plan->ranks[r].channels[type][channel];
     mscclpp_sim_inbox_t *inbox;
     mscclpp_sim_signal_t *signals;
-    uint32_t room;
+    uint32_t capacity;
 
-    if (end->pair < 0) {
+    if (channel_end->pair < 0) {
         return;
     }
-    inbox = &sim->ranks[end->peer].inboxes[type][end->pair];
-    if (inbox->count == inbox->room) {
-        room = inbox->room > 0 ? 2 * inbox->room : 4;
-        signals = malloc(room * sizeof(*signals));
+    inbox = &sim->ranks[channel_end->peer].inboxes[type][channel_end->pair];
+    if (inbox->count == inbox->capacity) {
+        capacity = inbox->capacity > 0 ? 2 * inbox->capacity : 4;
+        signals = malloc(capacity * sizeof(*signals));
         if (signals == NULL) {
             sim->no_memory = true;
             return;
         }
         for (uint32_t i = 0; i < inbox->count; ++i) {
-            signals[i] = inbox->signals[(inbox->first + i) % inbox->room];
+            signals[i] = inbox->signals[(inbox->first + i) % inbox->capacity];
         }
         free(inbox->signals);
         inbox->signals = signals;
         inbox->first = 0;
-        inbox->room = room;
+        inbox->capacity = capacity;
     }
     signal.know = mscclpp_sim_know_copy(sim, signal.know);
-    inbox->signals[(inbox->first + inbox->count) % inbox->room] = signal;
+    inbox->signals[(inbox->first + inbox->count) % inbox->capacity] = signal;
     ++inbox->count;
     ++inbox->arrived;
 }
 
+/* Moves packets as they are. Cells that hold no packet of this launch are not moved. */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));

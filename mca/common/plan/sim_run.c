@@ -4,6 +4,7 @@
 
 #include "mca/common/plan/sim_run.h"
 
+/* Allocates a rank's inboxes and semaphores. Its port channels use `proxies`. False if there is no memory. */
 static bool init_channels(mscclpp_sim_t *sim, uint32_t r, mscclpp_sim_proxy_t *proxies)
 {
     const mscclpp_plan_rank_t *plan = &sim->plan->ranks[r];
@@ -31,7 +32,7 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t r, mscclpp_sim_proxy_t *p
 }
 
 /* Allocates all that a run needs. False if there is no memory. */
-static bool init(mscclpp_sim_t *sim)
+static bool allocate_run(mscclpp_sim_t *sim)
 {
     const mscclpp_plan_t *plan = sim->plan;
     uint32_t block = 0, proxy = 0;
@@ -44,20 +45,21 @@ static bool init(mscclpp_sim_t *sim)
     sim->blocks = calloc(sim->block_count + 1, sizeof(*sim->blocks));
     sim->proxies = calloc(sim->proxy_count + 1, sizeof(*sim->proxies));
     sim->ranks = calloc(plan->rank_count, sizeof(*sim->ranks));
-    sim->whose = calloc(sim->agents, sizeof(*sim->whose));
+    sim->index_of_agent = calloc(sim->agents, sizeof(*sim->index_of_agent));
     sim->spare = calloc(sim->agents + 1, sizeof(*sim->spare));
-    if (sim->blocks == NULL || sim->proxies == NULL || sim->ranks == NULL || sim->whose == NULL || sim->spare == NULL) {
+    if (sim->blocks == NULL || sim->proxies == NULL || sim->ranks == NULL || sim->index_of_agent == NULL ||
+        sim->spare == NULL) {
         return false;
     }
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         uint32_t agent = sim->block_count + r;
 
-        sim->whose[agent] = r;
+        sim->index_of_agent[agent] = r;
         if (!init_channels(sim, r, &sim->proxies[proxy]) || !mscclpp_sim_actor_init(sim, &sim->ranks[r].actor, agent)) {
             return false;
         }
         for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b, ++block) {
-            sim->whose[block] = block;
+            sim->index_of_agent[block] = block;
             sim->blocks[block].rank = r;
             sim->blocks[block].block = b;
             sim->blocks[block].ended = true;
@@ -67,7 +69,7 @@ static bool init(mscclpp_sim_t *sim)
         }
         for (uint32_t c = 0; c < plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT]; ++c, ++proxy) {
             agent = sim->block_count + plan->rank_count + proxy;
-            sim->whose[agent] = proxy;
+            sim->index_of_agent[agent] = proxy;
             sim->proxies[proxy].rank = r;
             sim->proxies[proxy].channel = c;
             if (!mscclpp_sim_actor_init(sim, &sim->proxies[proxy].actor, agent)) {
@@ -78,6 +80,7 @@ static bool init(mscclpp_sim_t *sim)
     return true;
 }
 
+/* Frees what a rank holds. */
 static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
@@ -87,7 +90,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
             mscclpp_sim_inbox_t *inbox = &rank->inboxes[type][c];
 
             for (uint32_t i = 0; i < inbox->count; ++i) {
-                free(inbox->signals[(inbox->first + i) % inbox->room].know);
+                free(inbox->signals[(inbox->first + i) % inbox->capacity].know);
             }
             free(inbox->signals);
         }
@@ -105,7 +108,8 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
     mscclpp_sim_actor_destroy(&rank->actor);
 }
 
-static void destroy(mscclpp_sim_t *sim)
+/* Frees all that a run holds, also one that was allocated in part. */
+static void free_run(mscclpp_sim_t *sim)
 {
     for (uint32_t r = 0; sim->ranks != NULL && r < sim->plan->rank_count; ++r) {
         destroy_rank(sim, r);
@@ -124,10 +128,11 @@ static void destroy(mscclpp_sim_t *sim)
     free(sim->blocks);
     free(sim->proxies);
     free(sim->ranks);
-    free(sim->whose);
+    free(sim->index_of_agent);
     free(sim->spare);
 }
 
+/* A xorshift generator; its state is never 0. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -136,17 +141,20 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* Lets every actor run once for a while, in some order. */
-static bool pass(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
+/*
+ * Lets every actor do some operations, and starts the next launches. The order and the number are random; if *random is
+ * 0, the order is fixed and each goes on until it must wait. False if nothing could be done.
+ */
+static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {
     uint32_t actors = sim->block_count + sim->proxy_count;
     bool moved = false;
 
     for (uint32_t i = 0; *random != 0 && i + 1 < actors; ++i) {
-        uint32_t other = i + (uint32_t)(next_random(random) % (actors - i)), kept = order[i];
+        uint32_t other = i + (uint32_t)(next_random(random) % (actors - i)), swapped = order[i];
 
         order[i] = order[other];
-        order[other] = kept;
+        order[other] = swapped;
     }
     for (uint32_t i = 0; i < actors && !sim->no_memory; ++i) {
         uint64_t most = *random != 0 ? 1 + next_random(random) % 12 : UINT64_MAX;
@@ -168,6 +176,7 @@ static bool pass(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
     return moved;
 }
 
+/* Runs all launches to their end, until nothing moves or there are many faults. Reports a deadlock. */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {
     enum { MOST_FAULTS = 8 };
@@ -185,7 +194,7 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
         mscclpp_sim_launch(sim, r);
     }
-    while (!sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS && pass(sim, &random, order)) {
+    while (!sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS && run_once_each(sim, &random, order)) {
     }
     free(order);
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
@@ -201,7 +210,7 @@ bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
     bool fits = false;
 
     sim->faults = sim->report->faults;
-    if (init(sim)) {
+    if (allocate_run(sim)) {
         fits = mscclpp_sim_layout(sim);
         if (fits) {
             run(sim, random);
@@ -209,7 +218,7 @@ bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
     } else {
         sim->no_memory = true;
     }
-    destroy(sim);
+    free_run(sim);
     if (sim->no_memory) {
         sim->report->no_memory = true;
     }

@@ -4,7 +4,8 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-static void tick(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
+/* Begins the block's next operation: the clock of its actor goes on. */
+static void begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
     mscclpp_sim_event_t event = {(uint32_t)(block - sim->blocks), block->op,
                                  outer->kind == MSCCLPP_PLAN_OP_PIPELINE ? (int32_t)block->inner : -1, block->launch};
@@ -12,6 +13,7 @@ static void tick(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_p
     mscclpp_sim_tick(sim, &block->actor, event);
 }
 
+/* Tells whether a signal is there on each channel of a wait. */
 static bool wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -22,7 +24,7 @@ static bool wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     return true;
 }
 
-/* The channel holds the number of the next signal to wait for; two waiters that count there must be ordered. */
+/* Reports two waiters on one channel that nothing orders, since either may take the other one's signal. */
 static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t i,
                          mscclpp_sim_inbox_t *inbox)
 {
@@ -48,7 +50,7 @@ static void wait_for(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
         mscclpp_sim_signal_t signal = inbox->signals[inbox->first];
 
         check_waiter(sim, block, op, i, inbox);
-        inbox->first = (inbox->first + 1) % inbox->room;
+        inbox->first = (inbox->first + 1) % inbox->capacity;
         --inbox->count;
         ++inbox->waited;
         mscclpp_sim_needs(sim, signal.comes);
@@ -140,23 +142,23 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
         mscclpp_sim_semaphore_t *semaphore = &sim->ranks[block->rank].semaphores[op->semaphores[i]];
         mscclpp_sim_know_t **releases;
         double *times;
-        uint64_t room;
+        uint64_t capacity;
 
-        if (semaphore->released == semaphore->room) {
-            room = semaphore->room > 0 ? 2 * semaphore->room : 8;
-            releases = realloc(semaphore->releases, room * sizeof(*releases));
+        if (semaphore->released == semaphore->capacity) {
+            capacity = semaphore->capacity > 0 ? 2 * semaphore->capacity : 8;
+            releases = realloc(semaphore->releases, capacity * sizeof(*releases));
             if (releases == NULL) {
                 sim->no_memory = true;
                 return;
             }
             semaphore->releases = releases;
-            times = realloc(semaphore->times, room * sizeof(*times));
+            times = realloc(semaphore->times, capacity * sizeof(*times));
             if (times == NULL) {
                 sim->no_memory = true;
                 return;
             }
             semaphore->times = times;
-            semaphore->room = room;
+            semaphore->capacity = capacity;
         }
         mscclpp_sim_join(sim, semaphore->total, block->actor.now);
         semaphore->times[semaphore->released] = mscclpp_sim_end(sim, &block->actor);
@@ -165,11 +167,11 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     }
 }
 
-/* The last one to come lets all of them go on. */
-static bool come_to_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+/* Arrives at a barrier, or looks whether it is open. True if the block may go on. The last block to come opens it. */
+static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
-    mscclpp_sim_know_t *all = sim->spare;
-    uint32_t come = 0;
+    mscclpp_sim_know_t *joint = sim->spare;
+    uint32_t arrived = 0;
     double last = 0;
 
     if (block->passes) {
@@ -183,14 +185,14 @@ static bool come_to_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
     for (uint32_t i = 0; i < sim->block_count; ++i) {
         mscclpp_sim_block_t *other = &sim->blocks[i];
 
-        come += other->rank == block->rank && other->waits && !other->passes &&
-                mscclpp_sim_op(sim, other)->barrier == op->barrier;
+        arrived += other->rank == block->rank && other->waits && !other->passes &&
+                   mscclpp_sim_op(sim, other)->barrier == op->barrier;
     }
-    if (come < op->barrier_blocks) {
+    if (arrived < op->barrier_blocks) {
         return false;
     }
     for (uint32_t i = 0; i < sim->agents; ++i) {
-        all[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
+        joint[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
     }
     for (int round = 0; round < 2; ++round) {
         for (uint32_t i = 0; i < sim->block_count; ++i) {
@@ -203,9 +205,9 @@ static bool come_to_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
             if (round == 0) {
                 last = other->actor.time > last ? other->actor.time : last;
                 mscclpp_sim_meet(sim, &other->actor);
-                mscclpp_sim_join(sim, all, other->actor.now);
+                mscclpp_sim_join(sim, joint, other->actor.now);
             } else {
-                mscclpp_sim_join(sim, other->actor.now, all);
+                mscclpp_sim_join(sim, other->actor.now, joint);
                 other->passes = true;
                 other->actor.time = last;
             }
@@ -231,7 +233,8 @@ static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
     ++block->op;
 }
 
-/* True if a pipeline begins or is left out. */
+/* Begins a pipeline if the block is at one. True if it was: then the step is done. A pipeline without operations is
+ * skipped. */
 static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
     uint64_t unit = outer->unit / sim->cell_size, total = (uint64_t)outer->num_chunks * sim->chunk;
@@ -247,22 +250,23 @@ static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *ou
     return true;
 }
 
+/* Carries out one operation of a block. False if it has to wait; then nothing has changed, except at a barrier. */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
                     const mscclpp_plan_op_t *op)
 {
     switch (op->kind) {
     case MSCCLPP_PLAN_OP_NOP:
-        tick(sim, block, outer);
+        begin_op(sim, block, outer);
         mscclpp_sim_meet(sim, &block->actor);
         return true;
     case MSCCLPP_PLAN_OP_BARRIER:
         if (!block->waits) {
-            tick(sim, block, outer);
+            begin_op(sim, block, outer);
         }
-        return come_to_barrier(sim, block, op);
+        return arrive_at_barrier(sim, block, op);
     case MSCCLPP_PLAN_OP_SIGNAL:
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
-        tick(sim, block, outer);
+        begin_op(sim, block, outer);
         signal_all(sim, block, op);
         return true;
     case MSCCLPP_PLAN_OP_WAIT:
@@ -270,25 +274,25 @@ static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
         if (!wait_ready(sim, block, op)) {
             return false;
         }
-        tick(sim, block, outer);
+        begin_op(sim, block, outer);
         wait_for(sim, block, op);
         return true;
     case MSCCLPP_PLAN_OP_FLUSH:
         if (!flushed(sim, block, op)) {
             return false;
         }
-        tick(sim, block, outer);
+        begin_op(sim, block, outer);
         flush(sim, block, op);
         return true;
     case MSCCLPP_PLAN_OP_ACQUIRE:
         if (!acquire_ready(sim, block, op)) {
             return false;
         }
-        tick(sim, block, outer);
+        begin_op(sim, block, outer);
         acquire(sim, block, op);
         return true;
     case MSCCLPP_PLAN_OP_RELEASE:
-        tick(sim, block, outer);
+        begin_op(sim, block, outer);
         release(sim, block, op);
         return true;
     default:
@@ -297,7 +301,7 @@ static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     if (!mscclpp_sim_data_ready(sim, block, op)) {
         return false;
     }
-    tick(sim, block, outer);
+    begin_op(sim, block, outer);
     mscclpp_sim_data(sim, block, op);
     return true;
 }

@@ -6,8 +6,8 @@
 
 enum { MOST_LINES = 24 };
 
-/* The place at which a block stands. */
-static mscclpp_plan_place_t place_at(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
+/* The operation that a block is about to do, as a place in the plan. */
+static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
     mscclpp_plan_place_t place = {(int)block->rank, (int)block->block, -1, -1, NULL};
@@ -20,7 +20,8 @@ static mscclpp_plan_place_t place_at(const mscclpp_sim_t *sim, const mscclpp_sim
     return place;
 }
 
-static const char *describe_position(const mscclpp_sim_block_t *block, char *text, size_t size)
+/* Writes at which operation of which launch a block stands. */
+static const char *position_text(const mscclpp_sim_block_t *block, char *text, size_t size)
 {
     if (block->turns > 0) {
         snprintf(text, size, "that block stands at operation %u.%u in turn %u of launch %u", block->op, block->inner,
@@ -31,7 +32,7 @@ static const char *describe_position(const mscclpp_sim_block_t *block, char *tex
     return text;
 }
 
-/* A function that tells whether an operation does what a stuck one waits for. */
+/* Tells whether an operation of rank `rank` gives what operand `which` of the waiting block's operation waits for. */
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t which);
 
@@ -67,7 +68,7 @@ static bool releases(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op
     return false;
 }
 
-/* Packets that land in the chunk that is waited for. */
+/* Tells whether an operation sends packets to the chunks that a block waits for. */
 static bool sends_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
                           const mscclpp_sim_block_t *waiter, uint32_t which)
 {
@@ -87,7 +88,7 @@ static bool sends_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_pl
     return false;
 }
 
-/* The next operation, of any block, that would help; those of this launch come first. */
+/* Describes the first operation, of any block, that is still to come and gives what the waiting block waits for. */
 static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t which,
                           provides_fn_t provides, char *text, size_t size)
 {
@@ -99,7 +100,8 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
 
         for (uint32_t k = block->ended ? code->op_count : block->op; k < code->op_count; ++k) {
             const mscclpp_plan_op_t *op = &code->ops[k];
-            mscclpp_plan_place_t at = {(int)block->rank, (int)block->block, (int)k, -1, mscclpp_plan_op_name(op->kind)};
+            mscclpp_plan_place_t op_place = {(int)block->rank, (int)block->block, (int)k, -1,
+                                             mscclpp_plan_op_name(op->kind)};
 
             for (uint32_t i = 0; i <= op->body_count; ++i) {
                 const mscclpp_plan_op_t *candidate = i == 0 ? op : &op->body[i - 1];
@@ -107,11 +109,11 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
                 if (!provides(sim, block->rank, candidate, waiter, which)) {
                     continue;
                 }
-                at.inner = (int)i - 1;
-                at.name = mscclpp_plan_op_name(candidate->kind);
+                op_place.inner = (int)i - 1;
+                op_place.name = mscclpp_plan_op_name(candidate->kind);
                 snprintf(text, size, "the next would come from %s, but %s",
-                         mscclpp_plan_place_text(at, place, sizeof(place)),
-                         describe_position(block, where, sizeof(where)));
+                         mscclpp_plan_place_text(op_place, place, sizeof(place)),
+                         position_text(block, where, sizeof(where)));
                 return true;
             }
         }
@@ -120,6 +122,7 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
     return false;
 }
 
+/* Explains a wait on channels: which signal is missing, and who would send it. */
 static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                          const char *place)
 {
@@ -141,6 +144,7 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
     }
 }
 
+/* Explains an acquire: which semaphore is at 0, and who would release it. */
 static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -157,6 +161,7 @@ static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
     }
 }
 
+/* Explains a wait for packets: which chunk lacks them, and who would send them. */
 static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -184,18 +189,19 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
                          provider);
 }
 
+/* Explains a wait at a barrier: how many blocks have come. */
 static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
-    uint32_t come = 0;
+    uint32_t arrived = 0;
 
     for (uint32_t i = 0; i < sim->block_count; ++i) {
         const mscclpp_sim_block_t *other = &sim->blocks[i];
 
-        come += other->rank == block->rank && other->waits && mscclpp_sim_op(sim, other)->barrier == op->barrier;
+        arrived += other->rank == block->rank && other->waits && mscclpp_sim_op(sim, other)->barrier == op->barrier;
     }
     mscclpp_plan_explain(sim->report, "%s in launch %u waits at barrier %u, to which %u of %u blocks have come.", place,
-                         block->launch, op->barrier, come, op->barrier_blocks);
+                         block->launch, op->barrier, arrived, op->barrier_blocks);
 }
 
 void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
@@ -217,7 +223,7 @@ void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
     if (first == NULL) {
         return;
     }
-    if (!mscclpp_plan_found(sim->report, MSCCLPP_PLAN_DEADLOCK, "deadlock", place_at(sim, first),
+    if (!mscclpp_plan_found(sim->report, MSCCLPP_PLAN_DEADLOCK, "deadlock", place_of_block(sim, first),
                             "in launch %u %u blocks wait for ever", launch, stuck)) {
         return;
     }
@@ -231,9 +237,9 @@ void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
         ++lines;
         op = mscclpp_sim_op(sim, block);
         if (block->flushing) {
-            continue; /* what its proxy does, only waits for others */
+            continue; /* it waits for its proxy, which waits for nobody */
         }
-        mscclpp_plan_place_text(place_at(sim, block), place, sizeof(place));
+        mscclpp_plan_place_text(place_of_block(sim, block), place, sizeof(place));
         switch (op->kind) {
         case MSCCLPP_PLAN_OP_WAIT:
         case MSCCLPP_PLAN_OP_RLXWAIT:

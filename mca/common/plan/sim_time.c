@@ -14,15 +14,16 @@ void mscclpp_sim_needs(mscclpp_sim_t *sim, double time)
     sim->ready = time > sim->ready ? time : sim->ready;
 }
 
-/* What one block gets of a rate: its own at most, and an even share of what the GPU has. */
-static double rate_of(double own, double whole, uint32_t blocks)
+/* The rate that one block gets: at most `block_rate`, and at most an even share of the GPU's rate. */
+static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 {
-    double share = whole / (blocks > 0 ? blocks : 1);
+    double share = gpu_rate / (blocks > 0 ? blocks : 1);
 
-    return own < share ? own : share;
+    return block_rate < share ? block_rate : share;
 }
 
-/* Peers are served one after the other, each at the rate of a link. Packets count twice their bytes. */
+/* The time that an operation's data take. Peers are served one after another, each at a link's rate; packets count
+ * twice. */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
 {
@@ -61,7 +62,7 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
     }
     sim->ready = 0;
     sim->op_cost = sim->cost->op + (shape != NULL ? data_cost(sim, block, op, shape) : 0);
-    block->came = block->waits || block->flushing ? block->came : block->actor.time;
+    block->reached = block->waits || block->flushing ? block->reached : block->actor.time;
 }
 
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
@@ -75,19 +76,19 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     }
     end = mscclpp_sim_end(sim, &block->actor);
     if (trace->span_count == trace->span_room) {
-        size_t room = trace->span_room > 0 ? 2 * trace->span_room : 1024;
+        size_t capacity = trace->span_room > 0 ? 2 * trace->span_room : 1024;
 
-        spans = realloc(trace->spans, room * sizeof(*spans));
+        spans = realloc(trace->spans, capacity * sizeof(*spans));
         if (spans == NULL) {
             sim->no_memory = true;
             return;
         }
         trace->spans = spans;
-        trace->span_room = room;
+        trace->span_room = capacity;
     }
     trace->spans[trace->span_count++] = (mscclpp_plan_span_t){
-        block->rank, block->block, block->op,          block->turns > 0 ? (int32_t)block->inner : -1,
-        block->turn, block->came,  end - sim->op_cost, end};
+        block->rank, block->block,   block->op,          block->turns > 0 ? (int32_t)block->inner : -1,
+        block->turn, block->reached, end - sim->op_cost, end};
     block->actor.time = end;
     trace->ended = end > trace->ended ? end : trace->ended;
 }
@@ -101,15 +102,15 @@ void mscclpp_sim_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double se
         return;
     }
     if (trace->arrow_count == trace->arrow_room) {
-        size_t room = trace->arrow_room > 0 ? 2 * trace->arrow_room : 1024;
+        size_t capacity = trace->arrow_room > 0 ? 2 * trace->arrow_room : 1024;
 
-        arrows = realloc(trace->arrows, room * sizeof(*arrows));
+        arrows = realloc(trace->arrows, capacity * sizeof(*arrows));
         if (arrows == NULL) {
             sim->no_memory = true;
             return;
         }
         trace->arrows = arrows;
-        trace->arrow_room = room;
+        trace->arrow_room = capacity;
     }
     trace->arrows[trace->arrow_count++] = (mscclpp_plan_arrow_t){sim->blocks[from].rank,
                                                                  sim->blocks[from].block,

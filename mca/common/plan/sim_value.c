@@ -7,6 +7,7 @@
 /* Sums are modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
+/* Maps a number to one that looks random. */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -17,13 +18,13 @@ static uint64_t mix(uint64_t x)
 
 mscclpp_sim_value_t mscclpp_sim_input(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch)
 {
-    uint64_t what = mix(mix(sim->seed + launch) ^ position);
+    uint64_t bits = mix(mix(sim->seed + launch) ^ position);
 
     if (sim->extremes) {
-        return (mscclpp_sim_value_t){(uint64_t)1 << rank % 64, what};
+        return (mscclpp_sim_value_t){(uint64_t)1 << rank % 64, bits};
     }
-    what = mix(what + ((uint64_t)rank << 32));
-    return (mscclpp_sim_value_t){what % prime, mix(what)};
+    bits = mix(bits + ((uint64_t)rank << 32));
+    return (mscclpp_sim_value_t){bits % prime, mix(bits)};
 }
 
 mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y)
@@ -110,6 +111,7 @@ bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t positi
     }
 }
 
+/* Tells whether two values are equal. */
 static bool same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
     return x.a == y.a && x.b == y.b;

@@ -27,34 +27,35 @@ static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim
 
 mscclpp_plan_place_t mscclpp_sim_place(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock)
 {
-    uint32_t whose = sim->whose[agent];
+    uint32_t index_of_agent = sim->index_of_agent[agent];
 
     if (agent < sim->block_count) {
-        return place_of(sim, &sim->blocks[whose].actor.events[clock]);
+        return place_of(sim, &sim->blocks[index_of_agent].actor.events[clock]);
     }
     if (agent < sim->block_count + sim->plan->rank_count) {
-        return (mscclpp_plan_place_t){(int)whose, -1, -1, -1, NULL};
+        return (mscclpp_plan_place_t){(int)index_of_agent, -1, -1, -1, NULL};
     }
-    return place_of(sim, &sim->proxies[whose].actor.events[clock]);
+    return place_of(sim, &sim->proxies[index_of_agent].actor.events[clock]);
 }
 
 const char *mscclpp_sim_who(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size)
 {
-    uint32_t whose = sim->whose[agent];
+    uint32_t index_of_agent = sim->index_of_agent[agent];
     char place[80];
 
     mscclpp_plan_place_text(mscclpp_sim_place(sim, agent, clock), place, sizeof(place));
     if (agent < sim->block_count) {
-        snprintf(text, size, "%s in launch %u", place, sim->blocks[whose].actor.events[clock].launch);
+        snprintf(text, size, "%s in launch %u", place, sim->blocks[index_of_agent].actor.events[clock].launch);
     } else if (agent < sim->block_count + sim->plan->rank_count) {
-        uint32_t next = sim->ranks[whose].actor.events[clock].launch;
+        uint32_t next = sim->ranks[index_of_agent].actor.events[clock].launch;
 
         snprintf(text, size,
                  next == 1 ? "the application of rank %u before launch %u"
                            : "the application of rank %u after launch %u",
-                 whose, next == 1 ? next : next - 1);
+                 index_of_agent, next == 1 ? next : next - 1);
     } else {
-        snprintf(text, size, "the proxy, for %s in launch %u", place, sim->proxies[whose].actor.events[clock].launch);
+        snprintf(text, size, "the proxy, for %s in launch %u", place,
+                 sim->proxies[index_of_agent].actor.events[clock].launch);
     }
     return text;
 }

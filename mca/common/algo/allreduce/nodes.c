@@ -5,10 +5,11 @@
 /* The least part of a shard for one block, as each exchange costs the proxies of both sides a few microseconds. */
 #define BLOCK_MIN ((uint64_t)32 << 10)
 
+/* The grid: each block has at least BLOCK_MIN bytes of a shard. False if the scratch has no room for a tile. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard, rows, most;
+    uint64_t shard, rows, max_blocks;
 
     if (input->nodes < 2 || input->shards == 0 || input->slot_size < MSCCLPP_DEV_UNIT) {
         return false;
@@ -21,9 +22,9 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     if (rows == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, rows, false, choice)) {
         return false;
     }
-    most = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
-    most = most > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : most == 0 ? 1 : most;
-    choice->nblocks = choice->nblocks > most ? (uint32_t)most : choice->nblocks;
+    max_blocks = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
+    max_blocks = max_blocks > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : max_blocks == 0 ? 1 : max_blocks;
+    choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
     return true;
 }
 

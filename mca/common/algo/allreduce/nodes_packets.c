@@ -10,29 +10,30 @@
  */
 #define BLOCK_UNITS 2048u
 
-/* Fills in the grid. `slot` is the number of units of a packet slot. */
-static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot, mscclpp_choice_t *choice)
+/* Fills in the choice for packet slots of `slot_units` units each. False if a slot or the packet area is too small. */
+static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units, mscclpp_choice_t *choice)
 {
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard, capacity, chunk, most;
+    uint64_t shard, capacity, chunk, max_blocks;
 
-    if (input->nodes < 2 || input->shards == 0 || input->most == 0 || slot == 0) {
+    if (input->nodes < 2 || input->shards == 0 || input->most == 0 || slot_units == 0) {
         return false;
     }
     shard = (units + input->shards - 1) / input->shards;
-    capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->most, slot);
+    capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->most, slot_units);
     if (capacity == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, capacity, false, choice)) {
         return false;
     }
-    most = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
-    most = most > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : most;
-    choice->nblocks = choice->nblocks > most ? (uint32_t)most : choice->nblocks;
+    max_blocks = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
+    max_blocks = max_blocks > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : max_blocks;
+    choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
     chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
     choice->epochs = (shard + chunk - 1) / chunk;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS;
     return true;
 }
 
+/* False if the user forbids sending to all other nodes at once, or if packets do not fit. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return input->nodes > 1 && mscclpp_between_keeps_fanout(input, input->nodes - 1) &&

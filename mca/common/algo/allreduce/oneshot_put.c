@@ -9,14 +9,15 @@
 #define FEW_MAX (4u << 20)
 #define FEW_BLOCKS 32u
 
-static uint32_t wanted_blocks(const mscclpp_select_input_t *input)
+/* The most blocks for a call: few where a lingering kernel may serve it. */
+static uint32_t max_blocks(const mscclpp_select_input_t *input)
 {
-    const uint32_t lingering = 2 * input->protocol->linger_blocks;
+    const uint32_t linger_blocks = 2 * input->protocol->linger_blocks;
 
     if (input->bytes > FEW_MAX || input->bytes > input->protocol->linger_max || input->queued) {
         return MSCCLPP_DEV_PUT_BLOCKS;
     }
-    return lingering < FEW_BLOCKS ? lingering : FEW_BLOCKS;
+    return linger_blocks < FEW_BLOCKS ? linger_blocks : FEW_BLOCKS;
 }
 
 /* False if the put area is too small. Each block has slots of its own, so their number is limited. */
@@ -27,7 +28,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
     if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) == 0 ||
-        !mscclpp_algo_grid(input, units, wanted_blocks(input), 0, false, choice)) {
+        !mscclpp_algo_grid(input, units, max_blocks(input), 0, false, choice)) {
         return false;
     }
     choice->nblocks = choice->nblocks > MSCCLPP_DEV_PUT_BLOCKS ? MSCCLPP_DEV_PUT_BLOCKS : choice->nblocks;

@@ -3,6 +3,7 @@
 
 #define MAX_BLOCKS 32u
 
+/* Any message size. False if the bulk area has no room for a tile. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

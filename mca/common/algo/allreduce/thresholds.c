@@ -56,7 +56,7 @@ static const mscclpp_thresholds_t one_gpu_thresholds[] = {
  * The host twin. CPU threads move packets one at a time, but rows of units as fast as memory allows. So the scratch
  * algorithm is faster beyond some hundred bytes: five times at 4 KiB with 8 ranks on 2 processors.
  */
-static const mscclpp_thresholds_t host_thresholds[] = {
+static const mscclpp_thresholds_t twin_thresholds[] = {
     /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
     {2, 128, 128, 0, NEVER, NEVER, 4 * KIB, false},
     {4, 512, 512, 0, NEVER, NEVER, 4 * KIB, false},
@@ -78,7 +78,7 @@ static const mscclpp_thresholds_t host_thresholds[] = {
 
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
 {
-    const mscclpp_thresholds_t *row = input->on_twin   ? host_thresholds
+    const mscclpp_thresholds_t *row = input->on_twin   ? twin_thresholds
                                       : input->one_gpu ? one_gpu_thresholds
                                                        : cuda_thresholds;
 
@@ -92,7 +92,7 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
-    const mscclpp_thresholds_t *builtin = mscclpp_thresholds_find(input);
+    const mscclpp_thresholds_t *thresholds = mscclpp_thresholds_find(input);
 
     if (!input->ll128 || protocol->packet_width == 128) {
         return input->ll128;
@@ -100,14 +100,14 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
     if (protocol->packet_width != 0 || protocol->lines_min != 0) {
         return protocol->packet_width == 0 && input->bytes >= protocol->lines_min;
     }
-    return input->bytes >= builtin->lines_min && (input->queued || !builtin->lines_queued);
+    return input->bytes >= thresholds->lines_min && (input->queued || !thresholds->lines_queued);
 }
 
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
 {
-    const uint64_t given = input->protocol->nodes_packets_max;
+    const uint64_t user_limit = input->protocol->nodes_packets_max;
 
-    return input->bytes <= (given != 0 ? given : NODES_PACKETS_MAX * input->shards);
+    return input->bytes <= (user_limit != 0 ? user_limit : NODES_PACKETS_MAX * input->shards);
 }
 
 /* True if exchanging packets with one partner after another, log2 n of them, is faster than with all n - 1 at once. */

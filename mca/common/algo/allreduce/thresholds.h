@@ -30,9 +30,11 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
 
 /*
- * Between nodes: whether the message is small enough for packets, large enough for a ring, and large enough that each
- * node combines only a part. Parameters override the built-in sizes. And whether there are so many nodes that packets
- * go to one partner after another.
+ * Questions about a message between nodes. Parameters override the built-in answers.
+ *
+ * worth_packets: it is small enough for packets. worth_doubling: packets to one partner after another are faster than
+ * packets to all nodes at once. worth_ring: it is large enough for a ring. worth_splitting: it is large enough that
+ * each node combines only a part of it.
  */
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);

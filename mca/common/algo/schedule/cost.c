@@ -148,7 +148,8 @@ static chain_t chain_of(const mscclpp_schedule_t *s, double block)
     }
 }
 
-static double later(double a, double b)
+/* The larger of two times. */
+static double larger(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -160,7 +161,7 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const mscclpp_cost_load_t load = mscclpp_cost_load(pattern, schedule->nodes, ranks, bytes, true);
     const chain_t chain = chain_of(schedule, load.block);
     const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
-    const double posts = receives ? figures->gap : later(figures->overhead, figures->gap);
+    const double posts = receives ? figures->gap : larger(figures->overhead, figures->gap);
     const double tiles = load.block > figures->tile ? load.block / figures->tile : 1;
     const double rate = mscclpp_cost_rate(figures, ranks), within_rate = figures->node_bandwidth;
     const double hops = chain.hops * (figures->latency + figures->overhead);
@@ -168,18 +169,18 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double ahead = (chain.messages - chain.hops) * posts * tiles;
     const bool crosses = schedule->nodes >= CROSSING_NODES &&
                          (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT);
-    const double carried = later(chain.carried / rate * (crosses ? 1 + figures->crossing : 1), ahead);
-    const double serial = later(chain.serial / rate, ahead) - carried;
+    const double carried = larger(chain.carried / rate * (crosses ? 1 + figures->crossing : 1), ahead);
+    const double serial = larger(chain.serial / rate, ahead) - carried;
     const double handed = ranks > 1 ? load.hand * chain.carried / within_rate : 0;
     const double within = ranks > 1 ? (load.give + load.take) / within_rate : 0;
     /* One tile goes through these stages one after another. Several tiles are in different stages at the same time. */
-    const double longest = later(later(carried, handed), within);
-    const double rest = serial + later(carried, handed) + within - longest;
+    const double longest = larger(larger(carried, handed), within);
+    const double rest = serial + larger(carried, handed) + within - longest;
 
     if (schedule->nodes < 2) {
         return ranks > 1 ? 2 * figures->node_latency + within : 0;
     }
-    return hops + later(longest + rest / tiles, hops * (tiles / figures->lanes - 1)) +
+    return hops + larger(longest + rest / tiles, hops * (tiles / figures->lanes - 1)) +
            (ranks > 1 ? 2 * figures->node_latency : 0);
 }
 

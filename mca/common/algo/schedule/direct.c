@@ -33,30 +33,33 @@ static bool exchange(const mscclpp_schedule_t *schedule, uint64_t index, bool *s
  * Steps of patterns in which each node has a block for each other node. If blocks are combined, a node merges what it
  * receives.
  */
-static bool with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+static bool exchange_with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t n = schedule->nodes;
     const bool combines = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE || MSCCLPP_DEV_COMBINES(schedule->pattern);
-    const bool many = schedule->pattern == MSCCLPP_DEV_ALLTOALL || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
-    const uint32_t own = schedule->blocks == 1 ? 0 : node;
+    const bool block_for_each =
+        schedule->pattern == MSCCLPP_DEV_ALLTOALL || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    const uint32_t own_block = schedule->blocks == 1 ? 0 : node;
     uint32_t number, peer;
     bool sends;
 
     if (!exchange(schedule, index, &sends, &number)) {
-        return combines && index == 2 * ((uint64_t)n - 1) && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, own, 1);
+        return combines && index == 2 * ((uint64_t)n - 1) &&
+               mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, own_block, 1);
     }
     peer = sends ? MSCCLPP_DEV_NODES_AHEAD(n, node, number) : MSCCLPP_DEV_NODES_BEHIND(n, node, number);
     if (sends) {
-        return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, many ? peer : own, 1) &&
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, block_for_each ? peer : own_block, 1) &&
                mscclpp_step_at(step_p, 0, node, true);
     }
     return mscclpp_step_set(step_p, combines ? MSCCLPP_STEP_KEEP : MSCCLPP_STEP_STORE, peer,
-                            combines || schedule->blocks == 1 ? own : peer, 1) &&
+                            combines || schedule->blocks == 1 ? own_block : peer, 1) &&
            mscclpp_step_at(step_p, 0, peer, true);
 }
 
 /* Steps of patterns in which each node has a block for all later nodes, and merges those of the earlier ones. */
-static bool with_later(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+static bool send_to_later_nodes(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
+                                mscclpp_step_t *step_p)
 {
     const uint32_t later = schedule->nodes - 1 - node;
 
@@ -76,12 +79,13 @@ static bool with_later(const mscclpp_schedule_t *schedule, uint32_t node, uint64
 static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_AHEAD(schedule->nodes, node, 1 + (uint32_t)index);
-    const bool many = schedule->blocks > 1;
+    const bool block_for_each = schedule->blocks > 1;
 
     if (node != schedule->root) {
-        return index == 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, schedule->root, many ? node : 0, 1);
+        return index == 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, schedule->root, block_for_each ? node : 0, 1);
     }
-    return index + 1 < schedule->nodes && mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, many ? peer : 0, 1);
+    return index + 1 < schedule->nodes &&
+           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, block_for_each ? peer : 0, 1);
 }
 
 /* Steps of patterns in which all other nodes have a block for the root. */
@@ -113,9 +117,9 @@ bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, 
         return to_root(schedule, node, index, step_p);
     case MSCCLPP_DEV_SCAN:
     case MSCCLPP_DEV_EXSCAN:
-        return with_later(schedule, node, index, step_p);
+        return send_to_later_nodes(schedule, node, index, step_p);
     default:
-        return with_all(schedule, node, index, step_p);
+        return exchange_with_all(schedule, node, index, step_p);
     }
 }
 

@@ -23,7 +23,7 @@ static inline bool mscclpp_step_set(mscclpp_step_t *step, mscclpp_step_kind_t ki
     return true;
 }
 
-/* Changes the round and the slot of a step, if there is one. */
+/* Changes the round and the slot of a step if `any`, which is also the result. */
 static inline bool mscclpp_step_at(mscclpp_step_t *step, uint32_t round, uint32_t slot, bool any)
 {
     if (any) {
@@ -49,9 +49,9 @@ static inline uint32_t mscclpp_log2(uint32_t number)
 static inline uint32_t mscclpp_digits(uint32_t nodes, uint32_t radix)
 {
     uint32_t digits = 0;
-    uint64_t worth;
+    uint64_t place_value;
 
-    for (worth = 1; worth < nodes; worth *= radix) {
+    for (place_value = 1; place_value < nodes; place_value *= radix) {
         ++digits;
     }
     return digits;

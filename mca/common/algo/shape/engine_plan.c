@@ -12,6 +12,7 @@
 #define CHUNKS_WANTED 2u
 #define CHUNK_MIN MIB
 
+/* The smallest multiple of `grain` that is not below `value`. */
 static uint64_t round_up(uint64_t value, uint64_t grain)
 {
     return (value + grain - 1) / grain * grain;
@@ -20,12 +21,12 @@ static uint64_t round_up(uint64_t value, uint64_t grain)
 uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol)
 {
     const uint64_t wanted = round_up(protocol->engine_chunk, MSCCLPP_DEV_ENGINE_GRAIN);
-    uint64_t room = protocol->engine_scratch;
+    uint64_t slot_bytes = protocol->engine_scratch;
 
-    room = room > MSCCLPP_DEV_ENGINE_SLOTS ? room - MSCCLPP_DEV_ENGINE_SLOTS : 0;
-    room /= (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
-    room = room / MSCCLPP_DEV_ENGINE_GRAIN * MSCCLPP_DEV_ENGINE_GRAIN;
-    return wanted != 0 && wanted < room ? wanted : room;
+    slot_bytes = slot_bytes > MSCCLPP_DEV_ENGINE_SLOTS ? slot_bytes - MSCCLPP_DEV_ENGINE_SLOTS : 0;
+    slot_bytes /= (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
+    slot_bytes = slot_bytes / MSCCLPP_DEV_ENGINE_GRAIN * MSCCLPP_DEV_ENGINE_GRAIN;
+    return wanted != 0 && wanted < slot_bytes ? wanted : slot_bytes;
 }
 
 bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
