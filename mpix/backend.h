@@ -1,8 +1,8 @@
 /*
- * What persistent requests need of the GPU's driver: words that the host, kernels and streams share, streams that wait
+ * The driver functions that persistent requests need: words that the host, kernels and streams share, streams that wait
  * for such words, and graphs. There are two backends: CUDA's driver, and the host twin.
  *
- * Functions return MPI error codes, but for those that return nothing.
+ * Functions that return int return an MPI error code.
  */
 #ifndef MPIX_BACKEND_H
 #define MPIX_BACKEND_H
@@ -19,10 +19,10 @@ typedef struct {
     int (*stream_make)(void **stream_p);
     void (*stream_free)(void *stream);
 
-    /* What follows in the stream begins when the word is `value` or more. */
+    /* Queues a wait: what follows in the stream begins once the word is `value` or more. */
     int (*stream_await)(void *stream, const uint64_t *word, uint64_t value);
 
-    /* Stores `value` in the word when all before it in the stream has ended, and its results can be seen. */
+    /* Queues a store of `value` to the word, after everything before it in the stream has ended and is visible. */
     int (*stream_store)(void *stream, uint64_t *word, uint64_t value);
 
     /* Captures a stream of this library in a graph. */
@@ -43,11 +43,13 @@ extern const mpix_backend_t mpix_backend_twin;
 /* The backend that the component uses. Without a component it is CUDA's. */
 const mpix_backend_t *mpix_backend(void);
 
+/* Reads a word; what was written before its store can be seen afterwards. */
 static inline uint64_t mpix_word_get(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+/* Stores a word after everything that this thread has written. */
 static inline void mpix_word_set(uint64_t *word, uint64_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);

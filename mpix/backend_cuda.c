@@ -50,7 +50,8 @@ static void stream_free(void *stream)
     (void)CALL(mpix_driver("cuStreamDestroy_v2"), (void *stream), stream);
 }
 
-/* Queues an operation on a word. CUDA 11.7 gave these functions a second version, and 12 dropped the first. */
+/* Queues a wait for a word, or a store to it. CUDA 11.7 gave these functions a second version, and CUDA 12 dropped
+ * the first. */
 static int queue_word(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value,
                       unsigned flags)
 {

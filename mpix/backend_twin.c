@@ -7,11 +7,11 @@
 
 #include "mpix/internal.h"
 
-/* Turns of a wait after which the thread sleeps between two looks at the word. */
-#define SHORT_WAIT 1000
+/* How often a wait yields before it sleeps between two reads of the word. */
+#define YIELDS_BEFORE_SLEEP 1000
 #define PAUSE_US 100
 
-/* Of the host twin, which is there if this backend is used. */
+/* The component's table. Without the host twin this backend is not used, so it is not NULL in the calls below. */
 static const mca_coll_mscclpp_api_t *twin(void)
 {
     int code;
@@ -53,12 +53,13 @@ typedef struct {
     uint64_t value;
 } operation_t;
 
+/* Runs in the stream's thread: waits until the word reaches the value. */
 static void await_now(void *argument)
 {
     operation_t *operation = argument;
 
     for (int turns = 0; mpix_word_get(operation->word) < operation->value; ++turns) {
-        if (turns < SHORT_WAIT) {
+        if (turns < YIELDS_BEFORE_SLEEP) {
             (void)sched_yield();
         } else {
             (void)usleep(PAUSE_US);
@@ -67,6 +68,7 @@ static void await_now(void *argument)
     free(operation);
 }
 
+/* Runs in the stream's thread: stores the value in the word. */
 static void store_now(void *argument)
 {
     operation_t *operation = argument;
@@ -75,6 +77,7 @@ static void store_now(void *argument)
     free(operation);
 }
 
+/* Queues an operation on a word. */
 static int queue_operation(void *stream, void (*carry_out)(void *argument), uint64_t *word, uint64_t value)
 {
     operation_t *operation = malloc(sizeof(*operation));

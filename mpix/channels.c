@@ -33,7 +33,7 @@ struct mpix_mscclpp_channels {
     handler_t *handlers; /* by index */
 };
 
-/* The component's table. NULL if there is none, after an error on the communicator. */
+/* Returns the component's table. NULL if there is none, after the error has been reported on the communicator. */
 static const api_t *find_component(MPI_Comm comm, int *code_p)
 {
     const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
@@ -49,29 +49,29 @@ static const api_t *find_component(MPI_Comm comm, int *code_p)
     return *code_p == MPI_SUCCESS ? component->channels : NULL;
 }
 
-/* The same for an object, whose communicator may be gone. */
-static const api_t *table(int *code_p)
+/* The component's table for an object, whose communicator may have been freed. */
+static const api_t *component_of_object(int *code_p)
 {
     const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
 
-    return component->channels; /* it made the object */
+    return component->channels; /* not NULL, since the component made the object */
 }
 
-static int no_object(const char *function)
+/* Prints that a handle is NULL. Returns the error code. */
+static int refuse_null_handle(const char *function)
 {
     (void)fprintf(stderr, "libmpix_mscclpp: %s: the handle is NULL\n", function);
     return MPI_ERR_ARG;
 }
 
-/*
- * Ends a function on an object. Errors go to the communicator's error handler, unless the communicator is gone: one
- * that the component knows no longer has been freed.
- */
+/* Ends a function on an object: reports its error on the communicator. MPI_ERR_COMM means that the communicator has
+ * been freed, so that error is returned only. */
 static int end_call(MPI_Comm comm, int code)
 {
     return code == MPI_SUCCESS || code == MPI_ERR_COMM ? code : mpix_report(comm, code);
 }
 
+/* Allocates memory (`base` NULL) or registers it, and makes its handle. */
 static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -87,7 +87,8 @@ static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_m
         return mpix_report(comm, memory == NULL ? MPI_ERR_ARG : MPI_ERR_NO_MEM);
     }
     made->comm = comm;
-    /* A negative size is more than any memory has: all ranks learn of it. */
+    /* A negative size becomes one that no memory has. The component refuses it on all ranks, since the call is
+     * collective. */
     code = api->memory_create(comm, base, (uint64_t)bytes, &made->object);
     if (code != MPI_SUCCESS) {
         free(made);
@@ -106,7 +107,7 @@ int MPIX_Mscclpp_memory_alloc(MPI_Comm comm, MPI_Aint bytes, void **base, MPIX_M
     }
     code = make_memory(comm, NULL, bytes, memory);
     if (code == MPI_SUCCESS) {
-        *base = table(&code)->memory_base((*memory)->object);
+        *base = component_of_object(&code)->memory_base((*memory)->object);
     }
     return code;
 }
@@ -125,9 +126,9 @@ int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
     int code;
 
     if (memory == NULL || *memory == NULL) {
-        return no_object("MPIX_Mscclpp_memory_free");
+        return refuse_null_handle("MPIX_Mscclpp_memory_free");
     }
-    code = end_call((*memory)->comm, table(&code)->memory_free((*memory)->object));
+    code = end_call((*memory)->comm, component_of_object(&code)->memory_free((*memory)->object));
     if (code != MPI_ERR_ARG) {
         free(*memory);
         *memory = NULL;
@@ -141,12 +142,12 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
     int code;
 
     if (memory == NULL) {
-        return no_object("MPIX_Mscclpp_memory_get_device");
+        return refuse_null_handle("MPIX_Mscclpp_memory_get_device");
     }
     code =
         end_call(memory->comm, mpix_check_handle("memory_get_device", abi, handle, size, mpix_memory_handle_size(abi)));
     if (code == MPI_SUCCESS) {
-        code = end_call(memory->comm, table(&code)->memory_view(memory->object, &view));
+        code = end_call(memory->comm, component_of_object(&code)->memory_view(memory->object, &view));
     }
     if (code == MPI_SUCCESS) {
         mpix_write_memory(abi, &view, handle);
@@ -162,7 +163,7 @@ int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, co
     int code;
 
     if (memory == NULL) {
-        return no_object("MPIX_Mscclpp_channels_create");
+        return refuse_null_handle("MPIX_Mscclpp_channels_create");
     }
     if (channels == NULL || kind < MPIX_MSCCLPP_CHANNEL_AUTO || kind > MPIX_MSCCLPP_CHANNEL_PORT) {
         (void)fprintf(stderr,
@@ -176,14 +177,14 @@ int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, co
         return end_call(memory->comm, MPI_ERR_NO_MEM);
     }
     made->comm = memory->comm;
-    code =
-        table(&code)->channels_create(memory->object, kind, n, peers != NULL ? peers : none, per_peer, &made->object);
+    code = component_of_object(&code)->channels_create(memory->object, kind, n, peers != NULL ? peers : none, per_peer,
+                                                       &made->object);
     if (code != MPI_SUCCESS) {
         free(made);
         return end_call(memory->comm, code);
     }
-    made->count = table(&code)->channels_count(made->object);
-    made->is_port = table(&code)->channels_are_ports(made->object);
+    made->count = component_of_object(&code)->channels_count(made->object);
+    made->is_port = component_of_object(&code)->channels_are_ports(made->object);
     *channels = made;
     return MPI_SUCCESS;
 }
@@ -191,7 +192,7 @@ int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, co
 int MPIX_Mscclpp_channels_kind(MPIX_Mscclpp_channels channels, int *kind)
 {
     if (channels == NULL) {
-        return no_object("MPIX_Mscclpp_channels_kind");
+        return refuse_null_handle("MPIX_Mscclpp_channels_kind");
     }
     if (kind == NULL) {
         return end_call(channels->comm, MPI_ERR_ARG);
@@ -205,9 +206,9 @@ int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
     int code;
 
     if (channels == NULL || *channels == NULL) {
-        return no_object("MPIX_Mscclpp_channels_free");
+        return refuse_null_handle("MPIX_Mscclpp_channels_free");
     }
-    code = end_call((*channels)->comm, table(&code)->channels_free((*channels)->object));
+    code = end_call((*channels)->comm, component_of_object(&code)->channels_free((*channels)->object));
     if (code != MPI_ERR_ARG) {
         free((*channels)->handlers);
         free(*channels);
@@ -222,13 +223,13 @@ int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned ab
     int code, index;
 
     if (channels == NULL) {
-        return no_object("MPIX_Mscclpp_channels_get_device");
+        return refuse_null_handle("MPIX_Mscclpp_channels_get_device");
     }
     code =
         end_call(channels->comm, mpix_check_handle("channels_get_device", abi, channels->count > 0 ? array : channels,
                                                    element, mpix_channel_handle_size(abi, channels->is_port)));
     for (index = 0; index < channels->count && code == MPI_SUCCESS; ++index) {
-        code = end_call(channels->comm, table(&code)->channels_view(channels->object, index, &view));
+        code = end_call(channels->comm, component_of_object(&code)->channels_view(channels->object, index, &view));
         if (code == MPI_SUCCESS) {
             mpix_write_channel(abi, &view, (char *)array + (size_t)index * element);
         }
@@ -240,20 +241,20 @@ int MPIX_Mscclpp_channels_open(MPIX_Mscclpp_channels channels)
 {
     int code;
 
-    return channels == NULL ? no_object("MPIX_Mscclpp_channels_open")
-                            : end_call(channels->comm, table(&code)->channels_open(channels->object));
+    return channels == NULL ? refuse_null_handle("MPIX_Mscclpp_channels_open")
+                            : end_call(channels->comm, component_of_object(&code)->channels_open(channels->object));
 }
 
 int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
 {
     int code;
 
-    return channels == NULL ? no_object("MPIX_Mscclpp_channels_close")
-                            : end_call(channels->comm, table(&code)->channels_close(channels->object));
+    return channels == NULL ? refuse_null_handle("MPIX_Mscclpp_channels_close")
+                            : end_call(channels->comm, component_of_object(&code)->channels_close(channels->object));
 }
 
-/* Passes a request of a kernel to the application's handler. */
-static int handle(void *context, const mscclpp_dev_request_t *request)
+/* Passes a request of a kernel on to the application's handler. */
+static int call_handler(void *context, const mscclpp_dev_request_t *request)
 {
     const handler_t *handler = context;
     const MPIX_Mscclpp_fields fields = {
@@ -278,7 +279,7 @@ int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index,
     int code;
 
     if (channels == NULL) {
-        return no_object("MPIX_Mscclpp_channels_set_handler");
+        return refuse_null_handle("MPIX_Mscclpp_channels_set_handler");
     }
     if (channels->handlers == NULL) {
         channels->handlers = calloc((size_t)channels->count + 1, sizeof(*channels->handlers));
@@ -286,12 +287,13 @@ int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index,
             return end_call(channels->comm, MPI_ERR_NO_MEM);
         }
     }
-    /* A wrong index is the component's to tell. */
+    /* The component refuses a wrong index with its own message. */
     if (index < 0 || index >= channels->count) {
-        return end_call(channels->comm, table(&code)->channels_set_handler(channels->object, index, NULL, NULL));
+        return end_call(channels->comm,
+                        component_of_object(&code)->channels_set_handler(channels->object, index, NULL, NULL));
     }
-    code = table(&code)->channels_set_handler(channels->object, index, handler != NULL ? handle : NULL,
-                                              &channels->handlers[index]);
+    code = component_of_object(&code)->channels_set_handler(
+        channels->object, index, handler != NULL ? call_handler : NULL, &channels->handlers[index]);
     if (code == MPI_SUCCESS) {
         channels->handlers[index] = (handler_t){handler, context, (uint32_t)index};
     }
@@ -305,7 +307,7 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
     int code, i;
 
     if (channels == NULL) {
-        return no_object("MPIX_Mscclpp_channels_set_list");
+        return refuse_null_handle("MPIX_Mscclpp_channels_set_list");
     }
     if (items == NULL && count > 0) {
         return end_call(channels->comm, MPI_ERR_ARG);
@@ -322,7 +324,8 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
         requests[i].type = items[i].type;
         requests[i].channel = items[i].channel;
     }
-    code = end_call(channels->comm, table(&code)->channels_set_list(channels->object, index, count, requests));
+    code = end_call(channels->comm,
+                    component_of_object(&code)->channels_set_list(channels->object, index, count, requests));
     free(requests);
     return code;
 }
@@ -356,9 +359,9 @@ int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
     int code;
 
     if (room == NULL || *room == NULL) {
-        return no_object("MPIX_Mscclpp_room_free");
+        return refuse_null_handle("MPIX_Mscclpp_room_free");
     }
-    code = end_call((*room)->comm, table(&code)->room_free((*room)->object));
+    code = end_call((*room)->comm, component_of_object(&code)->room_free((*room)->object));
     free(*room);
     *room = NULL;
     return code;
@@ -370,11 +373,11 @@ int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *han
     int code;
 
     if (room == NULL) {
-        return no_object("MPIX_Mscclpp_room_get_device");
+        return refuse_null_handle("MPIX_Mscclpp_room_get_device");
     }
     code = end_call(room->comm, mpix_check_handle("room_get_device", abi, handle, size, mpix_room_handle_size(abi)));
     if (code == MPI_SUCCESS) {
-        code = end_call(room->comm, table(&code)->room_view(room->object, &view));
+        code = end_call(room->comm, component_of_object(&code)->room_view(room->object, &view));
     }
     if (code == MPI_SUCCESS) {
         mpix_write_room(abi, &view, handle);

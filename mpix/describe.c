@@ -4,12 +4,12 @@
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
-/* What an argument has whose value does not matter for the collective. */
+/* Placeholders for arguments that the collective does not have. */
 #define ANY_TYPE MPI_BYTE
 #define ANY_OP MPI_SUM
 
-/* Fills in what all calls have. */
-static int begin(call_t *call, int coll, int root, MPI_Comm comm)
+/* Fills in what all calls have, and checks the communicator and the root. */
+static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
 {
     int inter, ranks;
 
@@ -31,6 +31,7 @@ static int begin(call_t *call, int coll, int root, MPI_Comm comm)
     return MPI_SUCCESS;
 }
 
+/* Checks a count and a datatype. */
 static int check_elements(MPI_Comm comm, MPI_Count count, MPI_Datatype type)
 {
     return mpix_report(comm, count < 0 ? MPI_ERR_COUNT : type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_SUCCESS);
@@ -38,12 +39,12 @@ static int check_elements(MPI_Comm comm, MPI_Count count, MPI_Datatype type)
 
 int mpix_describe_barrier(call_t *call, MPI_Comm comm)
 {
-    return begin(call, MCA_COLL_MSCCLPP_QUEUE_BARRIER, MPIX_NO_ROOT, comm);
+    return begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BARRIER, MPIX_NO_ROOT, comm);
 }
 
 int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
-    int code = begin(call, MCA_COLL_MSCCLPP_QUEUE_BCAST, root, comm);
+    int code = begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BCAST, root, comm);
 
     if (code == MPI_SUCCESS) {
         code = check_elements(comm, count, datatype);
@@ -57,7 +58,7 @@ int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatyp
 int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *recvbuf, MPI_Count count,
                             const int recvcounts[], MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
 {
-    int code = begin(call, coll, root, comm);
+    int code = begin_call(call, coll, root, comm);
 
     if (code == MPI_SUCCESS) {
         code = check_elements(comm, count, datatype);
@@ -77,7 +78,8 @@ int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *r
     return code;
 }
 
-/* Tells which sides of a call count on this rank: not those of other roots, and not MPI_IN_PLACE. */
+/* Tells whether the send arguments and the receive arguments are significant on this rank: not where only the root's
+ * are, and not with MPI_IN_PLACE. */
 static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_side_t *recv, int *sends_p,
                        int *receives_p)
 {
@@ -95,8 +97,8 @@ static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_s
     }
 }
 
-/* Which sides have a list of blocks of sizes of their own. */
-static int varies(int coll, int sends)
+/* Whether the send side (`sends`) or the receive side of a collective has blocks of different sizes. */
+static int has_block_list(int coll, int sends)
 {
     switch (coll) {
     case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV:
@@ -112,9 +114,10 @@ static int varies(int coll, int sends)
     }
 }
 
+/* Checks the arguments of one side. */
 static int check_side(const call_t *call, const mpix_side_t *side, int sends)
 {
-    if (varies((int)call->coll, sends) && (side->counts == NULL || side->displs == NULL)) {
+    if (has_block_list((int)call->coll, sends) && (side->counts == NULL || side->displs == NULL)) {
         return mpix_report(call->comm, MPI_ERR_ARG);
     }
     if (call->coll == MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW) {
@@ -126,7 +129,7 @@ static int check_side(const call_t *call, const mpix_side_t *side, int sends)
 int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, int root,
                          MPI_Comm comm)
 {
-    int code = begin(call, coll, root, comm), sends, receives;
+    int code = begin_call(call, coll, root, comm), sends, receives;
 
     if (code != MPI_SUCCESS) {
         return code;

@@ -4,12 +4,12 @@
 
 #include "mpix/internal.h"
 
-/* One side of a collective that moves blocks: its arguments, as far as it has them. */
+/* The send or receive arguments of a collective that moves blocks; 0 or NULL for those that it does not have. */
 typedef struct {
     const void *buffer;
-    MPI_Count count;   /* of each block, where all have one size */
-    const int *counts; /* else, with the places of the blocks */
-    const int *displs;
+    MPI_Count count;   /* elements of each block, if all have one size */
+    const int *counts; /* elements of each block, if their sizes differ */
+    const int *displs; /* where these blocks begin */
     MPI_Datatype type;
     const MPI_Datatype *types; /* of alltoallw */
 } mpix_side_t;

@@ -1,4 +1,4 @@
-/* The queued collectives. What the component does not queue waits for the stream and then calls MPI. */
+/* The queued collectives. If the component does not queue a call, it waits for the stream and then calls MPI. */
 #include "mpix/describe.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 
 #define MAKE_PLAIN_CALL (-1)
 
-/* Waits for the stream. MAKE_PLAIN_CALL, or an MPI error code. */
+/* Waits for the stream, for a call that is not queued. Returns MAKE_PLAIN_CALL, or an MPI error code. */
 static int wait_instead(MPI_Comm comm, void *stream)
 {
     int code;
@@ -33,11 +33,9 @@ mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
     return component == NULL ? MCA_COLL_MSCCLPP_NOT_QUEUED : component->enqueue(call, code_p);
 }
 
-/*
- * Queues a call that `described` says is described: MPI_SUCCESS, or the error of an argument. Returns MPI_SUCCESS or an
- * MPI error code if the call is over; else MAKE_PLAIN_CALL, and the stream is empty.
- */
-static int queue(int described, call_t *call, void *stream)
+/* Queues a call. `described` is what the function that filled it in returned. Returns MPI_SUCCESS or an MPI error
+ * code if the call is over; otherwise MAKE_PLAIN_CALL: the stream is empty, and the caller calls MPI. */
+static int queue_or_wait(int described, call_t *call, void *stream)
 {
     mca_coll_mscclpp_queue_end_t end = MCA_COLL_MSCCLPP_NOT_QUEUED;
     int code = described, inter;
@@ -57,11 +55,12 @@ static int queue(int described, call_t *call, void *stream)
                                               : mpix_report(call->comm, mpix_code_of(end, code));
 }
 
-/* Makes the plain call after queue() has asked for it. `count_` is the largest count among its arguments. */
+/* Calls MPI if queue_or_wait() asks for it. `count_` is the largest count among the arguments. */
 #define PLAIN(code_, comm_, count_, call_)                                                                             \
     ((code_) != MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))
 
-static MPI_Count larger(const call_t *call)
+/* The larger of the two counts of a call. */
+static MPI_Count largest_count(const call_t *call)
 {
     const size_t count = call->sendcount > call->recvcount ? call->sendcount : call->recvcount;
 
@@ -71,7 +70,7 @@ static MPI_Count larger(const call_t *call)
 int MPIX_Mscclpp_barrier_enqueue(MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_barrier(&call, comm), &call, stream);
+    const int code = queue_or_wait(mpix_describe_barrier(&call, comm), &call, stream);
 
     return PLAIN(code, comm, 0, MPI_Barrier(comm));
 }
@@ -80,7 +79,7 @@ int MPIX_Mscclpp_bcast_enqueue(void *buffer, MPI_Count count, MPI_Datatype datat
                                void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, stream);
+    const int code = queue_or_wait(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, stream);
 
     return PLAIN(code, comm, count, MPI_Bcast(buffer, (int)count, datatype, root, comm));
 }
@@ -89,9 +88,9 @@ int MPIX_Mscclpp_allreduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count
                                    MPI_Op op, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf, count,
-                                                   NULL, datatype, op, MPIX_NO_ROOT, comm),
-                           &call, stream);
+    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf,
+                                                           count, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                   &call, stream);
 
     return PLAIN(code, comm, count, MPI_Allreduce(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
@@ -100,9 +99,9 @@ int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
                                 int root, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE, sendbuf, recvbuf, count, NULL,
-                                                   datatype, op, root, comm),
-                           &call, stream);
+    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE, sendbuf, recvbuf,
+                                                           count, NULL, datatype, op, root, comm),
+                                   &call, stream);
 
     return PLAIN(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
 }
@@ -111,9 +110,9 @@ int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf,
-                                                   recvcount, NULL, datatype, op, MPIX_NO_ROOT, comm),
-                           &call, stream);
+    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK, sendbuf,
+                                                           recvbuf, recvcount, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                   &call, stream);
 
     return PLAIN(code, comm, recvcount, MPI_Reduce_scatter_block(sendbuf, recvbuf, (int)recvcount, datatype, op, comm));
 }
@@ -122,9 +121,9 @@ int MPIX_Mscclpp_reduce_scatter_enqueue(const void *sendbuf, void *recvbuf, cons
                                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER, sendbuf, recvbuf, 0,
-                                                   recvcounts, datatype, op, MPIX_NO_ROOT, comm),
-                           &call, stream);
+    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER, sendbuf,
+                                                           recvbuf, 0, recvcounts, datatype, op, MPIX_NO_ROOT, comm),
+                                   &call, stream);
 
     return PLAIN(code, comm, 0, MPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm));
 }
@@ -133,9 +132,9 @@ int MPIX_Mscclpp_scan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count coun
                               MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_SCAN, sendbuf, recvbuf, count, NULL,
-                                                   datatype, op, MPIX_NO_ROOT, comm),
-                           &call, stream);
+    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_SCAN, sendbuf, recvbuf, count,
+                                                           NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                   &call, stream);
 
     return PLAIN(code, comm, count, MPI_Scan(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
@@ -144,9 +143,9 @@ int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
                                 MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_EXSCAN, sendbuf, recvbuf, count, NULL,
-                                                   datatype, op, MPIX_NO_ROOT, comm),
-                           &call, stream);
+    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_EXSCAN, sendbuf, recvbuf,
+                                                           count, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                   &call, stream);
 
     return PLAIN(code, comm, count, MPI_Exscan(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
@@ -157,10 +156,10 @@ int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = queue(
+    const int code = queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return PLAIN(code, comm, larger(&call),
+    return PLAIN(code, comm, largest_count(&call),
                  MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
@@ -172,10 +171,10 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
     const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
     call_t call;
     const int code =
-        queue(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm), &call,
-              stream);
+        queue_or_wait(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm),
+                      &call, stream);
 
-    return PLAIN(code, comm, larger(&call),
+    return PLAIN(code, comm, largest_count(&call),
                  MPI_Allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
 
@@ -185,10 +184,10 @@ int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Da
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code =
-        queue(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, stream);
+    const int code = queue_or_wait(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm),
+                                   &call, stream);
 
-    return PLAIN(code, comm, larger(&call),
+    return PLAIN(code, comm, largest_count(&call),
                  MPI_Gather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
@@ -199,10 +198,10 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
     call_t call;
-    const int code =
-        queue(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, stream);
+    const int code = queue_or_wait(
+        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, stream);
 
-    return PLAIN(code, comm, larger(&call),
+    return PLAIN(code, comm, largest_count(&call),
                  MPI_Gatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm));
 }
 
@@ -212,10 +211,10 @@ int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code =
-        queue(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, stream);
+    const int code = queue_or_wait(
+        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, stream);
 
-    return PLAIN(code, comm, larger(&call),
+    return PLAIN(code, comm, largest_count(&call),
                  MPI_Scatter(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
@@ -226,10 +225,10 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
     const mpix_side_t send = {sendbuf, 0, sendcounts, displs, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code =
-        queue(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, stream);
+    const int code = queue_or_wait(
+        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, stream);
 
-    return PLAIN(code, comm, larger(&call),
+    return PLAIN(code, comm, largest_count(&call),
                  MPI_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
@@ -239,10 +238,10 @@ int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = queue(
+    const int code = queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return PLAIN(code, comm, larger(&call),
+    return PLAIN(code, comm, largest_count(&call),
                  MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
@@ -253,7 +252,7 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
     const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
     call_t call;
-    const int code = queue(
+    const int code = queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
     return PLAIN(code, comm, 0,
@@ -267,7 +266,7 @@ int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], 
     const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, MPI_BYTE, sendtypes};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, MPI_BYTE, recvtypes};
     call_t call;
-    const int code = queue(
+    const int code = queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
     return PLAIN(code, comm, 0,

@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int classes[LAST + 1]; /* 0: not made yet */
 static int codes[LAST + 1];
 
-/* Makes a class and its only code. With the lock held. */
+/* Makes an error class and its only code. The caller holds the lock. */
 static void make_class(int which)
 {
     if (MPI_Add_error_class(&classes[which]) != MPI_SUCCESS ||
@@ -80,7 +80,7 @@ int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
 {
     int rc;
     const mca_coll_mscclpp_api_t *component = mpix_component(&rc);
-    char found[320] = "";
+    char message[320] = "";
     mca_coll_mscclpp_queue_end_t end = MCA_COLL_MSCCLPP_QUEUED;
 
     if (comm == MPI_COMM_NULL) {
@@ -90,11 +90,11 @@ int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
         return MPI_ERR_ARG;
     }
     if (component != NULL) {
-        end = component->find_failure(comm, found, sizeof(found));
+        end = component->find_failure(comm, message, sizeof(message));
     }
     *code = mpix_code_of(end, MPI_ERR_OTHER);
     if (size > 0) {
-        (void)snprintf(text, (size_t)size, "%s", found);
+        (void)snprintf(text, (size_t)size, "%s", message);
     }
     return rc;
 }

@@ -1,4 +1,4 @@
-/* Finds the component. Open MPI has loaded it in MPI_Init, where everybody sees its symbols, or at least its file. */
+/* Finds the component, which Open MPI has loaded in MPI_Init: by its symbol, or among the loaded files. */
 #include "mpix/internal.h"
 
 #include <dlfcn.h>
@@ -12,10 +12,10 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int searched;
 static int result = MPI_SUCCESS;
-static const mca_coll_mscclpp_api_t *found;
+static const mca_coll_mscclpp_api_t *component_table;
 
-/* Opens the component once more if this loaded file is it. */
-static int note_file(struct dl_phdr_info *info, size_t size, void *context)
+/* For dl_iterate_phdr: opens this loaded file once more if it is the component. */
+static int open_if_component(struct dl_phdr_info *info, size_t size, void *context)
 {
     const char *slash = info->dlpi_name != NULL ? strrchr(info->dlpi_name, '/') : NULL;
 
@@ -27,26 +27,27 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *context)
     return 1;
 }
 
-/* Looks for the component's table in this process. */
+/* Looks for the component's table in this process. A table of another version is an error. */
 static void search(void)
 {
     void *component = NULL;
 
-    found = dlsym(RTLD_DEFAULT, MCA_COLL_MSCCLPP_API_NAME);
-    if (found == NULL) {
-        (void)dl_iterate_phdr(note_file, &component);
+    component_table = dlsym(RTLD_DEFAULT, MCA_COLL_MSCCLPP_API_NAME);
+    if (component_table == NULL) {
+        (void)dl_iterate_phdr(open_if_component, &component);
         if (component == NULL) {
             return;
         }
-        found = dlsym(component, MCA_COLL_MSCCLPP_API_NAME);
+        component_table = dlsym(component, MCA_COLL_MSCCLPP_API_NAME);
         (void)dlclose(component); /* Open MPI keeps it */
     }
-    if (found == NULL || found->version != MCA_COLL_MSCCLPP_API_VERSION || found->size < sizeof(*found)) {
+    if (component_table == NULL || component_table->version != MCA_COLL_MSCCLPP_API_VERSION ||
+        component_table->size < sizeof(*component_table)) {
         (void)fprintf(stderr,
                       "libmpix_mscclpp: the component coll/mscclpp that Open MPI has loaded is of another version: its "
                       "interface is %u, and this library needs %u\n",
-                      found == NULL ? 0 : found->version, MCA_COLL_MSCCLPP_API_VERSION);
-        found = NULL;
+                      component_table == NULL ? 0 : component_table->version, MCA_COLL_MSCCLPP_API_VERSION);
+        component_table = NULL;
         result = MPI_ERR_OTHER;
     }
 }
@@ -63,5 +64,5 @@ const mca_coll_mscclpp_api_t *mpix_component(int *code_p)
     }
     pthread_mutex_unlock(&lock);
     *code_p = result;
-    return found;
+    return component_table;
 }

@@ -1,7 +1,7 @@
 /*
- * What the Fortran module mpix_mscclpp calls (mpix/fortran/mpix_mscclpp.f90). Handles become those of C, and the
- * addresses of Fortran's MPI_IN_PLACE and MPI_BOTTOM become C's values. Arguments are those of the Fortran interfaces,
- * and `ierror` may be NULL.
+ * The C functions that the Fortran module mpix_mscclpp calls (mpix/fortran/mpix_mscclpp.f90). Handles become those of
+ * C, and the addresses of Fortran's MPI_IN_PLACE and MPI_BOTTOM become C's values. Arguments are those of the Fortran
+ * interfaces, and `ierror` may be NULL.
  */
 #include "mpix/internal.h"
 
@@ -16,7 +16,8 @@
     MPIX_MSCCLPP_PUBLIC void mpix_mscclpp_f_##name_(__VA_ARGS__);                                                      \
     void mpix_mscclpp_f_##name_(__VA_ARGS__)
 
-/* libmpi has one of these symbols, depending on the Fortran compiler that it was built with. */
+/* Whether a buffer is the address of one of these symbols. libmpi has one of them, depending on the Fortran compiler
+ * that it was built with. */
 static int is_one_of(const void *buffer, const char *const names[4])
 {
     for (int i = 0; i < 4; ++i) {
@@ -29,7 +30,8 @@ static int is_one_of(const void *buffer, const char *const names[4])
     return 0;
 }
 
-static void *buffer_of(const void *buffer)
+/* The buffer as C passes it: MPI_IN_PLACE and MPI_BOTTOM of Fortran become those of C. */
+static void *c_buffer(const void *buffer)
 {
     static const char *const in_place[4] = {"mpi_fortran_in_place_", "mpi_fortran_in_place", "mpi_fortran_in_place__",
                                             "MPI_FORTRAN_IN_PLACE"};
@@ -41,6 +43,7 @@ static void *buffer_of(const void *buffer)
                                        : (void *)(uintptr_t)buffer;
 }
 
+/* Stores the code, unless ierror is absent. */
 static void set_ierror(int code, int *ierror)
 {
     if (ierror != NULL) {
@@ -48,8 +51,8 @@ static void set_ierror(int code, int *ierror)
     }
 }
 
-/* How many types an array has. */
-static int size_of(MPI_Comm comm, int *size)
+/* How many entries an array argument has: one for each rank, of the remote group in an intercommunicator. */
+static int array_size(MPI_Comm comm, int *size)
 {
     int inter = 0;
 
@@ -80,21 +83,21 @@ static int size_of(MPI_Comm comm, int *size)
 #define RECV_BLOCKS void *recvbuf, const int *recvcount, const int *recvtype
 #define SEND_PLACES(displs_) const void *sendbuf, const int *sendcounts, const int *displs_, const int *sendtype
 #define RECV_PLACES(displs_) void *recvbuf, const int *recvcounts, const int *displs_, const int *recvtype
-#define SENT_BLOCKS buffer_of(sendbuf), *sendcount, MPI_Type_f2c(*sendtype)
-#define RECEIVED_BLOCKS buffer_of(recvbuf), *recvcount, MPI_Type_f2c(*recvtype)
-#define SENT_PLACES(displs_) buffer_of(sendbuf), sendcounts, displs_, MPI_Type_f2c(*sendtype)
-#define RECEIVED_PLACES(displs_) buffer_of(recvbuf), recvcounts, displs_, MPI_Type_f2c(*recvtype)
+#define SENT_BLOCKS c_buffer(sendbuf), *sendcount, MPI_Type_f2c(*sendtype)
+#define RECEIVED_BLOCKS c_buffer(recvbuf), *recvcount, MPI_Type_f2c(*recvtype)
+#define SENT_PLACES(displs_) c_buffer(sendbuf), sendcounts, displs_, MPI_Type_f2c(*sendtype)
+#define RECEIVED_PLACES(displs_) c_buffer(recvbuf), recvcounts, displs_, MPI_Type_f2c(*recvtype)
 #define REDUCTION const void *sendbuf, void *recvbuf, const int *count, const int *datatype, const int *op
-#define REDUCED buffer_of(sendbuf), buffer_of(recvbuf), *count, MPI_Type_f2c(*datatype), MPI_Op_f2c(*op)
+#define REDUCED c_buffer(sendbuf), c_buffer(recvbuf), *count, MPI_Type_f2c(*datatype), MPI_Op_f2c(*op)
 
 COLLECTIVE(bcast, (void *buffer, const int *count, const int *datatype, const int *root),
-           (buffer_of(buffer), *count, MPI_Type_f2c(*datatype), *root))
+           (c_buffer(buffer), *count, MPI_Type_f2c(*datatype), *root))
 COLLECTIVE(allreduce, (REDUCTION), (REDUCED))
 COLLECTIVE(reduce, (REDUCTION, const int *root), (REDUCED, *root))
 COLLECTIVE(reduce_scatter_block, (REDUCTION), (REDUCED))
 COLLECTIVE(reduce_scatter,
            (const void *sendbuf, void *recvbuf, const int *recvcounts, const int *datatype, const int *op),
-           (buffer_of(sendbuf), buffer_of(recvbuf), recvcounts, MPI_Type_f2c(*datatype), MPI_Op_f2c(*op)))
+           (c_buffer(sendbuf), c_buffer(recvbuf), recvcounts, MPI_Type_f2c(*datatype), MPI_Op_f2c(*op)))
 COLLECTIVE(scan, (REDUCTION), (REDUCED))
 COLLECTIVE(exscan, (REDUCTION), (REDUCED))
 COLLECTIVE(allgather, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
@@ -116,13 +119,14 @@ FORTRAN(barrier_init, const int *comm, MPIX_Mscclpp_request *request, int *ierro
     set_ierror(MPIX_Mscclpp_barrier_init(MPI_Comm_f2c(*comm), request), ierror);
 }
 
-/* The types of both sides, those to send first. NULL after an error, which has been reported. */
-static MPI_Datatype *types_of(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *size,
-                              int *code_p)
+/* The C datatypes of alltoallw: those of the send side first, then those of the receive side. The caller frees them.
+ * NULL after an error, which has been reported. */
+static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *size,
+                             int *code_p)
 {
     MPI_Datatype *types = NULL;
 
-    *code_p = size_of(comm, size);
+    *code_p = array_size(comm, size);
     if (*code_p == MPI_SUCCESS) {
         types = malloc(2 * (size_t)*size * sizeof(MPI_Datatype));
         *code_p = types == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
@@ -132,7 +136,7 @@ static MPI_Datatype *types_of(const void *sendbuf, const int *sendtypes, const i
         return NULL;
     }
     for (int i = 0; i < *size; ++i) {
-        types[i] = buffer_of(sendbuf) != MPI_IN_PLACE ? MPI_Type_f2c(sendtypes[i]) : MPI_BYTE;
+        types[i] = c_buffer(sendbuf) != MPI_IN_PLACE ? MPI_Type_f2c(sendtypes[i]) : MPI_BYTE;
         types[*size + i] = MPI_Type_f2c(recvtypes[i]);
     }
     return types;
@@ -143,10 +147,10 @@ FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispl
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
     int size, code;
-    MPI_Datatype *types = types_of(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
+    MPI_Datatype *types = c_types(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
 
     if (types != NULL) {
-        code = MPIX_Mscclpp_alltoallw_enqueue(buffer_of(sendbuf), sendcounts, sdispls, types, buffer_of(recvbuf),
+        code = MPIX_Mscclpp_alltoallw_enqueue(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf),
                                               recvcounts, rdispls, types + size, comm_c, (void *)stream);
     }
     free(types);
@@ -159,11 +163,11 @@ FORTRAN(alltoallw_init, const void *sendbuf, const int *sendcounts, const int *s
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
     int size, code;
-    MPI_Datatype *types = types_of(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
+    MPI_Datatype *types = c_types(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
 
     if (types != NULL) {
-        code = MPIX_Mscclpp_alltoallw_init(buffer_of(sendbuf), sendcounts, sdispls, types, buffer_of(recvbuf),
-                                           recvcounts, rdispls, types + size, comm_c, request);
+        code = MPIX_Mscclpp_alltoallw_init(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf), recvcounts,
+                                           rdispls, types + size, comm_c, request);
     }
     free(types);
     set_ierror(code, ierror);
@@ -172,7 +176,7 @@ FORTRAN(alltoallw_init, const void *sendbuf, const int *sendcounts, const int *s
 FORTRAN(pallreduce_init, const void *sendbuf, void *recvbuf, const int *partitions, const int *count,
         const int *datatype, const int *op, const int *comm, MPIX_Mscclpp_request *request, int *ierror)
 {
-    set_ierror(MPIX_Mscclpp_pallreduce_init(buffer_of(sendbuf), buffer_of(recvbuf), *partitions, *count,
+    set_ierror(MPIX_Mscclpp_pallreduce_init(c_buffer(sendbuf), c_buffer(recvbuf), *partitions, *count,
                                             MPI_Type_f2c(*datatype), MPI_Op_f2c(*op), MPI_Comm_f2c(*comm), request),
                ierror);
 }
@@ -195,22 +199,22 @@ FORTRAN(precv_init, void *buf, const int *partitions, const int *count, const in
 
 FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
 {
-    MPI_Count found = 0;
+    MPI_Count count = 0;
 
-    set_ierror(MPIX_Mscclpp_query(MPI_Comm_f2c(*comm), *what, &found), ierror);
-    *value = (int64_t)found;
+    set_ierror(MPIX_Mscclpp_query(MPI_Comm_f2c(*comm), *what, &count), ierror);
+    *value = (int64_t)count;
 }
 
 /* `text` has `length` characters and is filled up with blanks. */
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {
-    char found[320];
+    char message[320];
     int which = MPI_SUCCESS, at = 0;
 
-    set_ierror(MPIX_Mscclpp_get_async_error(MPI_Comm_f2c(*comm), &which, found, (int)sizeof(found)), ierror);
+    set_ierror(MPIX_Mscclpp_get_async_error(MPI_Comm_f2c(*comm), &which, message, (int)sizeof(message)), ierror);
     *code = which;
-    while (at < *length && found[at] != '\0') {
-        text[at] = found[at];
+    while (at < *length && message[at] != '\0') {
+        text[at] = message[at];
         ++at;
     }
     while (at < *length) {

@@ -49,6 +49,7 @@ size_t mpix_partitions_handle_size(unsigned abi)
     return abi == 1 ? sizeof(mpix_partitions_t) : 0;
 }
 
+/* Fills in what all handles begin with. */
 static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix_head_t *head, size_t size)
 {
     head->abi = abi;
@@ -73,6 +74,7 @@ void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *view, void
     memcpy(handle, &memory, sizeof(memory));
 }
 
+/* Writes the handle of a port channel. */
 static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *view, void *handle)
 {
     mpix_port_channel_t port;

@@ -5,13 +5,14 @@
 #include "mca/coll/mscclpp/native/api.h"
 
 /*
- * find.c: the table of the component that Open MPI has loaded. NULL: there is none. *code_p is an MPI error code; a
- * component that is there but does not fit is an error, which is printed once.
+ * find.c: the table of the component that Open MPI has loaded; NULL: there is none. A component of another version is
+ * an error: *code_p says so, and a message is printed once.
  */
 const mca_coll_mscclpp_api_t *mpix_component(int *code_p);
 
-/* stream.c: waits until a stream is empty, or says whether it is captured, with the component or without. */
+/* stream.c: waits until a stream is empty. Works without the component, too. */
 int mpix_stream_wait(void *stream);
+/* stream.c: whether a stream is being captured. Works without the component, too. */
 int mpix_stream_is_capturing(void *stream);
 
 /* stream.c: a function of CUDA's driver, which is to be cast to its type; NULL if the process has not loaded it. */
@@ -21,7 +22,7 @@ typedef union {
 } mpix_symbol_t;
 mpix_symbol_t mpix_driver(const char *name);
 
-/* enqueue.c: queues a call, which never waits for the stream. */
+/* enqueue.c: asks the component to queue a call. Never waits for the stream. */
 mca_coll_mscclpp_queue_end_t mpix_queue(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
 /* error.c: the error code for MPIX_MSCCLPP_ERR_...; MPI_ERR_INTERN if MPI cannot make it. */

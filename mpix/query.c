@@ -9,7 +9,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
 
-static int forget(MPI_Comm comm, int keyval, void *value, void *context)
+/* Frees a counter when its communicator is freed. */
+static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
 {
     (void)comm;
     (void)keyval;
@@ -18,17 +19,17 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-/* NULL if there is none, or no memory. With the lock held. */
+/* The counter of a communicator; NULL: there is none and `make` is 0, or no memory. The caller holds the lock. */
 static MPI_Count *counter_of(MPI_Comm comm, int make)
 {
     MPI_Count *counter = NULL;
-    int there = 0;
+    int exists = 0;
 
     if (key == MPI_KEYVAL_INVALID &&
-        (!make || MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL) != MPI_SUCCESS)) {
+        (!make || MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_counter, &key, NULL) != MPI_SUCCESS)) {
         return NULL;
     }
-    if (MPI_Comm_get_attr(comm, key, (void *)&counter, &there) == MPI_SUCCESS && there) {
+    if (MPI_Comm_get_attr(comm, key, (void *)&counter, &exists) == MPI_SUCCESS && exists) {
         return counter;
     }
     counter = make ? calloc(1, sizeof(*counter)) : NULL;

@@ -5,17 +5,15 @@
 
 #include "mpix/internal.h"
 
-/* So many streams are tried: CUDA has at most 32 hardware queues, 8 unless it is told otherwise. */
+/* How many streams are tried. CUDA has 8 hardware queues by default, 32 at most. */
 #define TRIES 8
 
-/*
- * Tells whether work in `other` is held up while `waiting` waits for a word. Both streams are empty before. The words
- * become `number`, which they have not reached yet.
- */
+/* Whether work in `other` is held up while `waiting` waits for a word. Both streams are empty before. Uses `number`
+ * as the value of both words, which have to be below it. */
 static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other, uint64_t words[2], uint64_t number,
                       double limit, int *code_p)
 {
-    const double until = MPI_Wtime() + limit;
+    const double deadline = MPI_Wtime() + limit;
     uint64_t *mark = &words[0], *passed = &words[1];
     int held_up;
 
@@ -23,7 +21,7 @@ static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other,
     if (*code_p == MPI_SUCCESS) {
         *code_p = backend->stream_store(other, passed, number);
     }
-    while (*code_p == MPI_SUCCESS && mpix_word_get(passed) < number && MPI_Wtime() < until) {
+    while (*code_p == MPI_SUCCESS && mpix_word_get(passed) < number && MPI_Wtime() < deadline) {
         (void)sched_yield();
     }
     held_up = mpix_word_get(passed) < number;
@@ -38,31 +36,31 @@ int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_
                              void **stream_p)
 {
     void *streams[TRIES];
-    int made = 0, found = -1, code = MPI_SUCCESS;
+    int made = 0, usable = -1, code = MPI_SUCCESS;
 
     /* CUDA deals streams out to hardware queues in turn, so those that are held up stay until one is found. */
-    while (made < TRIES && found < 0 && code == MPI_SUCCESS) {
+    while (made < TRIES && usable < 0 && code == MPI_SUCCESS) {
         code = backend->stream_make(&streams[made]);
         if (code == MPI_SUCCESS) {
-            found = is_held_up(backend, streams[made], other, words, (uint64_t)made + 1, limit, &code) ? -1 : made;
+            usable = is_held_up(backend, streams[made], other, words, (uint64_t)made + 1, limit, &code) ? -1 : made;
             ++made;
         }
     }
     for (int i = 0; i < made; ++i) {
-        if (i != found || code != MPI_SUCCESS) {
+        if (i != usable || code != MPI_SUCCESS) {
             backend->stream_free(streams[i]);
         }
     }
     if (code != MPI_SUCCESS) {
         return code;
     }
-    if (found < 0) {
+    if (usable < 0) {
         (void)fprintf(stderr,
                       "libmpix_mscclpp: MPIX_Mscclpp_prepare: the request's stream shares a hardware queue with "
                       "the stream that it is attached to, so that a kernel there could wait for the request "
                       "that it is to release; set CUDA_DEVICE_MAX_CONNECTIONS to 32, or use fewer streams\n");
         return MPI_ERR_UNSUPPORTED_OPERATION;
     }
-    *stream_p = streams[found];
+    *stream_p = streams[usable];
     return MPI_SUCCESS;
 }

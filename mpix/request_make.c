@@ -1,4 +1,4 @@
-/* The arguments of persistent requests. */
+/* Making persistent requests from the arguments of their functions. */
 #include "mpix/requests.h"
 
 #include <stdio.h>
@@ -15,8 +15,8 @@ int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const cha
     return mpix_report(comm, code);
 }
 
-/* Replaces *array_p by a copy of its `count` elements at *end_p, which moves behind the copy. NULL stays NULL. */
-static void keep(const void **array_p, size_t count, size_t size, char **end_p)
+/* Replaces *array_p by a copy of its `count` elements at *end_p, and moves *end_p behind the copy. NULL stays NULL. */
+static void copy_array(const void **array_p, size_t count, size_t size, char **end_p)
 {
     if (*array_p != NULL) {
         memcpy(*end_p, *array_p, count * size);
@@ -25,8 +25,8 @@ static void keep(const void **array_p, size_t count, size_t size, char **end_p)
     }
 }
 
-/* Copies the call's arrays, which are the application's again when the request has been made. */
-static int keep_arrays(struct mpix_mscclpp_request *request)
+/* Copies the call's arrays, since the application may free them once the request has been made. */
+static int copy_arrays(struct mpix_mscclpp_request *request)
 {
     call_t *call = &request->call;
     int ranks = 0;
@@ -42,20 +42,18 @@ static int keep_arrays(struct mpix_mscclpp_request *request)
         return MPI_ERR_NO_MEM;
     }
     end = request->arrays;
-    keep((const void **)&call->sendtypes, count, sizeof(MPI_Datatype), &end);
-    keep((const void **)&call->recvtypes, count, sizeof(MPI_Datatype), &end);
-    keep((const void **)&call->sendcounts, count, sizeof(int), &end);
-    keep((const void **)&call->sdispls, count, sizeof(int), &end);
-    keep((const void **)&call->recvcounts, count, sizeof(int), &end);
-    keep((const void **)&call->rdispls, count, sizeof(int), &end);
+    copy_array((const void **)&call->sendtypes, count, sizeof(MPI_Datatype), &end);
+    copy_array((const void **)&call->recvtypes, count, sizeof(MPI_Datatype), &end);
+    copy_array((const void **)&call->sendcounts, count, sizeof(int), &end);
+    copy_array((const void **)&call->sdispls, count, sizeof(int), &end);
+    copy_array((const void **)&call->recvcounts, count, sizeof(int), &end);
+    copy_array((const void **)&call->rdispls, count, sizeof(int), &end);
     return MPI_SUCCESS;
 }
 
-/*
- * Makes a request of a call that `described` says is described: MPI_SUCCESS, or an error that has been reported. So has
- * the error that is returned.
- */
-static int make(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
+/* Makes a request of a call. `described` is what the function that filled it in returned; an error there has been
+ * reported, and so has one that is returned. */
+static int make_request(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
 {
     struct mpix_mscclpp_request *request;
     MPI_Aint low, extent = 0;
@@ -83,7 +81,7 @@ static int make(int described, const call_t *call, int partitions, MPIX_Mscclpp_
     code = MPI_Type_get_extent(call->recvtype, &low, &extent);
     request->part_bytes = call->recvcount * (size_t)extent;
     if (code == MPI_SUCCESS) {
-        code = keep_arrays(request);
+        code = copy_arrays(request);
     }
     if (code != MPI_SUCCESS) {
         free(request);
@@ -104,7 +102,7 @@ int MPIX_Mscclpp_barrier_init(MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
     call_t call;
 
-    return make(mpix_describe_barrier(&call, comm), &call, 1, request);
+    return make_request(mpix_describe_barrier(&call, comm), &call, 1, request);
 }
 
 int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
@@ -112,7 +110,7 @@ int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype
 {
     call_t call;
 
-    return make(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, 1, request);
+    return make_request(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, 1, request);
 }
 
 int MPIX_Mscclpp_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
@@ -120,9 +118,9 @@ int MPIX_Mscclpp_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count co
 {
     call_t call;
 
-    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf, count, NULL,
-                                        datatype, op, MPIX_NO_ROOT, comm),
-                &call, 1, request);
+    return make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf, count, NULL,
+                                                datatype, op, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_reduce_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
@@ -130,9 +128,9 @@ int MPIX_Mscclpp_reduce_init(const void *sendbuf, void *recvbuf, MPI_Count count
 {
     call_t call;
 
-    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE, sendbuf, recvbuf, count, NULL, datatype,
-                                        op, root, comm),
-                &call, 1, request);
+    return make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE, sendbuf, recvbuf, count, NULL,
+                                                datatype, op, root, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
@@ -141,9 +139,9 @@ int MPIX_Mscclpp_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, M
 {
     call_t call;
 
-    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf, recvcount,
-                                        NULL, datatype, op, MPIX_NO_ROOT, comm),
-                &call, 1, request);
+    return make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf,
+                                                recvcount, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype,
@@ -151,9 +149,9 @@ int MPIX_Mscclpp_reduce_scatter_init(const void *sendbuf, void *recvbuf, const i
 {
     call_t call;
 
-    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER, sendbuf, recvbuf, 0, recvcounts,
-                                        datatype, op, MPIX_NO_ROOT, comm),
-                &call, 1, request);
+    return make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER, sendbuf, recvbuf, 0,
+                                                recvcounts, datatype, op, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
@@ -161,9 +159,9 @@ int MPIX_Mscclpp_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count, 
 {
     call_t call;
 
-    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_SCAN, sendbuf, recvbuf, count, NULL, datatype, op,
-                                        MPIX_NO_ROOT, comm),
-                &call, 1, request);
+    return make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_SCAN, sendbuf, recvbuf, count, NULL,
+                                                datatype, op, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_exscan_init(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
@@ -171,9 +169,9 @@ int MPIX_Mscclpp_exscan_init(const void *sendbuf, void *recvbuf, MPI_Count count
 {
     call_t call;
 
-    return make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_EXSCAN, sendbuf, recvbuf, count, NULL, datatype,
-                                        op, MPIX_NO_ROOT, comm),
-                &call, 1, request);
+    return make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_EXSCAN, sendbuf, recvbuf, count, NULL,
+                                                datatype, op, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -184,8 +182,8 @@ int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Da
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm), &call,
-                1, request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -196,8 +194,9 @@ int MPIX_Mscclpp_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_D
     const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm), &call,
-                1, request);
+    return make_request(
+        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm), &call, 1,
+        request);
 }
 
 int MPIX_Mscclpp_gather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -208,8 +207,8 @@ int MPIX_Mscclpp_gather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datat
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, 1,
-                request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, 1,
+                        request);
 }
 
 int MPIX_Mscclpp_gatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -220,8 +219,8 @@ int MPIX_Mscclpp_gatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Data
     const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, 1,
-                request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, 1,
+                        request);
 }
 
 int MPIX_Mscclpp_scatter_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -232,8 +231,8 @@ int MPIX_Mscclpp_scatter_init(const void *sendbuf, MPI_Count sendcount, MPI_Data
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, 1,
-                request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, 1,
+                        request);
 }
 
 int MPIX_Mscclpp_scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
@@ -244,8 +243,8 @@ int MPIX_Mscclpp_scatterv_init(const void *sendbuf, const int sendcounts[], cons
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, 1,
-                request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call,
+                        1, request);
 }
 
 int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -255,8 +254,8 @@ int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Dat
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm), &call,
-                1, request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
@@ -267,8 +266,8 @@ int MPIX_Mscclpp_alltoallv_init(const void *sendbuf, const int sendcounts[], con
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm), &call,
-                1, request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
@@ -280,17 +279,17 @@ int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], con
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, MPI_BYTE, recvtypes};
     call_t call;
 
-    return make(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm), &call,
-                1, request);
+    return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm),
+                        &call, 1, request);
 }
 
 int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partitions, MPI_Count count,
                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
     call_t call;
-    const int code = make(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf, count,
-                                                  NULL, datatype, op, MPIX_NO_ROOT, comm),
-                          &call, partitions, request);
+    const int code = make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf,
+                                                          count, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                  &call, partitions, request);
 
     if (code == MPI_SUCCESS) {
         (*request)->partitioned = 1;
@@ -298,12 +297,14 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
     return code;
 }
 
-/* What travels between two ranks is a broadcast in a communicator of the two. */
+/* Makes the sending or receiving side of a partitioned request between two ranks: a broadcast in a communicator of
+ * the two. */
 static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                      int peer, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
     call_t call;
-    const int code = make(mpix_describe_bcast(&call, buf, count, datatype, 0, comm), &call, partitions, request);
+    const int code =
+        make_request(mpix_describe_bcast(&call, buf, count, datatype, 0, comm), &call, partitions, request);
     int rank, size;
 
     if (code != MPI_SUCCESS) {

@@ -1,4 +1,4 @@
-/* What requests need for their executions: communicators, streams and words. */
+/* Preparing requests: their communicators, streams and words. */
 #include "mpix/requests.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "mpix/release_stream.h"
 
-/* Seconds after which a stream that does not get on counts as held up. Longer than an idle GPU may take to answer. */
+/* Seconds after which a stream without progress counts as held up. An idle GPU answers sooner. */
 #define HELD_UP_TIME 2.0
 
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
@@ -26,12 +26,12 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
     request->prepared = 0;
 }
 
-/* Makes the communicator of a sender and a receiver, who must mean the same. */
+/* Makes the communicator of a sender and a receiver, and checks that both have the same partitions. */
 static int make_pair(struct mpix_mscclpp_request *request)
 {
-    uint64_t mine[3] = {(uint64_t)request->side, (uint64_t)request->partitions, request->part_bytes}, theirs[3];
+    uint64_t own[3] = {(uint64_t)request->side, (uint64_t)request->partitions, request->part_bytes}, theirs[3];
     int ranks[2], rank, code;
-    MPI_Group all, two;
+    MPI_Group all, pair;
 
     (void)MPI_Comm_rank(request->users, &rank);
     ranks[0] = rank < request->peer ? rank : request->peer;
@@ -40,10 +40,10 @@ static int make_pair(struct mpix_mscclpp_request *request)
     if (code != MPI_SUCCESS) {
         return code;
     }
-    code = MPI_Group_incl(all, 2, ranks, &two);
+    code = MPI_Group_incl(all, 2, ranks, &pair);
     if (code == MPI_SUCCESS) {
-        code = MPI_Comm_create_group(request->users, two, request->tag, &request->call.comm);
-        (void)MPI_Group_free(&two);
+        code = MPI_Comm_create_group(request->users, pair, request->tag, &request->call.comm);
+        (void)MPI_Group_free(&pair);
     }
     (void)MPI_Group_free(&all);
     if (code != MPI_SUCCESS) {
@@ -51,14 +51,14 @@ static int make_pair(struct mpix_mscclpp_request *request)
         return code;
     }
     request->call.root = (request->side == MPIX_SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
-    code = MPI_Sendrecv(mine, 3, MPI_UINT64_T, rank == ranks[0], 0, theirs, 3, MPI_UINT64_T, rank == ranks[0], 0,
+    code = MPI_Sendrecv(own, 3, MPI_UINT64_T, rank == ranks[0], 0, theirs, 3, MPI_UINT64_T, rank == ranks[0], 0,
                         request->call.comm, MPI_STATUS_IGNORE);
-    if (code == MPI_SUCCESS && (mine[0] == theirs[0] || mine[1] != theirs[1] || mine[2] != theirs[2])) {
+    if (code == MPI_SUCCESS && (own[0] == theirs[0] || own[1] != theirs[1] || own[2] != theirs[2])) {
         (void)fprintf(
             stderr,
             "libmpix_mscclpp: MPIX_Mscclpp_prepare: rank %d has %llu partitions of %llu bytes to %s, and rank "
             "%d has %llu of %llu to %s; they must be equal, of a sender and a receiver\n",
-            rank, (unsigned long long)mine[1], (unsigned long long)mine[2], mine[0] == MPIX_SENDER ? "send" : "receive",
+            rank, (unsigned long long)own[1], (unsigned long long)own[2], own[0] == MPIX_SENDER ? "send" : "receive",
             request->peer, (unsigned long long)theirs[1], (unsigned long long)theirs[2],
             theirs[0] == MPIX_SENDER ? "send" : "receive");
         mpix_request_unprepare(request);
@@ -67,7 +67,8 @@ static int make_pair(struct mpix_mscclpp_request *request)
     return code;
 }
 
-/* Makes the communicator of a request that kernels release, which waits for no other request. */
+/* Makes a communicator for a request that kernels release, so that it waits for no other request. Other requests use
+ * the application's. */
 static int make_comm(struct mpix_mscclpp_request *request)
 {
     int code;
@@ -85,7 +86,7 @@ static int make_comm(struct mpix_mscclpp_request *request)
     return code;
 }
 
-/* Makes this library's own stream, if the request has one. */
+/* Makes the request's own stream, if it needs one. */
 static int make_stream(struct mpix_mscclpp_request *request)
 {
     const mpix_backend_t *backend = mpix_backend();
@@ -105,7 +106,7 @@ static int make_stream(struct mpix_mscclpp_request *request)
     }
 }
 
-/* Makes what executions need. Yields whether this rank can queue them, and its largest block. */
+/* Makes what executions need. Tells whether this rank can queue them, and its largest block. */
 static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_mscclpp_request *request, int *queues_p,
                       uint64_t *most_p)
 {
@@ -118,9 +119,11 @@ static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_msccl
     return code;
 }
 
+/* Prepares one request. Collective over its communicator: if one rank cannot queue the call, all return
+ * MPI_ERR_UNSUPPORTED_OPERATION. */
 static int prepare(struct mpix_mscclpp_request *request)
 {
-    uint64_t mine[2] = {0, 0}, all[2] = {1, 0}; /* whether a rank cannot queue the call, and the largest block */
+    uint64_t local[2] = {0, 0}, all[2] = {1, 0}; /* whether a rank cannot queue the call, and the largest block */
     const mca_coll_mscclpp_api_t *component;
     int code, queues = 0;
 
@@ -132,10 +135,10 @@ static int prepare(struct mpix_mscclpp_request *request)
         }
     }
     if (component != NULL && code == MPI_SUCCESS) {
-        code = make_parts(component, request, &queues, &mine[1]);
+        code = make_parts(component, request, &queues, &local[1]);
     }
-    mine[0] = !queues;
-    if (MPI_Allreduce(mine, all, 2, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS || all[0] != 0) {
+    local[0] = !queues;
+    if (MPI_Allreduce(local, all, 2, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS || all[0] != 0) {
         mpix_request_unprepare(request);
         return code != MPI_SUCCESS ? code : MPI_ERR_UNSUPPORTED_OPERATION;
     }
@@ -145,7 +148,7 @@ static int prepare(struct mpix_mscclpp_request *request)
     return MPI_SUCCESS;
 }
 
-/* Pairs of ranks are prepared in the same order everywhere, so that none waits for another in a circle. */
+/* The order in which pairs are prepared. It is the same on all ranks, so no circle of waits arises. */
 static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_mscclpp_request *b)
 {
     int key[2][3];
@@ -164,7 +167,7 @@ static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_msc
                                                                                     : key[0][2] < key[1][2]);
 }
 
-/* Prepares all pairs. An error has been reported. */
+/* Prepares all requests between two ranks. An error has been reported. */
 static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
 {
     for (;;) {

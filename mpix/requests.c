@@ -9,9 +9,10 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef struct mpix_mscclpp_request request_t;
 
-/* More than any count of starts, but far from the largest number, since kernels add to it. */
+/* A mark beyond any count of starts. It is far below the largest number, since kernels add to marks. */
 #define RELEASED (UINT64_MAX / 2)
 
+/* Attaches a request to a stream or graph after checking the arguments. */
 static int attach(request_t *request, mpix_condition_t condition, void *stream, void *graph, const char *function)
 {
     if (request == NULL) {
@@ -53,7 +54,7 @@ int MPIX_Mscclpp_attach_graph(MPIX_Mscclpp_request request, void *graph)
     return attach(request, MPIX_BY_GRAPH, NULL, graph, "attach_graph");
 }
 
-/* The request, which has to be prepared; else NULL, after an error. */
+/* Returns the request if it is prepared; otherwise NULL, after an error. */
 static request_t *find_prepared(MPIX_Mscclpp_request request, const char *function, int *code_p)
 {
     if (request == NULL || !request->prepared) {
@@ -83,7 +84,7 @@ int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, 
     watch.ranks = (uint32_t)ranks;
     watch.abort = &request->words[MPIX_ABORT_WORD];
     watch.report = &request->words[MPIX_REPORT_WORDS];
-    mpix_write_partitions(abi, &watch, mpix_request_mark(request, 0), mpix_request_end(request, 0),
+    mpix_write_partitions(abi, &watch, mpix_request_mark_word(request, 0), mpix_request_end_word(request, 0),
                           (uint32_t)request->partitions, handle);
     return MPI_SUCCESS;
 }
@@ -103,7 +104,7 @@ int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
     return MPI_SUCCESS;
 }
 
-/* Queues one partition. */
+/* Queues the call of one partition. */
 static int enqueue(request_t *request, int partition, void *stream)
 {
     const size_t offset = (size_t)partition * request->part_bytes;
@@ -126,6 +127,7 @@ static int enqueue(request_t *request, int partition, void *stream)
     return mpix_code_of(end, code);
 }
 
+/* Starts a request in the order of the application's stream. */
 static int start_in_stream(request_t *request)
 {
     const int captured = mpix_stream_is_capturing(request->stream);
@@ -133,12 +135,12 @@ static int start_in_stream(request_t *request)
 
     /* A graph repeats what it has recorded, so it cannot count starts. */
     if (code == MPI_SUCCESS && !captured) {
-        code = mpix_backend()->stream_store(request->stream, mpix_request_end(request, 0), ++request->starts);
+        code = mpix_backend()->stream_store(request->stream, mpix_request_end_word(request, 0), ++request->starts);
     }
     return code;
 }
 
-/* Records the call in the request's stream, and adds what was recorded to the application's graph. */
+/* Captures the call in the request's own stream, and adds the captured graph to the application's graph. */
 static int start_in_graph(request_t *request)
 {
     const mpix_backend_t *backend = mpix_backend();
@@ -159,16 +161,18 @@ static int start_in_graph(request_t *request)
     return code != MPI_SUCCESS ? code : ended;
 }
 
-/* Lets go of everything that waits for marks. Kernels that wait for the request see that it has failed. */
-static void give_up(request_t *request, int code)
+/* Ends a failed request: releases the stream from its waits for marks, and tells kernels that wait for it. */
+static void abandon(request_t *request, int code)
 {
     request->failed = code;
     mpix_word_set(&request->words[MPIX_ABORT_WORD], 1);
     for (int i = 0; i < request->partitions; ++i) {
-        mpix_word_set(mpix_request_mark(request, i), RELEASED);
+        mpix_word_set(mpix_request_mark_word(request, i), RELEASED);
     }
 }
 
+/* Starts a request that kernels release: queues a wait for the mark, the call, and the store of the end of each
+ * partition. */
 static int start_for_kernels(request_t *request)
 {
     const mpix_backend_t *backend = mpix_backend();
@@ -177,24 +181,25 @@ static int start_for_kernels(request_t *request)
 
     /* A receiver is ready once it has been started. */
     for (int i = 0; request->side == MPIX_RECEIVER && i < request->partitions; ++i) {
-        mpix_word_set(mpix_request_mark(request, i), start);
+        mpix_word_set(mpix_request_mark_word(request, i), start);
     }
     for (int i = 0; code == MPI_SUCCESS && i < request->partitions; ++i) {
-        code = backend->stream_await(request->own, mpix_request_mark(request, i), start);
+        code = backend->stream_await(request->own, mpix_request_mark_word(request, i), start);
         if (code == MPI_SUCCESS) {
             code = enqueue(request, i, request->own);
         }
         if (code == MPI_SUCCESS) {
-            code = backend->stream_store(request->own, mpix_request_end(request, i), start);
+            code = backend->stream_store(request->own, mpix_request_end_word(request, i), start);
         }
     }
     if (code != MPI_SUCCESS) {
-        give_up(request, code);
+        abandon(request, code);
     }
     return code;
 }
 
-static int start(request_t *request)
+/* Starts a request in the way that it is attached. */
+static int start_request(request_t *request)
 {
     int code;
 
@@ -208,7 +213,7 @@ static int start(request_t *request)
     default:
         return start_for_kernels(request);
     }
-    /* What cannot be captured can be started otherwise. */
+    /* A call that cannot be captured is no failure of the request: it can be started without a capture. */
     if (code != mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE)) {
         request->failed = code;
     }
@@ -223,7 +228,7 @@ int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
         if (find_prepared(requests[i], "start", &code) == NULL) {
             return code;
         }
-        code = requests[i]->failed != MPI_SUCCESS ? requests[i]->failed : start(requests[i]);
+        code = requests[i]->failed != MPI_SUCCESS ? requests[i]->failed : start_request(requests[i]);
         if (code != MPI_SUCCESS) {
             return mpix_report(requests[i]->users, code);
         }
@@ -232,7 +237,7 @@ int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
 }
 
 /* Lets the application's stream wait for the end of a request that kernels release. */
-static int complete(request_t *request)
+static int complete_request(request_t *request)
 {
     if (request->failed != MPI_SUCCESS) {
         return request->failed;
@@ -240,7 +245,7 @@ static int complete(request_t *request)
     if (mpix_stream_is_capturing(request->stream)) {
         return mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE);
     }
-    return mpix_backend()->stream_await(request->stream, mpix_request_end(request, request->partitions - 1),
+    return mpix_backend()->stream_await(request->stream, mpix_request_end_word(request, request->partitions - 1),
                                         request->starts);
 }
 
@@ -252,7 +257,7 @@ int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
         if (find_prepared(requests[i], "complete", &code) == NULL) {
             return code;
         }
-        code = requests[i]->condition == MPIX_BY_KERNELS ? complete(requests[i]) : MPI_SUCCESS;
+        code = requests[i]->condition == MPIX_BY_KERNELS ? complete_request(requests[i]) : MPI_SUCCESS;
         if (code != MPI_SUCCESS) {
             return mpix_report(requests[i]->users, code);
         }
@@ -279,13 +284,13 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
         return mpix_request_refuse(request->users, MPI_ERR_ARG, "pready", text);
     }
     for (int i = low; i <= high; ++i) {
-        mpix_word_set(mpix_request_mark(request, i), mpix_word_get(mpix_request_mark(request, i)) + 1);
+        mpix_word_set(mpix_request_mark_word(request, i), mpix_word_get(mpix_request_mark_word(request, i)) + 1);
     }
     return MPI_SUCCESS;
 }
 
-/* The error of the request's work so far. After one, nothing waits for marks any more. */
-static int look(request_t *request)
+/* Returns the error of the request's work so far. After the first one the request is abandoned. */
+static int check_failure(request_t *request)
 {
     char text[320];
     int code = MPI_SUCCESS;
@@ -293,7 +298,7 @@ static int look(request_t *request)
     if (request->failed == MPI_SUCCESS) {
         (void)MPIX_Mscclpp_get_async_error(request->call.comm, &code, text, (int)sizeof(text));
         if (code != MPI_SUCCESS) {
-            give_up(request, code);
+            abandon(request, code);
         }
     }
     return request->failed;
@@ -309,8 +314,8 @@ int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag
     if (partition < 0 || partition >= request->partitions || flag == NULL) {
         return mpix_request_refuse(request->users, MPI_ERR_ARG, "parrived", "there is no such partition, or no flag");
     }
-    *flag = mpix_word_get(mpix_request_end(request, partition)) >= request->starts;
-    return mpix_report(request->users, look(request));
+    *flag = mpix_word_get(mpix_request_end_word(request, partition)) >= request->starts;
+    return mpix_report(request->users, check_failure(request));
 }
 
 int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
@@ -318,30 +323,32 @@ int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
     return MPIX_Mscclpp_parrived(request, request == NULL ? 0 : request->partitions - 1, flag);
 }
 
-/* Waits for a request that kernels release. Its stream may wait for marks that never come, so the host looks on. */
+/* Waits for a request that kernels release. The host checks for errors meanwhile, since the stream may wait for
+ * marks that never come. */
 static int wait_for_kernels(request_t *request)
 {
-    int code = look(request), flag;
+    int code = check_failure(request), flag;
 
     while (code == MPI_SUCCESS && !mpix_request_has_ended(request)) {
-        /* Whatever it finds: it makes MPI's progress, as other ranks may depend on it. */
+        /* The probe is for MPI's progress, which other ranks may depend on; its result is of no interest. */
         (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &flag, MPI_STATUS_IGNORE);
         (void)sched_yield();
-        code = look(request);
+        code = check_failure(request);
     }
     return code;
 }
 
-static int wait(request_t *request)
+/* Waits for a request. */
+static int wait_for_request(request_t *request)
 {
     int code;
 
     if (request->condition == MPIX_BY_KERNELS) {
         return wait_for_kernels(request);
     }
-    /* What is in a graph is waited for where the graph is launched. */
+    /* The application waits for a graph where it launches it. */
     code = request->condition == MPIX_BY_STREAM ? mpix_stream_wait(request->stream) : MPI_SUCCESS;
-    return code != MPI_SUCCESS ? code : look(request);
+    return code != MPI_SUCCESS ? code : check_failure(request);
 }
 
 int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
@@ -352,7 +359,7 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
         if (find_prepared(requests[i], "wait", &code) == NULL) {
             return code;
         }
-        code = wait(requests[i]);
+        code = wait_for_request(requests[i]);
         if (code != MPI_SUCCESS) {
             return mpix_report(requests[i]->users, code);
         }

@@ -1,4 +1,4 @@
-/* Streams of CUDA in a process without the component. The driver is asked, as the runtime may be linked statically. */
+/* CUDA streams in a process without the component. The driver is used, since the runtime may be linked statically. */
 #include "mpix/internal.h"
 
 #include <dlfcn.h>

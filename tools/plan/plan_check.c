@@ -61,6 +61,7 @@ static void json_number(const char *name, int value)
     }
 }
 
+/* Prints the verdict and all findings of a file as JSON. */
 static void print_json(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                        const mscclpp_plan_sim_stats_t *stats)
 {
@@ -111,6 +112,7 @@ static void print_schedule(const char *schedule)
     }
 }
 
+/* Prints the verdict in one line. */
 static void print_verdict(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                           const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
@@ -125,6 +127,7 @@ static void print_verdict(const char *path, const mscclpp_plan_t *plan, const ms
     putchar('\n');
 }
 
+/* Prints the verdict and all findings of a file as text. */
 static void print_text(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                        const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {

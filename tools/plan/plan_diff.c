@@ -48,8 +48,8 @@ static bool add_line(lines_t *lines, size_t *room, const char *position, const m
     return true;
 }
 
-/* The lines of a block; none if the rank has no such block. False without memory. */
-static bool block_lines(const mscclpp_plan_t *plan, uint32_t r, uint32_t b, lines_t *lines)
+/* Makes the lines of a block; none if the rank has no such block. False without memory. */
+static bool make_block_lines(const mscclpp_plan_t *plan, uint32_t r, uint32_t b, lines_t *lines)
 {
     const mscclpp_plan_block_t *block = b < plan->ranks[r].block_count ? &plan->ranks[r].blocks[b] : NULL;
     size_t room = 0;
@@ -70,6 +70,7 @@ static bool block_lines(const mscclpp_plan_t *plan, uint32_t r, uint32_t b, line
     return true;
 }
 
+/* Frees the lines of a block. */
 static void free_lines(lines_t *lines)
 {
     for (size_t i = 0; i < lines->count; ++i) {
@@ -78,32 +79,30 @@ static void free_lines(lines_t *lines)
     free(lines->lines);
 }
 
-/*
- * For each pair of positions, how many lines the rests of two lists behind them have in common at most. The caller
- * frees the table. NULL if the lists are too long for one, or without memory.
- */
-static unsigned short *common_rests(const lines_t *a, const lines_t *b)
+/* A table for the longest common subsequence: entry [i][k] is its length for the lines of `a` from i on and those of
+ * `b` from k on. The caller frees it. NULL if the lists are too long, or without memory. */
+static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
 {
     size_t width = b->count + 1;
-    unsigned short *rests =
-        a->count > MOST_LINES || b->count > MOST_LINES ? NULL : calloc((a->count + 1) * width, sizeof(*rests));
+    unsigned short *lengths =
+        a->count > MOST_LINES || b->count > MOST_LINES ? NULL : calloc((a->count + 1) * width, sizeof(*lengths));
 
-    for (size_t i = a->count; rests != NULL && i-- > 0;) {
+    for (size_t i = a->count; lengths != NULL && i-- > 0;) {
         for (size_t k = b->count; k-- > 0;) {
-            unsigned short down = rests[(i + 1) * width + k], right = rests[i * width + k + 1];
+            unsigned short down = lengths[(i + 1) * width + k], right = lengths[i * width + k + 1];
 
-            rests[i * width + k] = strcmp(a->lines[i], b->lines[k]) == 0
-                                       ? (unsigned short)(rests[(i + 1) * width + k + 1] + 1)
-                                       : (down > right ? down : right);
+            lengths[i * width + k] = strcmp(a->lines[i], b->lines[k]) == 0
+                                         ? (unsigned short)(lengths[(i + 1) * width + k + 1] + 1)
+                                         : (down > right ? down : right);
         }
     }
-    return rests;
+    return lengths;
 }
 
 /* Prints the lines that only one of two blocks has. True if there are none. */
 static bool diff_block(uint32_t r, uint32_t block, const lines_t *a, const lines_t *b)
 {
-    unsigned short *rests = common_rests(a, b);
+    unsigned short *lengths = common_lengths(a, b);
     size_t i = 0, k = 0, width = b->count + 1;
     bool same = true;
 
@@ -119,7 +118,7 @@ static bool diff_block(uint32_t r, uint32_t block, const lines_t *a, const lines
             same = false;
         }
         first = k == b->count ||
-                (i < a->count && (rests == NULL || rests[(i + 1) * width + k] >= rests[i * width + k + 1]));
+                (i < a->count && (lengths == NULL || lengths[(i + 1) * width + k] >= lengths[i * width + k + 1]));
         if (first) {
             printf("- %5zu %s\n", i, a->lines[i]);
             ++i;
@@ -128,7 +127,7 @@ static bool diff_block(uint32_t r, uint32_t block, const lines_t *a, const lines
             ++k;
         }
     }
-    free(rests);
+    free(lengths);
     return same;
 }
 
@@ -168,6 +167,7 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     return same;
 }
 
+/* Prints all differences of two plans. True if there are none. */
 static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
     bool same = diff_head(a, b);
@@ -178,7 +178,7 @@ static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
         for (uint32_t k = 0; k < blocks; ++k) {
             lines_t left, right = {NULL, 0};
 
-            if (!block_lines(a, r, k, &left) || !block_lines(b, r, k, &right)) {
+            if (!make_block_lines(a, r, k, &left) || !make_block_lines(b, r, k, &right)) {
                 fprintf(stderr, "mscclpp_plan: no memory\n");
                 same = false;
             } else {

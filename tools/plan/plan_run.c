@@ -19,7 +19,7 @@ static const char bench_help[] =
     "the\n"
     "plan has. The variable MPIRUN names the launcher, with its options (default: mpirun).\n";
 
-/* The folder that this program is in; "" if that is not known. */
+/* Writes the path of the folder of this program; "" if it is unknown. */
 static void find_folder(char *folder, size_t size)
 {
     char path[PATH_MAX];
@@ -29,8 +29,8 @@ static void find_folder(char *folder, size_t size)
     (void)snprintf(folder, size, "%s", length > 0 ? dirname(path) : "");
 }
 
-/* Does not return unless the program cannot be started. */
-static int start(char **argv)
+/* Replaces this process by another program. Returns only if that cannot be started, with the exit status. */
+static int exec_program(char **argv)
 {
     execvp(argv[0], argv);
     fprintf(stderr, "mscclpp_plan: cannot start %s: %s\n", argv[0], strerror(errno));
@@ -40,8 +40,8 @@ static int start(char **argv)
 int plan_tool_compile(int argc, char **argv)
 {
     static char tool[] = "--tool", python[] = "python3", module[] = "-m", name[] = "mscclpp_plans";
-    char folder[PATH_MAX], program[PATH_MAX + 16], places[2 * PATH_MAX];
-    const char *given = getenv("PYTHONPATH");
+    char folder[PATH_MAX], program[PATH_MAX + 16], python_path[2 * PATH_MAX];
+    const char *inherited = getenv("PYTHONPATH");
     char **arguments = calloc((size_t)argc + 8, sizeof(*arguments));
     int count = 0;
 
@@ -56,9 +56,9 @@ int plan_tool_compile(int argc, char **argv)
     }
     find_folder(folder, sizeof(folder));
     (void)snprintf(program, sizeof(program), "%s/mscclpp_plan", folder);
-    (void)snprintf(places, sizeof(places), "%s%s%s", given != NULL ? given : "", given != NULL ? ":" : "",
-                   PLAN_PYTHON_FOLDER);
-    if (arguments == NULL || setenv("PYTHONPATH", places, 1) != 0) {
+    (void)snprintf(python_path, sizeof(python_path), "%s%s%s", inherited != NULL ? inherited : "",
+                   inherited != NULL ? ":" : "", PLAN_PYTHON_FOLDER);
+    if (arguments == NULL || setenv("PYTHONPATH", python_path, 1) != 0) {
         fprintf(stderr, "mscclpp_plan: no memory\n");
         free(arguments);
         return PLAN_REFUSED;
@@ -71,7 +71,7 @@ int plan_tool_compile(int argc, char **argv)
     }
     arguments[count++] = tool;
     arguments[count++] = program;
-    count = start(arguments);
+    count = exec_program(arguments);
     free(arguments);
     return count;
 }
@@ -126,7 +126,7 @@ int plan_tool_bench(int argc, char **argv)
     for (int i = 1; i < argc; ++i) {
         arguments[count++] = argv[i];
     }
-    count = start(arguments);
+    count = exec_program(arguments);
     free(arguments);
     return count;
 }

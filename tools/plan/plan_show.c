@@ -26,11 +26,13 @@ static const struct option table[] = {{"rank", required_argument, NULL, 'r'}, {"
                                       {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
 typedef struct {
-    uint64_t rank, bytes;
+    uint64_t rank;  /* UINT64_MAX: all */
+    uint64_t bytes; /* 0: chosen by the plan */
     bool times;
     const char *svg;
 } options_t;
 
+/* Prints one operation in words. */
 static void show_op(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op, const char *position)
 {
     char *text = plan_tool_describe(plan, rank, op);
@@ -39,6 +41,7 @@ static void show_op(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_pla
     free(text);
 }
 
+/* Prints all operations of a rank. */
 static void show_rank(const mscclpp_plan_t *plan, uint32_t r)
 {
     char position[32];
@@ -59,6 +62,7 @@ static void show_rank(const mscclpp_plan_t *plan, uint32_t r)
     }
 }
 
+/* Prints when each operation begins and ends. */
 static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, const options_t *options)
 {
     printf("%6s %6s %8s %5s %-11s %10s %10s %10s\n", "rank", "block", "op", "turn", "", "waited us", "began us",
@@ -82,7 +86,8 @@ static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *t
     }
 }
 
-/* Prints the times by the cost model, and writes the picture if one is asked for. */
+/* Prints the time by the cost model, with that of each operation if asked for, and writes the picture if one is
+ * asked for. False after a message. */
 static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
 {
     mscclpp_plan_report_t report;
@@ -108,6 +113,7 @@ static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
     return ok;
 }
 
+/* Prints the plan as the options say. Returns the exit status. */
 static int show(const char *path, options_t *options)
 {
     mscclpp_plan_t *plan = plan_tool_load(path);

@@ -42,8 +42,8 @@ static const char *colour(mscclpp_plan_op_kind_t kind)
     }
 }
 
-/* Prints a text as XML has it. */
-static void escaped(FILE *out, const char *text)
+/* Prints a text with the characters that XML reserves escaped. */
+static void print_escaped(FILE *out, const char *text)
 {
     for (; *text != '\0'; ++text) {
         switch (*text) {
@@ -63,7 +63,7 @@ static void escaped(FILE *out, const char *text)
     }
 }
 
-/* Where the row of a block begins, in pixels. */
+/* The vertical position of a block's row, in pixels. */
 static double row_of(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
 {
     double y = TOP;
@@ -96,7 +96,7 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
             fprintf(out, ".%d, turn %u", span->inner, span->turn);
         }
         fprintf(out, " %s: ", mscclpp_plan_op_name(op->kind));
-        escaped(out, text != NULL ? text : "");
+        print_escaped(out, text != NULL ? text : "");
         fprintf(out, " (%.2f to %.2f us, waited %.2f us)</title></rect>\n", span->began, span->ended,
                 span->began - span->came);
         free(text);
@@ -130,7 +130,7 @@ static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_
             "<path d=\"M0,0 L5,2.5 L0,5 z\" fill=\"#804000\"/></marker></defs>\n<text x=\"8\" y=\"18\" "
             "font-size=\"14\">",
             LEFT + WIDTH + 20, bottom);
-    escaped(out, plan->name);
+    print_escaped(out, plan->name);
     fprintf(out, ": %s of %llu bytes on %u ranks, %.1f us by the cost model</text>\n",
             mscclpp_plan_collective_name(plan->collective), (unsigned long long)bytes, plan->rank_count, trace->ended);
     fprintf(out, "<text x=\"8\" y=\"36\"><tspan fill=\"#3070b0\">copies and puts</tspan>  <tspan fill=\"#30904c\">"

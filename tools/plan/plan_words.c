@@ -5,7 +5,7 @@
 #include "mca/common/plan/words.h"
 #include "tools/plan/plan_tool.h"
 
-/* Chunks, and whose they are if they are not the rank's own. */
+/* Prints a range of chunks, and the rank that has it unless it is this one. */
 static void item_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *item)
 {
     const char *buffer = mscclpp_plan_buffer_name(item->type);
@@ -28,7 +28,7 @@ static void item_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, cons
     }
 }
 
-/* Items `from` to `count` - 1 of a list. */
+/* Prints items `from` to `count` - 1 of a list. */
 static void items_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *items,
                        uint32_t from, uint32_t count, const char *between)
 {
@@ -38,7 +38,7 @@ static void items_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, con
     }
 }
 
-/* The peers of an operation's channels. */
+/* Prints the peers of an operation's channels. */
 static void peers_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -48,6 +48,7 @@ static void peers_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, con
     }
 }
 
+/* Prints a list of numbers. */
 static void numbers_text(FILE *out, const uint32_t *numbers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; ++i) {
@@ -55,7 +56,7 @@ static void numbers_text(FILE *out, const uint32_t *numbers, uint32_t count)
     }
 }
 
-/* Each source with its destination. */
+/* Prints each source with its destination. */
 static void pairs_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->src_count; ++i) {
@@ -66,12 +67,13 @@ static void pairs_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, con
     }
 }
 
+/* How the text of a reduction begins. */
 static const char *sum_word(mscclpp_plan_reduce_t reduce)
 {
     return reduce == MSCCLPP_PLAN_SUM ? "sum of " : reduce == MSCCLPP_PLAN_MIN ? "minimum of " : "maximum of ";
 }
 
-/* What an operation does that takes each source to a destination of its own. NULL for other operations. */
+/* The verb of an operation that moves each source to a destination of its own. NULL for other operations. */
 static const char *pair_verb(const mscclpp_plan_op_t *op)
 {
     bool port = op->channel_type == MSCCLPP_PLAN_PORT;
@@ -99,6 +101,7 @@ static const char *pair_verb(const mscclpp_plan_op_t *op)
     }
 }
 
+/* Prints what a reduction does. */
 static void reduction_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     bool packets =
@@ -115,6 +118,7 @@ static void reduction_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank,
     }
 }
 
+/* Prints what an operation that moves or reduces data does. */
 static void data_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     const char *verb = pair_verb(op);

@@ -67,6 +67,7 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"version", no_argument, NULL, SIM_VERSION},
                                       {NULL, 0, NULL, 0}};
 
+/* Reads the command line. Returns whether to go on; if not, `status` is the exit status. */
 static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, int *status)
 {
     bool fine = true;
@@ -91,8 +92,8 @@ static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, in
     return fine && sim_check_arguments(arguments);
 }
 
-/* The kind that the model prefers. */
-static mscclpp_schedule_kind_t prefer(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
+/* The kind of schedule that the cost model prefers. */
+static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
 {
     mscclpp_schedule_kind_t best = MSCCLPP_SCHEDULE_DIRECT;
     double least = 0;
@@ -114,7 +115,8 @@ static mscclpp_schedule_kind_t prefer(const sim_arguments_t *arguments, uint32_t
     return best;
 }
 
-/* Adds a row, simulated, if there is such a schedule. 0; else the exit status. */
+/* Simulates one kind of schedule, if it exists for this collective, and appends a row. Returns 0, or the exit
+ * status. */
 static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
                    sim_row_t *rows, size_t *count)
 {
@@ -136,7 +138,7 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
     row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
     row->least = sim_least_latency(&row->run.figures, arguments->pattern, nodes);
     row->modelled = mscclpp_cost_estimate(&row->run.figures, &row->run.schedule, row->run.ranks, bytes);
-    row->chosen = kind == prefer(arguments, nodes, bytes);
+    row->chosen = kind == preferred_kind(arguments, nodes, bytes);
     if (!sim_simulate(&row->run, &row->result)) {
         fprintf(stderr, "mscclpp_sim: no memory for %u nodes\n", nodes);
         return 1;
@@ -145,6 +147,8 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
     return 0;
 }
 
+/* Simulates all requested nodes, sizes and kinds. Prints each row at once unless JSON is wanted. Returns 0, or the
+ * exit status. */
 static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_t *count)
 {
     size_t n, b;
@@ -154,7 +158,7 @@ static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_
         for (b = 0; b < arguments->bytes.count && status == 0; ++b) {
             const uint32_t nodes = (uint32_t)arguments->nodes.value[n];
             const uint64_t bytes = arguments->bytes.value[b];
-            const mscclpp_schedule_kind_t best = prefer(arguments, nodes, bytes);
+            const mscclpp_schedule_kind_t best = preferred_kind(arguments, nodes, bytes);
 
             for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST && status == 0; ++kind) {
                 const size_t before = *count;
@@ -179,7 +183,8 @@ static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_
     return status;
 }
 
-static int draw(const char *path, const sim_row_t *rows, size_t count)
+/* Writes the picture. Returns 0, or the exit status after a message. */
+static int write_picture(const char *path, const sim_row_t *rows, size_t count)
 {
     FILE *file = fopen(path, "w");
     bool fine = file != NULL;
@@ -220,7 +225,7 @@ int main(int argc, char **argv)
         sim_print_json(stdout, rows, count);
     }
     if (status == 0 && arguments.picture != NULL) {
-        status = draw(arguments.picture, rows, count);
+        status = write_picture(arguments.picture, rows, count);
     }
     free(rows);
     if (fflush(stdout) != 0 || ferror(stdout)) {

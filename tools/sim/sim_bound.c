@@ -3,30 +3,33 @@
 #include "tools/sim/sim.h"
 
 /*
- * Every collective call has a node whose word all others need, or one that needs theirs.
+ * A bound by latency: in every collective call, data of one node have to reach all others, or data of all have to reach
+ * one.
  *
- * The least time in which one node's word can reach all others: whoever knows it tells another node after another, one
- * every `each` seconds (R. M. Karp et al., Optimal Broadcast and Summation in the LogP Model, SPAA 1993). Backwards
- * it is the least time in which one node hears from all. `when` has room for all nodes.
+ * Returns the least time of a broadcast: every node that has the data sends them to one node after another, every
+ * `each` seconds (R. M. Karp et al., Optimal Broadcast and Summation in the LogP Model, SPAA 1993). Reversed, it is the
+ * least time of a reduction. `when` and `next` have room for all nodes: when each has the data, and when its next send
+ * arrives.
  */
-static double reach_all(const mscclpp_cost_figures_t *figures, double each, uint32_t nodes, double *when, double *next)
+static double broadcast_time(const mscclpp_cost_figures_t *figures, double each, uint32_t nodes, double *when,
+                             double *next)
 {
     const double hop = figures->overhead + figures->latency;
-    uint32_t known = 1, i;
+    uint32_t reached = 1, i;
 
-    /* Nodes are found in the order of the times at which they know. The earliest next word is the next node's. */
+    /* Nodes are numbered in the order in which they get the data. The earliest send of all reaches the next one. */
     when[0] = 0;
     next[0] = hop;
-    while (known < nodes) {
+    while (reached < nodes) {
         uint32_t best = 0;
 
-        for (i = 1; i < known && when[i] + hop <= next[best]; ++i) {
+        for (i = 1; i < reached && when[i] + hop <= next[best]; ++i) {
             best = next[i] < next[best] ? i : best;
         }
-        when[known] = next[best];
-        next[known] = when[known] + hop;
+        when[reached] = next[best];
+        next[reached] = when[reached] + hop;
         next[best] += each;
-        ++known;
+        ++reached;
     }
     return when[nodes - 1];
 }
@@ -39,7 +42,7 @@ double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uin
     double least = 0;
 
     if (times != NULL && nodes > 1) {
-        least = reach_all(figures, receives ? figures->gap : posts, nodes, times, times + nodes);
+        least = broadcast_time(figures, receives ? figures->gap : posts, nodes, times, times + nodes);
     }
     free(times);
     return least;

@@ -2,6 +2,7 @@
 #include "mca/common/base/log.h"
 #include "tools/sim/sim_options.h"
 
+/* For mscclpp_log_set: prints a line to standard error. */
 static void to_standard_error(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;

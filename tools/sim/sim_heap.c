@@ -1,10 +1,11 @@
-/* Events by time: a heap of which each place has four children, since fewer levels mean fewer lines of cache. */
+/* A heap of events in which each place has four children: fewer levels touch fewer cache lines. */
 #include <stdlib.h>
 
 #include "tools/sim/sim.h"
 
 enum { CHILDREN = 4 };
 
+/* Whether event a comes before event b. */
 static bool before(const sim_event_t *a, const sim_event_t *b)
 {
     return a->time < b->time || (a->time <= b->time && a->number < b->number);

@@ -1,11 +1,11 @@
 /*
- * Networks. A plane has one rail of each node; planes do not meet. A link carries one message after another, in the
- * order in which their first bytes arrive, each at the link's rate. A message is passed on while it still arrives, so
- * only the slowest link on its way counts for its duration. Latency is counted once, not a link.
+ * Networks. A plane has one rail of each node; planes share no links. A link carries one message after another at its
+ * rate, in the order in which their first bytes arrive. Messages are cut through: they are passed on while they still
+ * arrive, so the slowest link on the way decides how long one takes. Latency is counted once, not for each link.
  *
- *   full       what leaves a node arrives at the other one; only the nodes' own links are shared
- *   fat-tree   nodes of a group share a leaf switch; all its links upwards are one link of their rates together, since
- *              messages are spread over them, and so are those downwards
+ *   full       no links between nodes are modelled, only the nodes' own
+ *   fat-tree   nodes of a group share a leaf switch. Messages are spread over its links upwards, so these are modelled
+ *              as one link with the sum of their rates; the same holds downwards.
  *   dragonfly  a link from each group to each other one. A message takes that link or a detour over one of two groups
  *              chosen at random, whichever lets it arrive first.
  */
@@ -20,20 +20,20 @@ const char *const sim_class_names[SIM_CLASSES] = {"sending", "receiving", "up", 
 enum { DETOURS = 2 };
 
 typedef struct {
-    double free;  /* from when on it takes the next message */
+    double free;  /* when it can take the next message */
     double bytes; /* carried so far */
 } link_t;
 
 struct sim_links {
     const sim_run_t *run;
     uint32_t nodes, groups;
-    double rate;        /* of a rail */
+    double rate;        /* of a rail, bytes a second */
     double middle_rate; /* of a link between groups */
     link_t *sending, *receiving, *up, *down, *global;
-    uint64_t random;
+    uint64_t random; /* state of the generator */
 };
 
-/* S. Vigna's splitmix64. */
+/* The next random number, by S. Vigna's splitmix64. */
 static uint64_t draw(sim_links_t *links)
 {
     uint64_t z = (links->random += 0x9e3779b97f4a7c15u);
@@ -82,12 +82,13 @@ void sim_links_destroy(sim_links_t *links)
     }
 }
 
+/* The later of two times. */
 static double later(double a, double b)
 {
     return a > b ? a : b;
 }
 
-/* When a message that arrives at `now` would begin to be carried. */
+/* Puts a message that arrives at `now` on a link. Returns when the link begins to carry it. */
 static double carry(link_t *link, sim_message_t *message, double now, double rate)
 {
     const double begin = later(now, link->free), end = begin + message->bytes / rate;
@@ -116,33 +117,36 @@ double sim_links_jitter(sim_links_t *links)
     return links->run->jitter > 0 ? -links->run->jitter * log1p(-uniform) : 0;
 }
 
-static link_t *global(sim_links_t *links, uint32_t from, uint32_t to)
+/* The link of a dragonfly from one group to another. */
+static link_t *global_link(sim_links_t *links, uint32_t from, uint32_t to)
 {
     return &links->global[(size_t)from * links->groups + to];
 }
 
+/* Takes a message from one group to another: directly, or over another group if that is faster. Returns when its
+ * first byte has passed. */
 static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
 {
     const double length = message->bytes / links->middle_rate;
-    double best = later(now, global(links, from, to)->free) + length;
-    uint32_t over = to, i;
+    double best = later(now, global_link(links, from, to)->free) + length;
+    uint32_t via = to, i;
 
     for (i = 0; i < DETOURS; ++i) {
         const uint32_t group = (uint32_t)(draw(links) % links->groups);
 
         if (group != from && group != to) {
-            const double first = later(now, global(links, from, group)->free);
-            const double end = later(first, global(links, group, to)->free) + length;
+            const double first = later(now, global_link(links, from, group)->free);
+            const double end = later(first, global_link(links, group, to)->free) + length;
 
             /* A detour has to save something, as it loads two links. */
             if (end + length < best) {
                 best = end;
-                over = group;
+                via = group;
             }
         }
     }
-    now = carry(global(links, from, over), message, now, links->middle_rate);
-    return over == to ? now : carry(global(links, over, to), message, now, links->middle_rate);
+    now = carry(global_link(links, from, via), message, now, links->middle_rate);
+    return via == to ? now : carry(global_link(links, via, to), message, now, links->middle_rate);
 }
 
 double sim_links_pass(sim_links_t *links, sim_message_t *message, double now)
@@ -168,6 +172,7 @@ double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
     return message->end;
 }
 
+/* Adds the traffic of `count` links to the figures of their class. */
 static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
 {
     size_t i;

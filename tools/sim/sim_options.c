@@ -30,7 +30,7 @@ void sim_default_arguments(sim_arguments_t *arguments)
     }
 }
 
-/* A whole number, with a suffix k, m, g or t if `sized`; `*end_p` is what follows. */
+/* Reads a whole number, with a suffix k, m, g or t if `sized`. *end_p points behind it. */
 static bool scan_whole(const char *text, bool sized, uint64_t *value_p, const char **end_p)
 {
     static const char suffixes[] = "kmgt";
@@ -58,7 +58,9 @@ static bool scan_whole(const char *text, bool sized, uint64_t *value_p, const ch
     return true;
 }
 
-static bool whole(const char *option, const char *text, bool sized, uint64_t least, uint64_t most, uint64_t *value_p)
+/* Takes a whole number. False after a message. */
+static bool take_whole(const char *option, const char *text, bool sized, uint64_t least, uint64_t most,
+                       uint64_t *value_p)
 {
     const char *end = text;
 
@@ -70,18 +72,19 @@ static bool whole(const char *option, const char *text, bool sized, uint64_t lea
     return true;
 }
 
-static bool small(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value_p)
+/* Takes a whole number of 32 bits. False after a message. */
+static bool take_uint32(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value_p)
 {
     uint64_t value;
 
-    if (!whole(option, text, false, least, most, &value)) {
+    if (!take_whole(option, text, false, least, most, &value)) {
         return false;
     }
     *value_p = (uint32_t)value;
     return true;
 }
 
-/* A list of items: a number, or FROM:TO or FROM:TO:FACTOR for numbers that grow by a factor, 2 by default. */
+/* Reads a list of items: a number, or FROM:TO or FROM:TO:FACTOR for numbers that grow by a factor, 2 by default. */
 static bool scan_list(const char *text, bool sized, uint64_t least, uint64_t most, sim_list_t *list)
 {
     list->count = 0;
@@ -113,7 +116,9 @@ static bool scan_list(const char *text, bool sized, uint64_t least, uint64_t mos
     }
 }
 
-static bool list(const char *option, const char *text, bool sized, uint64_t least, uint64_t most, sim_list_t *list_p)
+/* Takes a list of numbers. False after a message. */
+static bool take_list(const char *option, const char *text, bool sized, uint64_t least, uint64_t most,
+                      sim_list_t *list_p)
 {
     if (!scan_list(text, sized, least, most, list_p)) {
         fprintf(stderr,
@@ -126,7 +131,8 @@ static bool list(const char *option, const char *text, bool sized, uint64_t leas
     return true;
 }
 
-static bool decimal(const char *option, const char *text, double least, double most, double *value_p)
+/* Takes a number with a fraction. False after a message. */
+static bool take_decimal(const char *option, const char *text, double least, double most, double *value_p)
 {
     char *end = NULL;
     const double value = strtod(text, &end);
@@ -139,6 +145,7 @@ static bool decimal(const char *option, const char *text, double least, double m
     return true;
 }
 
+/* Takes the value of --algorithm. False after a message. */
 static bool take_kinds(sim_arguments_t *arguments, const char *text)
 {
     const char *item = text;
@@ -174,6 +181,7 @@ static bool take_kinds(sim_arguments_t *arguments, const char *text)
     return false;
 }
 
+/* Takes the value of --network. False after a message. */
 static bool take_network(sim_arguments_t *arguments, const char *text)
 {
     int kind;
@@ -188,6 +196,7 @@ static bool take_network(sim_arguments_t *arguments, const char *text)
     return false;
 }
 
+/* Takes the value of --coll. False after a message. */
 static bool take_pattern(sim_arguments_t *arguments, const char *text)
 {
     if (sim_pattern_find(text, &arguments->pattern)) {
@@ -215,40 +224,40 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     case 'c':
         return take_pattern(arguments, value);
     case 'n':
-        return list("nodes", value, false, 1, SIM_MAX_NODES, &arguments->nodes);
+        return take_list("nodes", value, false, 1, SIM_MAX_NODES, &arguments->nodes);
     case 'p':
-        return small("ranks-per-node", value, 1, SIM_MAX_RANKS, &run->ranks);
+        return take_uint32("ranks-per-node", value, 1, SIM_MAX_RANKS, &run->ranks);
     case 'b':
-        return list("bytes", value, true, 1, (uint64_t)1 << 40, &arguments->bytes);
+        return take_list("bytes", value, true, 1, (uint64_t)1 << 40, &arguments->bytes);
     case 'a':
         return take_kinds(arguments, value);
     case 'w':
         return take_network(arguments, value);
     case SIM_OPTION_ROOT:
-        return small(name, value, 0, SIM_MAX_NODES - 1, &arguments->root);
+        return take_uint32(name, value, 0, SIM_MAX_NODES - 1, &arguments->root);
     case SIM_OPTION_RADIX:
-        return small(name, value, 2, MSCCLPP_SCHEDULE_MAX_RADIX, &arguments->radix);
+        return take_uint32(name, value, 2, MSCCLPP_SCHEDULE_MAX_RADIX, &arguments->radix);
     case SIM_OPTION_FANOUT:
-        return small(name, value, 0, SIM_MAX_NODES, &arguments->fanout);
+        return take_uint32(name, value, 0, SIM_MAX_NODES, &arguments->fanout);
     case SIM_OPTION_TILE:
-        return whole(name, value, true, MSCCLPP_DEV_UNIT, (uint64_t)1 << 40, &run->tile);
+        return take_whole(name, value, true, MSCCLPP_DEV_UNIT, (uint64_t)1 << 40, &run->tile);
     case SIM_OPTION_LANES:
-        return small(name, value, 1, 16, &run->lanes);
+        return take_uint32(name, value, 1, 16, &run->lanes);
     case SIM_OPTION_GROUP:
-        return small(name, value, 1, SIM_MAX_NODES, &run->group);
+        return take_uint32(name, value, 1, SIM_MAX_NODES, &run->group);
     case SIM_OPTION_TAPER:
         arguments->tapered = true;
-        return decimal(name, value, 0.01, 1000, &run->taper);
+        return take_decimal(name, value, 0.01, 1000, &run->taper);
     case SIM_OPTION_RAILS:
     case SIM_OPTION_LATENCY:
     case SIM_OPTION_OVERHEAD:
     case SIM_OPTION_GAP:
     case SIM_OPTION_NODE_LATENCY:
-        return decimal(name, value, option == SIM_OPTION_RAILS ? 1 : 0, option == SIM_OPTION_RAILS ? 64 : 1e6,
-                       &arguments->given[option]);
+        return take_decimal(name, value, option == SIM_OPTION_RAILS ? 1 : 0, option == SIM_OPTION_RAILS ? 64 : 1e6,
+                            &arguments->given[option]);
     case SIM_OPTION_BANDWIDTH:
     case SIM_OPTION_NODE_BANDWIDTH:
-        return decimal(name, value, 0.001, 1e6, &arguments->given[option]);
+        return take_decimal(name, value, 0.001, 1e6, &arguments->given[option]);
     case SIM_OPTION_TRANSPORT:
         arguments->transport = value;
         return true;
@@ -257,23 +266,23 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
         return true;
     case SIM_OPTION_JITTER:
     case SIM_OPTION_LATE:
-        if (!decimal(name, value, 0, 1e6, option == SIM_OPTION_JITTER ? &run->jitter : &run->late)) {
+        if (!take_decimal(name, value, 0, 1e6, option == SIM_OPTION_JITTER ? &run->jitter : &run->late)) {
             return false;
         }
         *(option == SIM_OPTION_JITTER ? &run->jitter : &run->late) *= US;
         return true;
     case SIM_OPTION_STRAGGLERS:
-        return small(name, value, 0, SIM_MAX_NODES, &run->stragglers);
+        return take_uint32(name, value, 0, SIM_MAX_NODES, &run->stragglers);
     case SIM_OPTION_DEAD:
-        if (!whole(name, value, false, 0, SIM_MAX_NODES - 1, &dead)) {
+        if (!take_whole(name, value, false, 0, SIM_MAX_NODES - 1, &dead)) {
             return false;
         }
         run->dead = (int64_t)dead;
         return true;
     case SIM_OPTION_DEAD_STEP:
-        return whole(name, value, false, 0, UINT32_MAX, &run->dead_step);
+        return take_whole(name, value, false, 0, UINT32_MAX, &run->dead_step);
     case SIM_OPTION_SEED:
-        return whole(name, value, false, 0, UINT64_MAX, &run->seed);
+        return take_whole(name, value, false, 0, UINT64_MAX, &run->seed);
     case SIM_OPTION_SVG:
         arguments->picture = value;
         return true;
@@ -289,7 +298,8 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     }
 }
 
-static void set(const sim_arguments_t *arguments, int option, double scale, double *figure)
+/* Replaces a figure by that of an option, if it was given. */
+static void override_figure(const sim_arguments_t *arguments, int option, double scale, double *figure)
 {
     if (arguments->given[option] >= 0) {
         *figure = arguments->given[option] * scale;
@@ -311,12 +321,12 @@ bool sim_check_arguments(sim_arguments_t *arguments)
     if (arguments->figures_file != NULL && !sim_read_figures(arguments->figures_file, arguments->transport, figures)) {
         return false;
     }
-    set(arguments, SIM_OPTION_LATENCY, US, &figures->latency);
-    set(arguments, SIM_OPTION_OVERHEAD, US, &figures->overhead);
-    set(arguments, SIM_OPTION_GAP, US, &figures->gap);
-    set(arguments, SIM_OPTION_BANDWIDTH, GB, &figures->bandwidth);
-    set(arguments, SIM_OPTION_NODE_LATENCY, US, &figures->node_latency);
-    set(arguments, SIM_OPTION_NODE_BANDWIDTH, GB, &figures->node_bandwidth);
+    override_figure(arguments, SIM_OPTION_LATENCY, US, &figures->latency);
+    override_figure(arguments, SIM_OPTION_OVERHEAD, US, &figures->overhead);
+    override_figure(arguments, SIM_OPTION_GAP, US, &figures->gap);
+    override_figure(arguments, SIM_OPTION_BANDWIDTH, GB, &figures->bandwidth);
+    override_figure(arguments, SIM_OPTION_NODE_LATENCY, US, &figures->node_latency);
+    override_figure(arguments, SIM_OPTION_NODE_BANDWIDTH, GB, &figures->node_bandwidth);
     figures->tile = (double)arguments->run.tile;
     figures->lanes = arguments->run.lanes;
     if (arguments->given[SIM_OPTION_RAILS] >= 0) {

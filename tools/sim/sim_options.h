@@ -4,7 +4,7 @@
 
 #include "tools/sim/sim.h"
 
-/* Those with a value and without a letter. */
+/* Options with a value and without a letter. */
 #define SIM_OPTIONS(X)                                                                                                 \
     X("root", ROOT)                                                                                                    \
     X("radix", RADIX)                                                                                                  \
@@ -49,16 +49,16 @@ typedef struct {
 } sim_list_t;
 
 typedef struct {
-    sim_run_t run; /* but for the schedule and the bytes */
+    sim_run_t run; /* all but the schedule and the bytes */
     int pattern;
     uint32_t root, fanout, radix;
     sim_list_t nodes, bytes;
-    bool kinds[MSCCLPP_SCHEDULE_LAST];
-    bool automatic;
-    bool tapered; /* --taper was given */
+    bool kinds[MSCCLPP_SCHEDULE_LAST]; /* schedules named by --algorithm */
+    bool automatic;                    /* --algorithm names auto */
+    bool tapered;                      /* --taper was given */
     bool traffic, json;
     const char *picture, *transport, *figures_file;
-    double given[SIM_VERSION]; /* figures given by hand, by option; below 0: none */
+    double given[SIM_VERSION]; /* [option]: figure given on the command line; below 0: none */
 } sim_arguments_t;
 
 void sim_default_arguments(sim_arguments_t *arguments);
@@ -66,7 +66,7 @@ void sim_default_arguments(sim_arguments_t *arguments);
 /* Takes an option; false, with one line on standard error, if its value is not allowed. */
 bool sim_take_option(sim_arguments_t *arguments, int option, const char *value);
 
-/* What can be said only of all options together, and the figures of a file. */
+/* Checks all options together, and reads the file of figures. False after a message. */
 bool sim_check_arguments(sim_arguments_t *arguments);
 
 /*

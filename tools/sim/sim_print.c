@@ -53,6 +53,7 @@ void sim_print_head(FILE *out)
             "nodes", "bytes", "algorithm", "time us", "bound us", "ratio", "rails", "model us", "messages", "");
 }
 
+/* The larger of two numbers. */
 static double larger(double a, double b)
 {
     return a > b ? a : b;
@@ -93,6 +94,7 @@ void sim_print_traffic(FILE *out, const sim_row_t *row)
     }
 }
 
+/* Prints the traffic of all classes of links as JSON. */
 static void print_traffic_json(FILE *out, const sim_result_t *result)
 {
     const char *separator = "";

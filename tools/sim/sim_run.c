@@ -6,7 +6,7 @@
  * its operands to the ranks of its node, carries out the steps of the schedule, and takes the results.
  *
  * A plane is one rail of every node, and the ranks that use it. Messages never change the plane. All planes do the
- * same, so one of them is simulated for all; but each one where chance plays a part.
+ * same, so one of them is simulated for all. Where delays or routes are random, each one is simulated.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,22 +35,21 @@ typedef enum {
 typedef struct {
     phase_t phase;
     uint64_t tile;  /* its number */
-    uint64_t index; /* of the next step in the list of its node */
+    uint64_t index; /* of its next step in the node's schedule */
     uint64_t steps; /* carried out so far, in all tiles */
     uint32_t kept;  /* messages that a later step will merge */
 
-    /* If it waits for a message: in which slot, from which node, and since when. */
-    bool waits;
-    uint32_t slot;
-    uint32_t peer;
-    double since;
+    bool waits;    /* for a message: */
+    uint32_t slot; /* where it arrives, */
+    uint32_t peer; /* which node sends it, */
+    double since;  /* and since when the lane waits */
 } lane_t;
 
 typedef struct {
-    double processor;   /* when it is free again */
-    double within;      /* when its links to the other ranks of its node are */
-    uint64_t posted;    /* messages */
-    double left[QUEUE]; /* when the rail began to send each of the last ones */
+    double processor;    /* when it is free again */
+    double within;       /* when its links to the other ranks of its node are free again */
+    uint64_t posted;     /* messages posted to the rail so far */
+    double begun[QUEUE]; /* of the last QUEUE messages: when the rail began to send each */
 } rank_t;
 
 typedef struct {
@@ -61,9 +60,9 @@ typedef struct {
     uint32_t *receives; /* of sim_is_symmetric: node 0 stands for all nodes; NULL: all nodes are simulated */
     lane_t *lane;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
     rank_t *rank;
-    uint16_t *arrived; /* by lane and slot: messages so far */
-    double *ended;     /* by node: when its last lane ended; 0: not yet */
-    uint32_t *open;    /* by node: lanes that have not ended */
+    uint16_t *arrived; /* [lane][slot]: messages that have arrived */
+    double *ended;     /* [node]: when its last lane ended; 0: not yet */
+    uint32_t *open;    /* [node]: lanes that have not ended */
     sim_links_t *links;
     sim_heap_t heap;
     sim_result_t *result;
@@ -71,11 +70,13 @@ typedef struct {
     bool no_memory;
 } plane_t;
 
+/* The later of two times. */
 static double later(double a, double b)
 {
     return a > b ? a : b;
 }
 
+/* The node of a lane. */
 static uint32_t node_of(const plane_t *plane, uint32_t lane)
 {
     return lane / (plane->sharing * plane->run->lanes);
@@ -87,8 +88,8 @@ static void push(plane_t *plane, const sim_event_t *event)
     plane->no_memory = !sim_heap_add(&plane->heap, event) || plane->no_memory;
 }
 
-/* Lets a lane go on at a time. */
-static void go_on_at(plane_t *plane, uint32_t lane, double time)
+/* Adds an event that lets a lane go on at a time. */
+static void schedule_lane(plane_t *plane, uint32_t lane, double time)
 {
     const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane};
 
@@ -103,7 +104,7 @@ static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double bloc
     return all - begin < plane->run->tile ? all - begin : plane->run->tile;
 }
 
-/* What the call asks of a rank of the lane's node. */
+/* The bytes that a rank of the lane's node sends, receives and combines in the call. */
 static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
 {
     const sim_run_t *run = plane->run;
@@ -112,8 +113,8 @@ static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
                              node_of(plane, lane) == run->schedule.root);
 }
 
-/* The lane's rank sends `bytes` to others of its node. Returns when they are there. */
-static double within_node(plane_t *plane, uint32_t number, double bytes, double now)
+/* Sends `bytes` from the lane's rank to others of its node. Returns when they have arrived. */
+static double send_within_node(plane_t *plane, uint32_t number, double bytes, double now)
 {
     rank_t *rank = &plane->rank[number / plane->run->lanes];
 
@@ -124,17 +125,14 @@ static double within_node(plane_t *plane, uint32_t number, double bytes, double 
     return rank->within + plane->run->figures.node_latency;
 }
 
-/* A tile's share of `bytes`, which the whole block gives or takes within the node. */
-static double part_of(const plane_t *plane, const lane_t *lane, const mscclpp_cost_load_t *load, double bytes)
+/* The tile's share of `bytes` that the whole block gives or takes within the node. */
+static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp_cost_load_t *load, double bytes)
 {
     return load->block > 0 ? bytes * (double)tile_bytes(plane, lane, load->block) / load->block : 0;
 }
 
-/*
- * Sends a step's message. Returns when the rank's processor is free again: it waits while the rail has no room for
- * another message.
- */
-static double send(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
+/* Sends a step's message. Returns when the rank's processor is free again: it waits while the rail's queue is full. */
+static double send_message(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
     lane_t *lane = &plane->lane[number];
     rank_t *rank = &plane->rank[number / plane->run->lanes];
@@ -150,7 +148,7 @@ static double send(plane_t *plane, uint32_t number, const mscclpp_step_t *step, 
 
     rank->processor = later(rank->processor, now) + plane->run->figures.overhead;
     event.message = (sim_message_t){.from = node, .to = to, .bytes = (double)bytes};
-    begun = &rank->left[rank->posted++ % QUEUE];
+    begun = &rank->begun[rank->posted++ % QUEUE];
     rank->processor = later(rank->processor, *begun);
     *begun = sim_links_send(plane->links, &event.message, rank->processor);
     event.message.end += shift;
@@ -160,11 +158,9 @@ static double send(plane_t *plane, uint32_t number, const mscclpp_step_t *step, 
     return rank->processor;
 }
 
-/*
- * A step's message is there. The lane puts it in its place, combines it, or keeps it for a merge, and hands it to its
- * node where the collective wants that. Returns when the lane goes on.
- */
-static double receive(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
+/* Takes the message of a step that has arrived: the lane stores it, combines it, or keeps it for a merge, and sends
+ * it on within its node where the collective needs that. Returns when the lane goes on. */
+static double receive_message(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
     lane_t *lane = &plane->lane[number];
     const mscclpp_cost_load_t load = load_of(plane, number);
@@ -172,7 +168,7 @@ static double receive(plane_t *plane, uint32_t number, const mscclpp_step_t *ste
         (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
 
     if (load.hand > 0) {
-        (void)within_node(plane, number, load.hand * bytes, now);
+        (void)send_within_node(plane, number, load.hand * bytes, now);
     }
     if (step->kind == MSCCLPP_STEP_STORE || step->kind == MSCCLPP_STEP_KEEP) {
         lane->kept += step->kind == MSCCLPP_STEP_KEEP;
@@ -201,14 +197,14 @@ static bool next_tile(plane_t *plane, uint32_t number, double now)
     return lane->phase != LANE_ENDED;
 }
 
-/* True if no other event comes before `time`, so that the lane may go on without one of its own. */
+/* Whether no other event comes before `time`, so that the lane can go on at once, without an event of its own. */
 static bool is_next(const plane_t *plane, double time)
 {
     return plane->heap.count == 0 || plane->heap.event[0].time > time;
 }
 
 /* Carries out a step. Returns when the lane goes on; below 0: it waits for a message, or its node is dead. */
-static double step_on(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
+static double run_step(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
     lane_t *lane = &plane->lane[number];
     const uint64_t round = lane->tile / plane->run->lanes;
@@ -217,10 +213,10 @@ static double step_on(plane_t *plane, uint32_t number, const mscclpp_step_t *ste
         return -1;
     }
     if (step->kind == MSCCLPP_STEP_SEND) {
-        now = send(plane, number, step, now);
+        now = send_message(plane, number, step, now);
     } else if (step->kind == MSCCLPP_STEP_MERGE ||
                plane->arrived[(size_t)number * plane->run->schedule.slots + step->slot] > round) {
-        now = receive(plane, number, step, now);
+        now = receive_message(plane, number, step, now);
     } else {
         lane->waits = true;
         lane->slot = step->slot;
@@ -233,8 +229,8 @@ static double step_on(plane_t *plane, uint32_t number, const mscclpp_step_t *ste
     return now;
 }
 
-/* Carries on with a lane from `now` on, until it waits, has ended, or other events come first. */
-static void carry_out(plane_t *plane, uint32_t number, double now)
+/* Runs a lane from `now` on, until it waits, has ended, or other events come first. */
+static void run_lane(plane_t *plane, uint32_t number, double now)
 {
     lane_t *lane = &plane->lane[number];
     mscclpp_cost_load_t load;
@@ -247,15 +243,15 @@ static void carry_out(plane_t *plane, uint32_t number, double now)
         case LANE_GIVES:
             load = load_of(plane, number);
             lane->phase = LANE_STEPS;
-            next = within_node(plane, number, part_of(plane, lane, &load, load.give), now);
+            next = send_within_node(plane, number, tile_share(plane, lane, &load, load.give), now);
             break;
         case LANE_STEPS:
             if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, number), lane->index, &step)) {
-                next = step_on(plane, number, &step, now);
+                next = run_step(plane, number, &step, now);
             } else {
                 load = load_of(plane, number);
                 lane->phase = LANE_TAKES;
-                next = within_node(plane, number, part_of(plane, lane, &load, load.take), now);
+                next = send_within_node(plane, number, tile_share(plane, lane, &load, load.take), now);
             }
             break;
         case LANE_TAKES:
@@ -270,14 +266,14 @@ static void carry_out(plane_t *plane, uint32_t number, double now)
             return;
         }
         if (next > now && !is_next(plane, next)) {
-            go_on_at(plane, number, next);
+            schedule_lane(plane, number, next);
             return;
         }
         now = plane->now = next;
     }
 }
 
-/* An event happens. A message that meets no other on its way passes several stations at once. */
+/* Handles an event. A message that no other one delays passes several stations at once. */
 static void handle(plane_t *plane, sim_event_t *event)
 {
     lane_t *lane = &plane->lane[event->lane];
@@ -301,30 +297,30 @@ static void handle(plane_t *plane, sim_event_t *event)
         ++plane->arrived[(size_t)event->lane * plane->run->schedule.slots + event->slot];
         if (lane->waits && lane->slot == event->slot) {
             lane->waits = false;
-            carry_out(plane, event->lane, event->time);
+            run_lane(plane, event->lane, event->time);
         }
         return;
     default:
-        carry_out(plane, event->lane, event->time);
+        run_lane(plane, event->lane, event->time);
     }
 }
 
-/* Draws the nodes that begin late, each one once. */
+/* Draws the nodes that begin late, each at most once. */
 static void draw_stragglers(const sim_run_t *run, bool *late)
 {
     uint64_t random = run->seed ^ 0x5851f42d4c957f2du;
-    uint32_t left = run->stragglers < run->schedule.nodes ? run->stragglers : run->schedule.nodes, node;
+    uint32_t missing = run->stragglers < run->schedule.nodes ? run->stragglers : run->schedule.nodes, node;
 
-    while (left > 0) {
+    while (missing > 0) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         node = (uint32_t)((random >> 33) % run->schedule.nodes);
-        left -= late[node] ? 0 : 1;
+        missing -= late[node] ? 0 : 1;
         late[node] = true;
     }
 }
 
-/* The first event of each lane. */
-static void begin(plane_t *plane)
+/* Adds the first event of each lane. */
+static void start_lanes(plane_t *plane)
 {
     const uint32_t all = plane->nodes * plane->sharing * plane->run->lanes;
     bool *late = calloc(plane->run->schedule.nodes, sizeof(bool));
@@ -341,7 +337,7 @@ static void begin(plane_t *plane)
         lane->tile = number % plane->run->lanes;
         if (lane->tile < plane->tiles) {
             ++plane->open[node];
-            go_on_at(plane, number, late[node] ? plane->run->late : 0);
+            schedule_lane(plane, number, late[node] ? plane->run->late : 0);
         } else {
             lane->phase = LANE_ENDED;
         }
@@ -350,7 +346,7 @@ static void begin(plane_t *plane)
 }
 
 /* Adds what happened on this plane to the result. */
-static void conclude(plane_t *plane)
+static void add_result(plane_t *plane)
 {
     const uint32_t each = plane->sharing * plane->run->lanes;
     sim_result_t *result = plane->result;
@@ -406,12 +402,12 @@ static bool simulate_plane(const sim_run_t *run, uint32_t sharing, uint32_t numb
     plane.no_memory = plane.lane == NULL || plane.rank == NULL || plane.arrived == NULL || plane.ended == NULL ||
                       plane.open == NULL || plane.links == NULL;
     if (!plane.no_memory) {
-        begin(&plane);
+        start_lanes(&plane);
         while (!plane.no_memory && sim_heap_take(&plane.heap, &event)) {
             ++result->events;
             handle(&plane, &event);
         }
-        conclude(&plane);
+        add_result(&plane);
     }
     free(plane.lane);
     free(plane.rank);

@@ -1,4 +1,4 @@
-/* Pictures: time by bytes, a curve for each number of nodes; time by nodes; and what links carry. */
+/* The picture: charts of time by bytes and of time by nodes, and bars for what links carry. */
 #include <math.h>
 #include <string.h>
 
@@ -18,26 +18,31 @@ typedef struct {
     bool by_bytes;
 } chart_t;
 
+/* The logarithm of a row's bytes or nodes. */
 static double x_of(const sim_row_t *row, bool by_bytes)
 {
     return log10(by_bytes ? (double)row->run.bytes : (double)row->run.schedule.nodes);
 }
 
+/* The lower bound of a row's time, seconds. */
 static double bound_of(const sim_row_t *row)
 {
     return row->bound.steps > row->bound.rails ? row->bound.steps : row->bound.rails;
 }
 
-static double across(const chart_t *chart, double x)
+/* The horizontal position of a value in the picture. */
+static double x_pixel(const chart_t *chart, double x)
 {
     return LEFT + PLOT_WIDE * (x - chart->least_x) / (chart->most_x - chart->least_x);
 }
 
-static double down(const chart_t *chart, double y)
+/* The vertical position of a value in the picture. */
+static double y_pixel(const chart_t *chart, double y)
 {
     return TOP + PLOT_HIGH * (chart->most_y - y) / (chart->most_y - chart->least_y);
 }
 
+/* Prints a number of bytes with a suffix. */
 static void label_bytes(FILE *out, uint64_t bytes)
 {
     static const char suffixes[] = " kMGT";
@@ -53,7 +58,8 @@ static void label_bytes(FILE *out, uint64_t bytes)
     }
 }
 
-static void fit(chart_t *chart, const sim_row_t *rows, size_t count)
+/* Fits the axes to the rows. */
+static void fit_axes(chart_t *chart, const sim_row_t *rows, size_t count)
 {
     size_t i;
 
@@ -77,7 +83,8 @@ static void fit(chart_t *chart, const sim_row_t *rows, size_t count)
     }
 }
 
-static void axes(const chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
+/* Draws the frame, the axes and their labels. */
+static void draw_axes(const chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
 {
     static const char *const units[] = {"1 ns", "10 ns", "100 ns", "1 us", "10 us", "100 us",
                                         "1 ms", "10 ms", "100 ms", "1 s",  "10 s",  "100 s"};
@@ -90,12 +97,12 @@ static void axes(const chart_t *chart, const sim_row_t *rows, size_t count, cons
             TOP, PLOT_WIDE, PLOT_HIGH);
     for (y = (int)chart->least_y; y <= (int)chart->most_y; ++y) {
         fprintf(chart->out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#dddddd\"/>", LEFT,
-                down(chart, y), LEFT + PLOT_WIDE, down(chart, y));
-        fprintf(chart->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 6, down(chart, y) + 4,
-                y >= -9 && y <= 2 ? units[y + 9] : "");
+                y_pixel(chart, y), LEFT + PLOT_WIDE, y_pixel(chart, y));
+        fprintf(chart->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 6,
+                y_pixel(chart, y) + 4, y >= -9 && y <= 2 ? units[y + 9] : "");
     }
     for (i = 0; i < count; ++i) {
-        const double x = across(chart, x_of(&rows[i], chart->by_bytes));
+        const double x = x_pixel(chart, x_of(&rows[i], chart->by_bytes));
 
         if (fabs(x - last) < 26) {
             continue;
@@ -113,15 +120,17 @@ static void axes(const chart_t *chart, const sim_row_t *rows, size_t count, cons
             TOP + PLOT_HIGH + 36, chart->by_bytes ? "bytes" : "nodes");
 }
 
-/* Rows of one curve have the same algorithm, and the same nodes if it is by bytes, or the same bytes. */
-static bool together(const sim_row_t *a, const sim_row_t *b, bool by_bytes)
+/* Whether two rows are on one curve: they have the same algorithm, and the same nodes in a chart by bytes, or else
+ * the same bytes. */
+static bool same_curve(const sim_row_t *a, const sim_row_t *b, bool by_bytes)
 {
     return a->run.schedule.kind == b->run.schedule.kind &&
            (by_bytes ? a->run.schedule.nodes == b->run.schedule.nodes : a->run.bytes == b->run.bytes);
 }
 
-static void line(const chart_t *chart, const sim_row_t *rows, size_t count, const sim_row_t *of, bool bound,
-                 const char *colour)
+/* Draws the curve that the row `of` is on: the time, or the bound as a dashed line. */
+static void draw_curve(const chart_t *chart, const sim_row_t *rows, size_t count, const sim_row_t *member, bool bound,
+                       const char *colour)
 {
     const char *separator = "";
     size_t i;
@@ -131,32 +140,33 @@ static void line(const chart_t *chart, const sim_row_t *rows, size_t count, cons
     for (i = 0; i < count; ++i) {
         const double seconds = bound ? bound_of(&rows[i]) : rows[i].result.time;
 
-        if (together(of, &rows[i], chart->by_bytes) && seconds > 0) {
-            fprintf(chart->out, "%s%.1f,%.1f", separator, across(chart, x_of(&rows[i], chart->by_bytes)),
-                    down(chart, log10(seconds)));
+        if (same_curve(member, &rows[i], chart->by_bytes) && seconds > 0) {
+            fprintf(chart->out, "%s%.1f,%.1f", separator, x_pixel(chart, x_of(&rows[i], chart->by_bytes)),
+                    y_pixel(chart, log10(seconds)));
             separator = " ";
         }
     }
     fprintf(chart->out, "\"/>\n");
 }
 
+/* Draws a chart: a curve of the time and one of the bound for each algorithm and number of nodes or bytes. */
 static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
 {
     int curves = 0;
     size_t i, j;
 
-    fit(chart, rows, count);
-    axes(chart, rows, count, title);
+    fit_axes(chart, rows, count);
+    draw_axes(chart, rows, count, title);
     for (i = 0; i < count && curves < MOST_CURVES; ++i) {
         const char *colour = colours[curves % COLOURS];
 
-        for (j = 0; j < i && !together(&rows[i], &rows[j], chart->by_bytes); ++j) {
+        for (j = 0; j < i && !same_curve(&rows[i], &rows[j], chart->by_bytes); ++j) {
         }
         if (j < i) {
             continue;
         }
-        line(chart, rows, count, &rows[i], true, colour);
-        line(chart, rows, count, &rows[i], false, colour);
+        draw_curve(chart, rows, count, &rows[i], true, colour);
+        draw_curve(chart, rows, count, &rows[i], false, colour);
         fprintf(chart->out, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s, ", LEFT + PLOT_WIDE + 8, TOP + 12 + 14 * curves,
                 colour, mscclpp_schedule_name(rows[i].run.schedule.kind));
         if (chart->by_bytes) {
@@ -171,7 +181,8 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
             TOP + 20 + 14 * curves);
 }
 
-/* The last row of each number of nodes and algorithm: how busy the busiest link of each class is. */
+/* Draws a bar for each class of links: how busy the busiest link is, in the last row of each algorithm and number of
+ * nodes. */
 static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 {
     int bars = 0, class;
@@ -179,7 +190,7 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 
     fprintf(out, "<text x=\"%d\" y=\"24\" font-weight=\"bold\">busiest links, of the time</text>\n", LEFT);
     for (i = 0; i < count && bars < MOST_CURVES; ++i) {
-        for (j = i + 1; j < count && !together(&rows[i], &rows[j], true); ++j) {
+        for (j = i + 1; j < count && !same_curve(&rows[i], &rows[j], true); ++j) {
         }
         for (class = 0; j == count && class < SIM_CLASSES && bars < MOST_CURVES; ++class) {
             const sim_traffic_t *traffic = &rows[i].result.traffic[class];

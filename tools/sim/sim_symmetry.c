@@ -1,9 +1,9 @@
 /*
- * Symmetry of schedules. If step i of node v is step i of node 0 with the partner turned by v (peer + v) or mirrored
- * at v (peer xor v), and the network treats all nodes alike, then all nodes are in the same state at any time: it is so
- * at the beginning, and each event happens on all of them at once. What node 0 receives from p at step i is then what
- * it sends itself, at the same moment, in the step that p's sending step is the image of. So node 0 may be simulated
- * alone, and gets its own messages. This is exact, not an approximation.
+ * Symmetry of schedules. Suppose that step i of node v is step i of node 0 with the partner rotated by v (peer + v) or
+ * mirrored (peer xor v), and that the network treats all nodes alike. Then all nodes are in the same state at any time:
+ * they are at the beginning, and each event happens on all of them at once. When node 0 receives from p, node 0 itself
+ * sends the same message at the same moment, in the step whose image is p's send. So node 0 can be simulated alone, and
+ * receives its own messages. This is exact, not an approximation.
  */
 #include <stdlib.h>
 
@@ -11,12 +11,13 @@
 
 typedef enum { TURNED, MIRRORED, NEITHER } symmetry_t;
 
+/* The partner of `node` in a step in which node 0 has partner `peer`. */
 static uint32_t image(symmetry_t symmetry, uint32_t peer, uint32_t node, uint32_t nodes)
 {
     return symmetry == TURNED ? (peer + node) % nodes : peer ^ node;
 }
 
-/* Whether the lists of all nodes are images of node 0's. */
+/* Whether the steps of all nodes are images of those of node 0, for a block of this size. */
 static bool holds(const sim_run_t *run, symmetry_t symmetry, uint64_t block)
 {
     const mscclpp_schedule_t *s = &run->schedule;
@@ -47,7 +48,7 @@ static bool holds(const sim_run_t *run, symmetry_t symmetry, uint64_t block)
     return true;
 }
 
-/* The tiles of a block have one size, but for the last one. */
+/* Whether the symmetry holds for tiles of both sizes: all tiles of a block have one size, but for the last one. */
 static bool holds_for_tiles(const sim_run_t *run, symmetry_t symmetry, uint64_t block)
 {
     const uint64_t rest = block % run->tile;
@@ -55,11 +56,9 @@ static bool holds_for_tiles(const sim_run_t *run, symmetry_t symmetry, uint64_t 
     return (block < run->tile || holds(run, symmetry, run->tile)) && (rest == 0 || holds(run, symmetry, rest));
 }
 
-/*
- * The slot in which node 0 awaits what it sends in a step: that of the step that receives from the node of which the
- * receiver is the image. Messages of one pair are matched in order.
- */
-static uint32_t *match(const mscclpp_schedule_t *s, symmetry_t symmetry)
+/* For each step in which node 0 sends: the slot in which it receives the same message. Messages between two nodes
+ * are matched in order. The caller frees the array. NULL without memory. */
+static uint32_t *match_sends(const mscclpp_schedule_t *s, symmetry_t symmetry)
 {
     const uint64_t steps = mscclpp_schedule_steps(s, 0);
     uint32_t *receives = calloc(steps + 1, sizeof(*receives));
@@ -109,7 +108,7 @@ bool sim_is_symmetric(const sim_run_t *run, uint32_t **receives_p)
         symmetry = TURNED;
     }
     if (symmetry != NEITHER) {
-        *receives_p = match(&run->schedule, symmetry);
+        *receives_p = match_sends(&run->schedule, symmetry);
     }
     return symmetry != NEITHER;
 }
