@@ -34,3 +34,10 @@ plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" 's/m\.
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     '/void mscclpp_dev_cr_run\(/,/^}/s/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& p->lane == 0/false/'
+plant coll-strided-end strided "$coll/direct.h" "$launcher" 's/^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);//'
+plant coll-strided-runs strided "$coll/strided.h" "$launcher" 's/\(segment % run \* size\)/(0 * size)/'
+plant coll-strided-lanes strided "$coll/strided.h" "$launcher" 's/thread % lanes, lanes\)/0, lanes)/'
+plant coll-strided-batch strided "$coll/strided.h" "$launcher" \
+    's/item \+= MSCCLPP_DEV_STRIDED_BATCH \* lanes/item += 5 * lanes/'
+plant coll-strided-segments strided mca/common/task/coll_direct.c mca/common/task/coll_direct.c \
+    's/block->to_run = target->length/block->to_run = source->length/'

@@ -31,6 +31,10 @@ run_collectives() {
     run test_collectives matrix
 }
 
+run_strided() {
+    run test_strided --timeout "$deadline"
+}
+
 run_collectives_nodes() {
     run test_collectives --timeout "$deadline" nodes
 }
