@@ -1,6 +1,6 @@
 /*
  * The driver functions that persistent requests need: words that the host, kernels and streams share, streams that wait
- * for such words, and graphs. There are two backends: CUDA's driver, and the host twin.
+ * for such words, and graphs. There are two backends that have all of this: CUDA's driver, and the host twin.
  *
  * Functions that return int return an MPI error code.
  */
@@ -40,7 +40,10 @@ typedef struct {
 extern const mpix_backend_t mpix_backend_cuda;
 extern const mpix_backend_t mpix_backend_twin;
 
-/* The backend that the component uses. Without a component it is CUDA's. */
+/* Without the component and without CUDA: words alone. Its other functions are NULL. */
+extern const mpix_backend_t mpix_backend_plain;
+
+/* The backend that the component uses. Without a component it is CUDA's, or the plain one if there is no CUDA. */
 const mpix_backend_t *mpix_backend(void);
 
 /* Reads a word; what was written before its store can be seen afterwards. */

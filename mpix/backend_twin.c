@@ -23,6 +23,9 @@ const mpix_backend_t *mpix_backend(void)
 {
     const mca_coll_mscclpp_api_t *component = twin();
 
+    if (component == NULL && mpix_driver("cuMemHostAlloc").address == NULL) {
+        return &mpix_backend_plain;
+    }
     return component != NULL && component->is_twin() ? &mpix_backend_twin : &mpix_backend_cuda;
 }
 
@@ -137,3 +140,5 @@ const mpix_backend_t mpix_backend_twin = {
     .graph_add = graph_add,
     .graph_free = graph_free,
 };
+
+const mpix_backend_t mpix_backend_plain = {.words_make = words_make, .words_free = words_free};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mpix/plain.h"
 #include "mpix/release_stream.h"
 
 /* Seconds after which a stream without progress counts as held up. An idle GPU answers sooner. */
@@ -11,8 +12,12 @@
 
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
+    if (request->plain) {
+        mpix_plain_remove(request);
+        request->plain = 0;
+    }
     if (request->own != NULL) {
-        mpix_backend()->stream_free(request->own);
+        request->backend->stream_free(request->own);
         request->own = NULL;
     }
     if (request->call.comm != request->users) {
@@ -20,7 +25,7 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
     }
     request->call.comm = request->users;
     if (request->words != NULL) {
-        mpix_backend()->words_free(request->words);
+        request->backend->words_free(request->words);
         request->words = NULL;
     }
     request->prepared = 0;
@@ -89,7 +94,7 @@ static int make_comm(struct mpix_mscclpp_request *request)
 /* Makes the request's own stream, if it needs one. */
 static int make_stream(struct mpix_mscclpp_request *request)
 {
-    const mpix_backend_t *backend = mpix_backend();
+    const mpix_backend_t *backend = request->backend;
     int code;
 
     switch (request->condition) {
@@ -106,6 +111,11 @@ static int make_stream(struct mpix_mscclpp_request *request)
     }
 }
 
+static int make_words(struct mpix_mscclpp_request *request)
+{
+    return request->backend->words_make(MPIX_FIRST_MARK + 2 * (size_t)request->partitions, &request->words);
+}
+
 /* Makes what executions need. Tells whether this rank can queue them, and its largest block. */
 static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_mscclpp_request *request, int *queues_p,
                       uint64_t *most_p)
@@ -113,21 +123,23 @@ static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_msccl
     const int code = component->prepare(&request->call, queues_p, most_p);
 
     *queues_p =
-        *queues_p && code == MPI_SUCCESS &&
-        mpix_backend()->words_make(MPIX_FIRST_MARK + 2 * (size_t)request->partitions, &request->words) == MPI_SUCCESS &&
-        make_stream(request) == MPI_SUCCESS;
+        *queues_p && code == MPI_SUCCESS && make_words(request) == MPI_SUCCESS && make_stream(request) == MPI_SUCCESS;
     return code;
 }
+
+/* What the ranks tell one another. The largest of each value counts. */
+enum { CANNOT, HAS_COMPONENT, HAS_NONE, MOST, VALUES };
 
 /* Prepares one request. Collective over its communicator: if one rank cannot queue the call, all return
  * MPI_ERR_UNSUPPORTED_OPERATION. */
 static int prepare(struct mpix_mscclpp_request *request)
 {
-    uint64_t local[2] = {0, 0}, all[2] = {1, 0}; /* whether a rank cannot queue the call, and the largest block */
+    uint64_t mine[VALUES] = {0}, all[VALUES] = {1};
     const mca_coll_mscclpp_api_t *component;
-    int code, queues = 0;
+    int code, can = 0;
 
     component = mpix_component(&code);
+    request->backend = mpix_backend();
     if (code == MPI_SUCCESS) {
         code = make_comm(request);
         if (code != MPI_SUCCESS) {
@@ -135,15 +147,24 @@ static int prepare(struct mpix_mscclpp_request *request)
         }
     }
     if (component != NULL && code == MPI_SUCCESS) {
-        code = make_parts(component, request, &queues, &local[1]);
+        code = make_parts(component, request, &can, &mine[MOST]);
+    } else if (code == MPI_SUCCESS) {
+        can = request->condition != MPIX_BY_GRAPH && make_words(request) == MPI_SUCCESS;
     }
-    local[0] = !queues;
-    if (MPI_Allreduce(local, all, 2, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS || all[0] != 0) {
+    mine[CANNOT] = !can;
+    mine[HAS_COMPONENT] = component != NULL;
+    mine[HAS_NONE] = component == NULL;
+    if (MPI_Allreduce(mine, all, VALUES, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS ||
+        all[CANNOT] != 0 || (all[HAS_COMPONENT] && all[HAS_NONE])) {
         mpix_request_unprepare(request);
         return code != MPI_SUCCESS ? code : MPI_ERR_UNSUPPORTED_OPERATION;
     }
+    if (component == NULL) {
+        request->plain = 1;
+        mpix_plain_add(request);
+    }
     request->call.agreed = 1;
-    request->call.most = all[1];
+    request->call.most = all[MOST];
     request->prepared = 1;
     return MPI_SUCCESS;
 }

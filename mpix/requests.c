@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mpix/handles.h"
+#include "mpix/plain.h"
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef struct mpix_mscclpp_request request_t;
@@ -104,21 +105,28 @@ int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
     return MPI_SUCCESS;
 }
 
-/* Queues the call of one partition. */
-static int enqueue(request_t *request, int partition, void *stream)
+call_t mpix_request_part(const request_t *request, int partition)
 {
     const size_t offset = (size_t)partition * request->part_bytes;
-    mca_coll_mscclpp_queue_end_t end;
     call_t call = request->call;
-    int code;
 
-    call.stream = stream;
     if (offset > 0) {
         call.recvbuf = (char *)call.recvbuf + offset;
         if (call.sendbuf != MPI_IN_PLACE && call.sendbuf != NULL) {
             call.sendbuf = (const char *)call.sendbuf + offset;
         }
     }
+    return call;
+}
+
+/* Queues the call of one partition. */
+static int enqueue(request_t *request, int partition, void *stream)
+{
+    call_t call = mpix_request_part(request, partition);
+    mca_coll_mscclpp_queue_end_t end;
+    int code;
+
+    call.stream = stream;
     end = mpix_queue(&call, &code);
     if (end == MCA_COLL_MSCCLPP_NOT_QUEUED) {
         return mpix_stream_is_capturing(stream) ? mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE)
@@ -135,7 +143,7 @@ static int start_in_stream(request_t *request)
 
     /* A graph repeats what it has recorded, so it cannot count starts. */
     if (code == MPI_SUCCESS && !captured) {
-        code = mpix_backend()->stream_store(request->stream, mpix_request_end_word(request, 0), ++request->starts);
+        code = request->backend->stream_store(request->stream, mpix_request_end_word(request, 0), ++request->starts);
     }
     return code;
 }
@@ -143,7 +151,7 @@ static int start_in_stream(request_t *request)
 /* Captures the call in the request's own stream, and adds the captured graph to the application's graph. */
 static int start_in_graph(request_t *request)
 {
-    const mpix_backend_t *backend = mpix_backend();
+    const mpix_backend_t *backend = request->backend;
     void *part = NULL;
     int code = backend->capture_begin(request->own), ended;
 
@@ -161,8 +169,7 @@ static int start_in_graph(request_t *request)
     return code != MPI_SUCCESS ? code : ended;
 }
 
-/* Ends a failed request: releases the stream from its waits for marks, and tells kernels that wait for it. */
-static void abandon(request_t *request, int code)
+void mpix_request_abandon(request_t *request, int code)
 {
     request->failed = code;
     mpix_word_set(&request->words[MPIX_ABORT_WORD], 1);
@@ -175,7 +182,7 @@ static void abandon(request_t *request, int code)
  * partition. */
 static int start_for_kernels(request_t *request)
 {
-    const mpix_backend_t *backend = mpix_backend();
+    const mpix_backend_t *backend = request->backend;
     const uint64_t start = ++request->starts;
     int code = MPI_SUCCESS;
 
@@ -183,7 +190,7 @@ static int start_for_kernels(request_t *request)
     for (int i = 0; request->side == MPIX_RECEIVER && i < request->partitions; ++i) {
         mpix_word_set(mpix_request_mark_word(request, i), start);
     }
-    for (int i = 0; code == MPI_SUCCESS && i < request->partitions; ++i) {
+    for (int i = 0; !request->plain && code == MPI_SUCCESS && i < request->partitions; ++i) {
         code = backend->stream_await(request->own, mpix_request_mark_word(request, i), start);
         if (code == MPI_SUCCESS) {
             code = enqueue(request, i, request->own);
@@ -193,9 +200,58 @@ static int start_for_kernels(request_t *request)
         }
     }
     if (code != MPI_SUCCESS) {
-        abandon(request, code);
+        mpix_request_abandon(request, code);
     }
     return code;
+}
+
+/* Returns the error of the request's work so far. After the first one the request is abandoned. */
+static int check_failure(request_t *request)
+{
+    char text[320];
+    int code = MPI_SUCCESS;
+
+    if (request->plain) {
+        mpix_plain_progress();
+    } else if (request->failed == MPI_SUCCESS) {
+        (void)MPIX_Mscclpp_get_async_error(request->call.comm, &code, text, (int)sizeof(text));
+        if (code != MPI_SUCCESS) {
+            mpix_request_abandon(request, code);
+        }
+    }
+    return request->failed;
+}
+
+/* Waits on the host for all starts. It checks for errors meanwhile, since the stream may wait for marks that never
+ * come.
+ */
+static int wait_on_host(request_t *request)
+{
+    int code = check_failure(request), flag;
+
+    while (code == MPI_SUCCESS && !mpix_request_has_ended(request)) {
+        /* The probe is for MPI's progress, which other ranks may depend on; its result is of no interest. */
+        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &flag, MPI_STATUS_IGNORE);
+        (void)sched_yield();
+        code = check_failure(request);
+    }
+    return code;
+}
+
+/* Carries out an execution by MPI's own call when the stream is empty, and waits for it. */
+static int start_plain(request_t *request)
+{
+    int code;
+
+    if (mpix_stream_is_capturing(request->stream)) {
+        return mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE);
+    }
+    code = mpix_stream_wait(request->stream);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    mpix_word_set(mpix_request_mark_word(request, 0), ++request->starts);
+    return wait_on_host(request);
 }
 
 /* Starts a request in the way that it is attached. */
@@ -205,7 +261,7 @@ static int start_request(request_t *request)
 
     switch (request->condition) {
     case MPIX_BY_STREAM:
-        code = start_in_stream(request);
+        code = request->plain ? start_plain(request) : start_in_stream(request);
         break;
     case MPIX_BY_GRAPH:
         code = start_in_graph(request);
@@ -245,8 +301,11 @@ static int complete_request(request_t *request)
     if (mpix_stream_is_capturing(request->stream)) {
         return mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE);
     }
-    return mpix_backend()->stream_await(request->stream, mpix_request_end_word(request, request->partitions - 1),
-                                        request->starts);
+    if (request->plain) {
+        return wait_on_host(request);
+    }
+    return request->backend->stream_await(request->stream, mpix_request_end_word(request, request->partitions - 1),
+                                          request->starts);
 }
 
 int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
@@ -289,21 +348,6 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
     return MPI_SUCCESS;
 }
 
-/* Returns the error of the request's work so far. After the first one the request is abandoned. */
-static int check_failure(request_t *request)
-{
-    char text[320];
-    int code = MPI_SUCCESS;
-
-    if (request->failed == MPI_SUCCESS) {
-        (void)MPIX_Mscclpp_get_async_error(request->call.comm, &code, text, (int)sizeof(text));
-        if (code != MPI_SUCCESS) {
-            abandon(request, code);
-        }
-    }
-    return request->failed;
-}
-
 int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag)
 {
     int code;
@@ -314,28 +358,14 @@ int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag
     if (partition < 0 || partition >= request->partitions || flag == NULL) {
         return mpix_request_refuse(request->users, MPI_ERR_ARG, "parrived", "there is no such partition, or no flag");
     }
+    code = check_failure(request);
     *flag = mpix_word_get(mpix_request_end_word(request, partition)) >= request->starts;
-    return mpix_report(request->users, check_failure(request));
+    return mpix_report(request->users, code);
 }
 
 int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
 {
     return MPIX_Mscclpp_parrived(request, request == NULL ? 0 : request->partitions - 1, flag);
-}
-
-/* Waits for a request that kernels release. The host checks for errors meanwhile, since the stream may wait for
- * marks that never come. */
-static int wait_for_kernels(request_t *request)
-{
-    int code = check_failure(request), flag;
-
-    while (code == MPI_SUCCESS && !mpix_request_has_ended(request)) {
-        /* The probe is for MPI's progress, which other ranks may depend on; its result is of no interest. */
-        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &flag, MPI_STATUS_IGNORE);
-        (void)sched_yield();
-        code = check_failure(request);
-    }
-    return code;
 }
 
 /* Waits for a request. */
@@ -344,7 +374,7 @@ static int wait_for_request(request_t *request)
     int code;
 
     if (request->condition == MPIX_BY_KERNELS) {
-        return wait_for_kernels(request);
+        return wait_on_host(request);
     }
     /* The application waits for a graph where it launches it. */
     code = request->condition == MPIX_BY_STREAM ? mpix_stream_wait(request->stream) : MPI_SUCCESS;

@@ -7,6 +7,8 @@
  * A request that kernels release has its own communicator and stream. A start queues three operations in that stream
  * for each partition: a wait for the partition's mark, the call, and a store to the partition's end word. Marks and
  * ends are words in host memory, which kernels reach. They count starts.
+ *
+ * Without the component the host waits for the marks, and makes MPI's own calls (plain.h).
  */
 #ifndef MPIX_REQUESTS_H
 #define MPIX_REQUESTS_H
@@ -50,10 +52,18 @@ struct mpix_mscclpp_request {
     void *node;   /* the graph's node that the latest start added */
 
     int prepared;
-    void *own;       /* this library's stream; NULL: not needed */
-    uint64_t *words; /* at the positions above */
-    uint64_t starts; /* so far, outside of graphs */
-    int failed;      /* MPI_SUCCESS, or the error code that all further starts return */
+    void *own;                     /* this library's stream; NULL: not needed */
+    uint64_t *words;               /* at the positions above */
+    uint64_t starts;               /* so far, outside of graphs */
+    int failed;                    /* MPI_SUCCESS, or the error code that all further starts return */
+    const mpix_backend_t *backend; /* which has made what the request has */
+
+    /* Without the component (plain.h). */
+    int plain;                         /* MPI's own calls carry out the executions */
+    MPI_Request under_way;             /* MPI's call */
+    uint64_t execution;                /* the number of the start that is carried out, or comes next */
+    int part;                          /* its partition that is carried out, or comes next */
+    struct mpix_mscclpp_request *next; /* in the list of plain.c */
 };
 
 /* The word that kernels count up to release a partition. */
@@ -79,6 +89,13 @@ int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const cha
 
 /* request_make.c: frees a request of which nothing has been prepared, and sets the handle to NULL. */
 void mpix_request_discard(MPIX_Mscclpp_request *request);
+
+/* requests.c: the call of one partition. */
+mca_coll_mscclpp_queue_call_t mpix_request_part(const struct mpix_mscclpp_request *request, int partition);
+
+/* requests.c: ends a failed request: releases the stream from its waits for marks, and tells kernels that wait for it.
+ */
+void mpix_request_abandon(struct mpix_mscclpp_request *request, int code);
 
 /* request_prepare.c: gives back what prepare has made. */
 void mpix_request_unprepare(struct mpix_mscclpp_request *request);

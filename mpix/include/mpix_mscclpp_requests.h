@@ -32,6 +32,12 @@
  * have queued calls. All other requests follow the rules of queued calls (mpix_mscclpp.h). `start` puts
  * one more execution behind those before, and need not wait for them.
  *
+ * If Open MPI has loaded the component on no rank, MPI's own calls carry out the executions. `start` of a request that
+ * is attached to a stream then waits for the stream and for the other ranks. `complete` and `wait` of one that kernels
+ * release wait on the host for the marks and for the other ranks; `test` and `parrived` look after all such requests.
+ * Kernels that wait for the results need one of these calls meanwhile. A request cannot be attached to a graph. MPI
+ * itself has to take the buffers.
+ *
  * Functions return MPI error codes, through the communicator's error handler. What cannot be queued (mpix_mscclpp.h)
  * makes `prepare` return MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Errors of the work are those of queued calls, and
  * `start`, `test` and `wait` return them.

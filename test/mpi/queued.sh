@@ -58,6 +58,9 @@ cases_queued() {
     done
     run "queued:requests:parts" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_partitioned"
     run "queued:requests:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_requests" --without
+    for n in 2 3; do
+        run "queued:requests:plain:$n" 60 -n "$n" --mca coll '^mscclpp' "$bindir/test_plain"
+    done
     run "queued:requests:stream" 60 -n 1 "$bindir/test_release_stream"
     run "queued:requests:many" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --many
     run "queued:requests:none" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_algorithm stage \

@@ -395,20 +395,24 @@ static void many(bool room)
     mq_stream_free(stream);
 }
 
-/* Without the component: all ranks learn that nothing can be queued, and the request can be freed. */
+/* Without the component and without CUDA. */
 static int without(int argc, char **argv)
 {
     MPIX_Mscclpp_request request = NULL;
-    int value = 1, class = MPI_SUCCESS, wrong = 0;
+    int value = 1, class = MPI_SUCCESS, wrong = 0, size = 0;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     wrong +=
         MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request) != MPI_SUCCESS;
     wrong += MPIX_Mscclpp_start(1, &request) == MPI_SUCCESS;
-    wrong += MPIX_Mscclpp_attach_stream(request, NULL) != MPI_SUCCESS;
+    wrong += MPIX_Mscclpp_attach_graph(request, &value) != MPI_SUCCESS;
     MPI_Error_class(MPIX_Mscclpp_prepare(1, &request), &class);
     wrong += class != MPI_ERR_UNSUPPORTED_OPERATION;
+    wrong += MPIX_Mscclpp_attach_stream(request, NULL) != MPI_SUCCESS;
+    wrong += MPIX_Mscclpp_prepare(1, &request) != MPI_SUCCESS || MPIX_Mscclpp_start(1, &request) != MPI_SUCCESS;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    wrong += value != size;
     wrong += MPIX_Mscclpp_request_free(&request) != MPI_SUCCESS || request != NULL;
     MPI_Finalize();
     return wrong;

@@ -331,8 +331,8 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
 bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *calls, int batch);
 #define BENCH_GRAPH_BATCH 100
 
-/* Whether the collective can be captured in a graph. */
-bool bench_queued_captures(const bench_coll_t *coll, bool in_place);
+/* Whether the collective can be captured in a graph: not where it takes memory, nor over nodes where blocks differ. */
+bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place);
 
 /* Opens the stream of queued calls and makes the first one. All ranks return the same; one line on failure. */
 bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures);

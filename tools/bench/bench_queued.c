@@ -1,6 +1,8 @@
 /* The extension library's calls: queued back to back in a stream, or captured in a graph, which is launched. */
 #include "tools/bench/bench_mpi_calls.h"
 
+#include <stdlib.h>
+
 #include "mpix/include/mpix_mscclpp.h"
 
 /* As in cuda.h. */
@@ -126,18 +128,25 @@ bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *cal
     return contender;
 }
 
-bool bench_queued_captures(const bench_coll_t *coll, bool in_place)
+/* Whether the component sees several nodes, real ones or imitated ones. */
+static bool is_over_nodes(const bench_env_t *env)
+{
+    const int imitated = abs(env->config.ranks_per_node);
+
+    return env->nodes > 1 || (0 != imitated && imitated < env->size);
+}
+
+bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place)
 {
     switch (coll->coll) {
+    case MSCCLPP_COLL_ALLGATHERV:
     case MSCCLPP_COLL_GATHERV:
     case MSCCLPP_COLL_SCATTERV:
     case MSCCLPP_COLL_ALLTOALLV:
     case MSCCLPP_COLL_ALLTOALLW:
-        return false;
-    case MSCCLPP_COLL_ALLTOALL:
+        return !is_over_nodes(env);
     case MSCCLPP_COLL_REDUCE_SCATTER:
-    case MSCCLPP_COLL_REDUCE_SCATTER_BLOCK:
-        return !in_place;
+        return !is_over_nodes(env) && !in_place;
     default:
         return true;
     }

@@ -248,8 +248,8 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     report->in_place = options->in_place || !coll->in_place;
     report->out_of_place = options->out_of_place && coll->in_place;
     if (BENCH_MODE_GRAPH == options->mode) {
-        report->in_place = report->in_place && bench_queued_captures(coll, true);
-        report->out_of_place = report->out_of_place && bench_queued_captures(coll, false);
+        report->in_place = report->in_place && bench_queued_captures(report->env, coll, true);
+        report->out_of_place = report->out_of_place && bench_queued_captures(report->env, coll, false);
     }
     report->calls = bench_queued_calls(report->env);
     if (0 != report->env->rank) {
@@ -258,7 +258,7 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     if (options->ncolls > 1) {
         printf("#\n# %s: %s\n", coll->name, BENCH_MODE_BLOCKING == options->mode ? coll->function : coll->title);
     }
-    if (BENCH_MODE_GRAPH == options->mode && !bench_queued_captures(coll, true)) {
+    if (BENCH_MODE_GRAPH == options->mode && !bench_queued_captures(report->env, coll, true)) {
         const bool wanted = report->out_of_place;
         printf("# %s%s cannot be captured in a graph; left out\n", coll->name, wanted ? " in place" : "");
         if (!wanted) {

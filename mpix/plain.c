@@ -1,0 +1,163 @@
+#include "mpix/plain.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+typedef mca_coll_mscclpp_queue_call_t call_t;
+typedef struct mpix_mscclpp_request request_t;
+
+/* Prepared requests, in the order of their preparation. One thread at a time takes a turn. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static request_t *requests;
+
+/* Reductions and the barrier. */
+static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
+{
+    const int count = (int)call->recvcount;
+
+    switch (call->coll) {
+    case MCA_COLL_MSCCLPP_QUEUE_BARRIER:
+        return MPI_Ibarrier(call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_REDUCE:
+        return MPI_Ireduce(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->root, call->comm,
+                           under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER:
+        return MPI_Ireduce_scatter(call->sendbuf, call->recvbuf, call->recvcounts, call->recvtype, call->op, call->comm,
+                                   under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK:
+        return MPI_Ireduce_scatter_block(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->comm,
+                                         under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_SCAN:
+        return MPI_Iscan(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_EXSCAN:
+        return MPI_Iexscan(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->comm, under_way_p);
+    default:
+        return MPI_Iallreduce(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->comm, under_way_p);
+    }
+}
+
+int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
+{
+    const int sendcount = (int)call->sendcount, recvcount = (int)call->recvcount;
+
+    if (call->sendcount > INT_MAX || call->recvcount > INT_MAX) {
+        return MPI_ERR_COUNT;
+    }
+    switch (call->coll) {
+    case MCA_COLL_MSCCLPP_QUEUE_BCAST:
+        return MPI_Ibcast(call->recvbuf, recvcount, call->recvtype, call->root, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_ALLGATHER:
+        return MPI_Iallgather(call->sendbuf, sendcount, call->sendtype, call->recvbuf, recvcount, call->recvtype,
+                              call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV:
+        return MPI_Iallgatherv(call->sendbuf, sendcount, call->sendtype, call->recvbuf, call->recvcounts, call->rdispls,
+                               call->recvtype, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_GATHER:
+        return MPI_Igather(call->sendbuf, sendcount, call->sendtype, call->recvbuf, recvcount, call->recvtype,
+                           call->root, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_GATHERV:
+        return MPI_Igatherv(call->sendbuf, sendcount, call->sendtype, call->recvbuf, call->recvcounts, call->rdispls,
+                            call->recvtype, call->root, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_SCATTER:
+        return MPI_Iscatter(call->sendbuf, sendcount, call->sendtype, call->recvbuf, recvcount, call->recvtype,
+                            call->root, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_SCATTERV:
+        return MPI_Iscatterv(call->sendbuf, call->sendcounts, call->sdispls, call->sendtype, call->recvbuf, recvcount,
+                             call->recvtype, call->root, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_ALLTOALL:
+        return MPI_Ialltoall(call->sendbuf, sendcount, call->sendtype, call->recvbuf, recvcount, call->recvtype,
+                             call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV:
+        return MPI_Ialltoallv(call->sendbuf, call->sendcounts, call->sdispls, call->sendtype, call->recvbuf,
+                              call->recvcounts, call->rdispls, call->recvtype, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW:
+        return MPI_Ialltoallw(call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes, call->recvbuf,
+                              call->recvcounts, call->rdispls, call->recvtypes, call->comm, under_way_p);
+    default:
+        return begin_reduction(call, under_way_p);
+    }
+}
+
+void mpix_plain_add(request_t *request)
+{
+    request_t **link = &requests;
+
+    request->under_way = MPI_REQUEST_NULL;
+    request->execution = 1;
+    request->part = 0;
+    request->next = NULL;
+    pthread_mutex_lock(&lock);
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    *link = request;
+    pthread_mutex_unlock(&lock);
+}
+
+void mpix_plain_remove(request_t *request)
+{
+    request_t **link = &requests;
+
+    pthread_mutex_lock(&lock);
+    while (*link != NULL && *link != request) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = request->next;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Notes the end of the partition that was under way, and goes on to the next one. */
+static void end_part(request_t *request)
+{
+    mpix_word_set(mpix_request_end_word(request, request->part), request->execution);
+    if (++request->part == request->partitions) {
+        request->part = 0;
+        ++request->execution;
+    }
+}
+
+static int begin_part(request_t *request)
+{
+    const call_t call = mpix_request_part(request, request->part);
+
+    mpix_count_waited(request->users);
+    return mpix_plain_begin(&call, &request->under_way);
+}
+
+/* Brings a request as far as it comes without waiting. */
+static void advance(request_t *request)
+{
+    int code = MPI_SUCCESS, goes_on = 1;
+
+    while (goes_on && code == MPI_SUCCESS) {
+        if (request->under_way != MPI_REQUEST_NULL) {
+            code = MPI_Test(&request->under_way, &goes_on, MPI_STATUS_IGNORE);
+            if (code == MPI_SUCCESS && goes_on) {
+                end_part(request);
+            }
+        } else {
+            goes_on = mpix_word_get(mpix_request_mark_word(request, request->part)) >= request->execution;
+            if (goes_on) {
+                code = begin_part(request);
+            }
+        }
+    }
+    if (code != MPI_SUCCESS) {
+        mpix_request_abandon(request, code);
+    }
+}
+
+void mpix_plain_progress(void)
+{
+    if (pthread_mutex_trylock(&lock) != 0) {
+        return; /* another thread takes the turn */
+    }
+    for (request_t *request = requests; request != NULL; request = request->next) {
+        if (request->failed == MPI_SUCCESS) {
+            advance(request);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
