@@ -33,6 +33,9 @@ cases_mixed() {
         mixed "nodes:mixed:2:ucx $ctrl" 4 2,3 --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_ucx $ctrl
     done
     mixed "nodes:mixed:3" 5 0 --mca coll_mscclpp_ranks_per_node 2
+    # Set-up over a tree: the rank with host memory is below all others, or above them.
+    mixed "nodes:mixed:tree:leaf" 12 7 --mca coll_mscclpp_ranks_per_node 4
+    mixed "nodes:mixed:tree:root" 12 0 --mca coll_mscclpp_ranks_per_node 4
 }
 
 # A parameter that one rank has set otherwise: rank 0's value counts, and both are named.

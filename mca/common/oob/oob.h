@@ -23,6 +23,13 @@ typedef struct {
      */
     mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
 
+    /*
+     * Likewise, among `count` ranks, of which this one is one. `members` lists them in ascending order. A rank is in
+     * one such list alone, whatever the calls. May be NULL.
+     */
+    mscclpp_status_t (*allgather_among)(void *context, const int *members, int count, const void *sendbuf,
+                                        void *recvbuf, size_t length);
+
     /* Makes progress on the runtime's other communication. Every wait calls it over and over. */
     void (*progress)(void *context);
 

@@ -43,6 +43,15 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     return status;
 }
 
+/* The all-gather of the node's ranks, where the exchange can restrict itself to these. */
+static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    const mscclpp_oob_part_t *part = context;
+
+    return part->whole->allgather_among(part->whole->context, part->nodes->members, part->nodes->size, sendbuf, recvbuf,
+                                        length);
+}
+
 /* The all-gather of the node's ranks, in as many rounds as its length takes. */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
@@ -87,7 +96,8 @@ static mscclpp_status_t check(void *context)
 
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 {
-    mscclpp_oob_part_t *part = calloc(1, sizeof(*part) + (size_t)whole->size * sizeof(part->blocks[0]));
+    const size_t blocks = whole->allgather_among != NULL ? 0 : (size_t)whole->size;
+    mscclpp_oob_part_t *part = calloc(1, sizeof(*part) + blocks * sizeof(part->blocks[0]));
 
     if (part == NULL) {
         mscclpp_error("%s: no memory for the exchange among %d ranks", whole->label, whole->size);
@@ -105,14 +115,14 @@ void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nod
     table_p->rank = part->nodes->rank;
     table_p->size = part->nodes->size;
     table_p->label = part->whole->label;
-    table_p->allgather = allgather;
+    table_p->allgather = part->whole->allgather_among != NULL ? allgather_among : allgather;
     table_p->progress = progress;
     table_p->check = check;
 }
 
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
 {
-    bool all = false;
+    bool all = part->whole->allgather_among != NULL;
     int i;
 
     memset(&part->own, 0, sizeof(part->own));

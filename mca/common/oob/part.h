@@ -1,7 +1,7 @@
 /*
- * An exchange among the ranks of one node, built on the exchange of all ranks. Every round is one all-gather of all
- * ranks, in which each node exchanges its own data. Ranks that have finished keep taking part until all have. So nodes
- * may need different numbers of exchanges.
+ * An exchange among the ranks of one node, built on the exchange of all ranks. If that has no all-gather among some of
+ * its ranks, every round is one all-gather of all of them, in which each node exchanges its own data. Ranks that have
+ * finished keep taking part then until all have. So nodes may need different numbers of exchanges.
  */
 #ifndef MCA_COMMON_OOB_PART_H
 #define MCA_COMMON_OOB_PART_H

@@ -403,8 +403,9 @@ static void give_up(check_t *check, mscclpp_status_t status)
     check->module->check_failed = true;
     if (MSCCLPP_ERR_PEER != status && check->rank >= 0) {
         mca_coll_mscclpp_oob_lock(check->oob);
-        (void)mca_coll_mscclpp_oob_post_all(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number,
-                                            check->module->calls, NULL, 0);
+        (void)mca_coll_mscclpp_oob_post_among(check->oob, NULL, ompi_comm_size(check->module->comm),
+                                              MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number, check->module->calls,
+                                              NULL, 0);
         pthread_mutex_unlock(&check->oob->lock);
     }
     mca_coll_mscclpp_oob_break_off(check->module);

@@ -6,8 +6,6 @@
 
 #include "mca/common/base/log.h"
 
-#define OOB_MAGIC 0x6d736370u
-
 static void queue_init(mca_coll_mscclpp_oob_queue_t *queue)
 {
     queue->first = NULL;
@@ -114,24 +112,30 @@ void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob)
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length)
 {
-    const mca_coll_mscclpp_oob_header_t header = {OOB_MAGIC, kind, number, call, length};
+    const mca_coll_mscclpp_oob_header_t header = {MCA_COLL_MSCCLPP_OOB_MAGIC, kind, number, call, length};
     mca_coll_mscclpp_oob_message_t *message = create_sent(oob, peer, &header, data);
 
     return message == NULL ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
 }
 
-mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
-                                               uint64_t number, uint64_t call, const void *data, size_t length)
+mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
+                                                 mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
+                                                 const void *data, size_t length)
 {
-    const mca_coll_mscclpp_oob_header_t header = {OOB_MAGIC, kind, number, call, length};
-    const int rank = ompi_comm_rank(oob->comm), size = ompi_comm_size(oob->comm);
+    const mca_coll_mscclpp_oob_header_t header = {MCA_COLL_MSCCLPP_OOB_MAGIC, kind, number, call, length};
+    const int rank = ompi_comm_rank(oob->comm);
     mca_coll_mscclpp_oob_queue_t ready;
     mscclpp_status_t status = MSCCLPP_OK;
 
     queue_init(&ready);
-    /* Each rank begins with the next rank, so that not all of them send to the same peer at once. */
-    for (int i = 1; i < size && MSCCLPP_OK == status; ++i) {
-        mca_coll_mscclpp_oob_message_t *message = create_sent(oob, (rank + i) % size, &header, data);
+    /* Each rank begins behind its own place, so that not all of them send to the same peer at once. */
+    for (int i = 1; i <= count && MSCCLPP_OK == status; ++i) {
+        const int at = (rank + i) % count, peer = members != NULL ? members[at] : at;
+        mca_coll_mscclpp_oob_message_t *message;
+        if (peer == rank) {
+            continue;
+        }
+        message = create_sent(oob, peer, &header, data);
         if (message == NULL) {
             status = MSCCLPP_ERR_NO_MEMORY;
         } else {
@@ -163,19 +167,28 @@ void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module)
     }
 }
 
-void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
+void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const int *members, int count,
+                                        uint64_t number)
 {
-    mca_coll_mscclpp_oob_header_t header = {
-        .magic = OOB_MAGIC, .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN, .number = number, .call = module->in_hand};
+    mca_coll_mscclpp_oob_header_t header = {.magic = MCA_COLL_MSCCLPP_OOB_MAGIC,
+                                            .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN,
+                                            .number = number,
+                                            .call = module->in_hand};
 
     /* The message is on the stack, and so short that the send ends at once, even if the peer does not receive yet. */
-    for (int peer = 0; peer < ompi_comm_size(module->comm); ++peer) {
+    for (int i = 0; i < count; ++i) {
+        const int peer = members != NULL ? members[i] : i;
         if (peer != ompi_comm_rank(module->comm)) {
             (void)MCA_PML_CALL(send(&header, sizeof(header), &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
                                     MCA_PML_BASE_SEND_STANDARD, module->comm));
         }
     }
     mca_coll_mscclpp_oob_break_off(module);
+}
+
+void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
+{
+    mca_coll_mscclpp_oob_abstain_among(module, NULL, ompi_comm_size(module->comm), number);
 }
 
 /*
@@ -260,7 +273,8 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
 /* True if a message's header and length fit together. */
 static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
 {
-    return message->size >= sizeof(mca_coll_mscclpp_oob_header_t) && OOB_MAGIC == message->header.magic &&
+    return message->size >= sizeof(mca_coll_mscclpp_oob_header_t) &&
+           MCA_COLL_MSCCLPP_OOB_MAGIC == message->header.magic &&
            message->header.length == message->size - sizeof(mca_coll_mscclpp_oob_header_t);
 }
 
@@ -318,6 +332,28 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
         }
     }
     return NULL;
+}
+
+/* True if messages of this kind belong to one all-gather. */
+static bool is_of_gather(uint32_t kind)
+{
+    return MCA_COLL_MSCCLPP_OOB_GATHER == kind || MCA_COLL_MSCCLPP_OOB_WHOLE == kind ||
+           MCA_COLL_MSCCLPP_OOB_ASK == kind || MCA_COLL_MSCCLPP_OOB_HERE == kind || MCA_COLL_MSCCLPP_OOB_END == kind;
+}
+
+void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
+{
+    mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first;
+
+    while (*link != NULL) {
+        const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
+        if (is_of_gather(header->kind) && 0 == ((header->number ^ number) & MCA_COLL_MSCCLPP_OOB_AMONG) &&
+            header->number < number) {
+            free(queue_unlink(&oob->inbox, link));
+        } else {
+            link = &(*link)->next;
+        }
+    }
 }
 
 void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob)

@@ -17,9 +17,18 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
         4, /* the sender has no memory for all-gather `number`, and sends no other message of it */
-    MCA_COLL_MSCCLPP_OOB_CHECK = 5,       /* the sender's arguments of compared call `number` */
-    MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6 /* the sender has given up comparing call `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK = 5,        /* the sender's arguments of compared call `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6, /* the sender has given up comparing call `number` */
+    MCA_COLL_MSCCLPP_OOB_WHOLE = 7,        /* all ranks' parts of all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_ASK = 8,          /* the sender waits for the receiver in all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_HERE = 9,         /* the answer: the sender is in all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_END = 10          /* all-gather `number` has failed on the sender */
 } mca_coll_mscclpp_oob_kind_t;
+
+#define MCA_COLL_MSCCLPP_OOB_MAGIC 0x6d736370u
+
+/* All-gathers among the ranks of a node have numbers of their own, with this bit. */
+#define MCA_COLL_MSCCLPP_OOB_AMONG ((uint64_t)1 << 63)
 
 typedef struct {
     uint32_t magic;
@@ -35,7 +44,7 @@ typedef struct mca_coll_mscclpp_oob_message {
     ompi_request_t *request; /* NULL once the message is complete */
     int peer;
     size_t size;  /* bytes of header and data */
-    bool refused; /* for OOB_GATHER: this rank has answered the message by OOB_REFUSE */
+    bool refused; /* for OOB_GATHER and OOB_ASK: this rank has answered the message by OOB_REFUSE */
     mca_coll_mscclpp_oob_header_t header;
     unsigned char data[];
 } mca_coll_mscclpp_oob_message_t;
@@ -52,7 +61,8 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_queue_t sends;
     mca_coll_mscclpp_oob_queue_t receives;
     mca_coll_mscclpp_oob_queue_t inbox;
-    uint64_t gathers;                 /* number of all-gathers begun on this rank */
+    uint64_t gathers;                 /* number of all-gathers of all ranks begun on this rank */
+    uint64_t gathers_among;           /* likewise, of the ranks of its node */
     mca_coll_mscclpp_oob_port_t port; /* port of the communicator's own team */
     bool revoked;                     /* a message has reported that the communicator was revoked */
     bool starved;                     /* a message has reported that there is no memory to receive into */
@@ -94,9 +104,13 @@ void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length);
 
-/* Starts to send a copy of the data to all other ranks. If there is no memory for all messages, sends none. */
-mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
-                                               uint64_t number, uint64_t call, const void *data, size_t length);
+/*
+ * Starts to send a copy of the data to the other ones of `count` ranks; `members` lists these, NULL: they are all
+ * ranks. If there is no memory for all messages, sends none.
+ */
+mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
+                                                 mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
+                                                 const void *data, size_t length);
 
 /*
  * Frees messages that have been sent. Moves up to `most` messages that have arrived into the inbox, those of each peer
@@ -111,5 +125,18 @@ mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int m
  */
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t which);
+
+/* Drops what earlier all-gathers than `number` of the same kind have left in the inbox. */
+void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
+
+/*
+ * Makes the other ones of `count` ranks (as for _post_among) end all-gather `number` with MSCCLPP_ERR_NOT_SUPPORTED.
+ * Without the lock. Needs no memory.
+ */
+void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const int *members, int count,
+                                        uint64_t number);
+
+/* MSCCLPP_ERR_REVOKED, which is reported once, if the communicator cannot be used any more. Without the lock. */
+mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob);
 
 #endif

@@ -1,0 +1,109 @@
+/* All-gathers in which every rank sends its part to all others. */
+#include "mca/coll/mscclpp/oob/gather.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/clock.h"
+#include "mca/common/base/log.h"
+
+typedef struct {
+    mca_coll_mscclpp_gather_t *gather;
+    int missing;
+    bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT];
+} direct_t;
+
+/* Lists the ranks whose data have not come. */
+static void list_missing(const direct_t *direct, char *text, size_t size)
+{
+    size_t used = 0;
+
+    if (0 == direct->missing) {
+        (void)snprintf(text, size, "none, but messages to some are still on their way");
+        return;
+    }
+    text[0] = '\0';
+    for (int i = 0; i < direct->gather->count && used < size; ++i) {
+        if (!direct->arrived[i]) {
+            int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ",
+                                  mca_coll_mscclpp_gather_rank(direct->gather, i));
+            used += length > 0 ? (size_t)length : 0;
+        }
+    }
+}
+
+/* Names the missing ranks: first in a warning, and later in the error that ends the wait. */
+static mscclpp_status_t direct_watch(void *state)
+{
+    const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
+    direct_t *direct = state;
+    mca_coll_mscclpp_gather_t *gather = direct->gather;
+    double waited = mscclpp_now() - gather->started;
+    bool late = config->timeout > 0 && waited > config->timeout;
+    bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
+    char ranks[128];
+
+    if (!late && !warn) {
+        return MSCCLPP_OK;
+    }
+    gather->warned = true;
+    list_missing(direct, ranks, sizeof(ranks));
+    mca_coll_mscclpp_gather_report(gather, late, ranks);
+    return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+}
+
+/* Puts one rank's data into its place. MSCCLPP_ERR_PEER for a wrong length or a second message. */
+static mscclpp_status_t accept_part(direct_t *direct, const mca_coll_mscclpp_oob_message_t *message)
+{
+    mca_coll_mscclpp_gather_t *gather = direct->gather;
+    const int from = mca_coll_mscclpp_gather_find(gather, message->peer);
+
+    if (message->header.length != gather->length || from < 0 || direct->arrived[from]) {
+        mscclpp_error("%s: rank %d sent %llu bytes of set-up data instead of %zu; do all ranks load the same version?",
+                      gather->oob->label, message->peer, (unsigned long long)message->header.length, gather->length);
+        return MSCCLPP_ERR_PEER;
+    }
+    if (gather->length > 0) {
+        memcpy(gather->recvbuf + (size_t)from * gather->length, message->data, gather->length);
+    }
+    direct->arrived[from] = true;
+    --direct->missing;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t direct_step(void *state)
+{
+    direct_t *direct = state;
+    mca_coll_mscclpp_oob_t *oob = direct->gather->oob;
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, direct->missing);
+    mca_coll_mscclpp_oob_message_t *message;
+    int culprit;
+
+    while (MSCCLPP_OK == status &&
+           (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, direct->gather->number)) != NULL) {
+        status = accept_part(direct, message);
+        free(message);
+    }
+    if (MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_gather_ended(direct->gather, &culprit);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    return 0 == direct->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+}
+
+mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather)
+{
+    mca_coll_mscclpp_oob_t *oob = gather->oob;
+    direct_t direct = {.gather = gather, .missing = gather->count - 1};
+    mscclpp_status_t status;
+
+    direct.arrived[gather->self] = true;
+    mca_coll_mscclpp_oob_lock(oob);
+    status = mca_coll_mscclpp_oob_post_among(oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,
+                                             gather->number, oob->module->in_hand, gather->sendbuf, gather->length);
+    pthread_mutex_unlock(&oob->lock);
+    return MSCCLPP_OK == status ? mca_coll_mscclpp_gather_run(gather, &direct, direct_step, direct_watch) : status;
+}

@@ -1,0 +1,111 @@
+#include "mca/coll/mscclpp/oob/gather.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mca/common/base/call.h"
+#include "mca/common/base/clock.h"
+#include "mca/common/base/log.h"
+
+int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int number)
+{
+    return gather->members != NULL ? gather->members[number] : number;
+}
+
+int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int rank)
+{
+    int low = 0, high = gather->count - 1;
+
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (mca_coll_mscclpp_gather_rank(gather, middle) < rank) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return rank == mca_coll_mscclpp_gather_rank(gather, low) ? low : -1;
+}
+
+void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool over, const char *ranks)
+{
+    const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
+    const int rank = ompi_comm_rank(gather->oob->comm);
+    char call[96];
+
+    (void)snprintf(call, sizeof(call), "call %llu, set-up of device communication",
+                   (unsigned long long)gather->oob->module->in_hand);
+    if (over) {
+        mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
+    } else {
+        mscclpp_report_late(gather->oob->label, call, rank, mscclpp_now() - gather->started, ranks);
+    }
+}
+
+void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
+                                   int device_rank)
+{
+    char text[48];
+
+    (void)snprintf(text, sizeof(text), "call %llu", (unsigned long long)call);
+    mscclpp_report_mixed(mca_coll_mscclpp_comm_name(module->comm), text, host_rank, device_rank);
+}
+
+mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather, int *culprit_p)
+{
+    mca_coll_mscclpp_oob_t *oob = gather->oob;
+    mca_coll_mscclpp_oob_message_t *message =
+        mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->in_hand);
+
+    if (message != NULL) {
+        mca_coll_mscclpp_report_mixed(oob->module, oob->module->in_hand, message->peer, ompi_comm_rank(oob->comm));
+        *culprit_p = message->peer;
+        free(message);
+        return MSCCLPP_ERR_MIXED;
+    }
+    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_ABSTAIN, gather->number);
+    if (message != NULL) {
+        mscclpp_info("%s: rank %d: memory for the set-up: %s: device buffers are staged", oob->label, message->peer,
+                     mscclpp_status_string(MSCCLPP_ERR_NO_MEMORY));
+        *culprit_p = message->peer;
+        free(message);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob)
+{
+    if (!mca_coll_mscclpp_comm_revoked(oob->comm)) {
+        return MSCCLPP_OK;
+    }
+    if (!oob->revoked) {
+        oob->revoked = true;
+        mscclpp_error("%s: call %llu: the communicator was revoked or one of its processes failed", oob->label,
+                      (unsigned long long)oob->module->in_hand);
+    }
+    return MSCCLPP_ERR_REVOKED;
+}
+
+mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, void *state,
+                                             mca_coll_mscclpp_gather_step_fn_t *step,
+                                             mca_coll_mscclpp_gather_watch_fn_t *watch)
+{
+    mca_coll_mscclpp_oob_t *oob = gather->oob;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    while (MSCCLPP_OK == status) {
+        mca_coll_mscclpp_oob_lock(oob);
+        status = step(state);
+        pthread_mutex_unlock(&oob->lock);
+        if (MSCCLPP_IN_PROGRESS != status) {
+            return status;
+        }
+        mca_coll_mscclpp_progress();
+        status = mca_coll_mscclpp_oob_check(oob);
+        if (MSCCLPP_OK == status) {
+            status = watch(state);
+        }
+    }
+    return status;
+}
