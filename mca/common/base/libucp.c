@@ -37,7 +37,7 @@
 
 /* Signal handlers belong to the process: two threads that save and restore them at once would restore each other's. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool load_refused; /* guarded by load_lock, like the next two variables */
+static bool load_forbidden; /* guarded by load_lock, like the next two variables */
 static bool load_tried;
 static mscclpp_status_t load_status;
 
@@ -45,16 +45,16 @@ static mscclpp_status_t load_status;
 static void *open_library(void)
 {
     struct sigaction before[NSIG];
-    bool known[NSIG] = {false};
+    bool was_read[NSIG] = {false};
     void *library;
 
     for (int signal = 1; signal < NSIG; ++signal) {
-        known[signal] = 0 == sigaction(signal, NULL, &before[signal]);
+        was_read[signal] = 0 == sigaction(signal, NULL, &before[signal]);
     }
     library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     for (int signal = 1; signal < NSIG; ++signal) {
         struct sigaction after;
-        if (known[signal] && 0 == sigaction(signal, NULL, &after) && after.sa_handler != before[signal].sa_handler) {
+        if (was_read[signal] && 0 == sigaction(signal, NULL, &after) && after.sa_handler != before[signal].sa_handler) {
             (void)sigaction(signal, &before[signal], NULL);
         }
     }
@@ -82,7 +82,7 @@ mscclpp_status_t mscclpp_ucx_check_limits(const char *what, size_t peers)
 void mscclpp_ucx_allow(bool allowed)
 {
     pthread_mutex_lock(&load_lock);
-    load_refused = !allowed;
+    load_forbidden = !allowed;
     pthread_mutex_unlock(&load_lock);
 }
 
@@ -92,7 +92,7 @@ void mscclpp_ucx_allow(bool allowed)
  */
 static mscclpp_status_t may_load(void)
 {
-    if (load_refused) {
+    if (load_forbidden) {
         mscclpp_info("no UCX: the process began without it, as nothing called for it then; it may have threads by now, "
                      "beside which UCX is not loaded");
         return MSCCLPP_ERR_NOT_SUPPORTED;

@@ -26,8 +26,9 @@ typedef struct {
      */
     mscclpp_status_t (*create)(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p);
 
-    /* Writes this rank's address. MSCCLPP_ERR_NOT_SUPPORTED if it is longer than `room` bytes. */
-    mscclpp_status_t (*address)(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room, size_t *length_p);
+    /* Writes this rank's address. MSCCLPP_ERR_NOT_SUPPORTED if it is longer than `capacity` bytes. */
+    mscclpp_status_t (*address)(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
+                                size_t *length_p);
 
     /* Takes all ranks' addresses, of which there is one every `stride` bytes, with their lengths. They are copied. */
     mscclpp_status_t (*connect)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses, size_t stride,

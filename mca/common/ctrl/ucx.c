@@ -68,9 +68,10 @@ static mscclpp_ctrl_carrier_t *ucx_carriers;
 static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
 static mscclpp_ctrl_ucx_queue_t ucx_orphans;
-static bool ucx_met_others; /* a message came from or went to another process, so a connection may be half made */
+static bool ucx_had_contact; /* a message came from or went to another process, so a connection may be half made */
 
-static bool is_for(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
+/* Tells whether a message is for this carrier's team and rank. */
+static bool is_addressed_to(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
 {
     return carrier->connected && frame->team_id == carrier->team_id && frame->to == (uint32_t)carrier->rank;
 }
@@ -79,7 +80,7 @@ static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *fram
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
 
-    while (carrier != NULL && !is_for(frame, carrier)) {
+    while (carrier != NULL && !is_addressed_to(frame, carrier)) {
         carrier = carrier->next;
     }
     return carrier;
@@ -96,10 +97,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     mscclpp_ctrl_carrier_t *carrier;
     mscclpp_ctrl_ucx_queue_t *queue = &ucx_orphans;
 
-    (void)arg;
-    (void)data;
-    (void)length;
-    (void)param;
+    (void)arg, (void)data, (void)length, (void)param;
     if (header_length != sizeof(message->frame)) {
         mscclpp_debug("a control message of %zu bytes is not ours", header_length);
         return UCS_OK;
@@ -201,7 +199,7 @@ static bool start_worker(void)
 }
 
 /* Makes the context if there is none. True if there is one that this process may use. Call with the lock held. */
-static bool have_context(void)
+static bool ensure_context(void)
 {
     if (ucx_context == NULL && !ucx_failed) {
         ucx_failed = !open_context();
@@ -214,13 +212,13 @@ static bool have_context(void)
  * latest when its first context is made, it patches functions of the C library. It tests the patches by moving the end
  * of the heap up and down without malloc's lock, which can destroy another thread's memory (seen with UCX 1.13).
  */
-static void ucx_prepare(bool wanted)
+static void ucx_prepare(bool allowed)
 {
-    mscclpp_ucx_allow(wanted);
-    if (wanted) {
+    mscclpp_ucx_allow(allowed);
+    if (allowed) {
         pthread_mutex_lock(&ucx_lock);
         ucx_failed = ucx_failed && ucx_context != NULL; /* after a refusal, loading may be tried again */
-        (void)have_context();
+        (void)ensure_context();
         pthread_mutex_unlock(&ucx_lock);
     }
 }
@@ -240,7 +238,7 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     carrier->size = oob->size;
 
     pthread_mutex_lock(&ucx_lock);
-    usable = have_context();
+    usable = ensure_context();
     /* If the limits refuse a worker now, there may be one for a later team. */
     if (usable && ucx_worker == NULL && !ucx_failed &&
         mscclpp_ucx_check_limits("control messages", (size_t)oob->size) == MSCCLPP_OK) {
@@ -260,13 +258,13 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     return MSCCLPP_OK;
 }
 
-static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room,
+static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
                                         size_t *length_p)
 {
     /* The worker's address and its length do not change while a carrier exists, so they are read without the lock. */
-    if (ucx_address_length > room) {
+    if (ucx_address_length > capacity) {
         mscclpp_info("%s: no UCX for control messages: its address takes %zu bytes, and there is room for %zu",
-                     carrier->label, ucx_address_length, room);
+                     carrier->label, ucx_address_length, capacity);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memcpy(address, ucx_address, ucx_address_length);
@@ -275,7 +273,7 @@ static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, v
 }
 
 /* Returns the peer with this address, with one more reference. Makes it if it is new. NULL: no memory. */
-static ucx_peer_t *hold_peer(const void *address, size_t length)
+static ucx_peer_t *get_peer(const void *address, size_t length)
 {
     ucx_peer_t *peer = ucx_peers;
 
@@ -296,11 +294,12 @@ static ucx_peer_t *hold_peer(const void *address, size_t length)
     return peer;
 }
 
+/* Lets UCX send and receive. Returns the number of events; 0: there is nothing more to do now. */
 static unsigned progress_worker(void)
 {
     unsigned events = ucx.ucp_worker_progress(ucx_worker);
 
-    ucx_met_others = ucx_met_others || events != 0;
+    ucx_had_contact = ucx_had_contact || events != 0;
     return events;
 }
 
@@ -369,7 +368,7 @@ static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
 {
     for (int left = ucx_orphans.count; left > 0; --left) {
         mscclpp_ctrl_ucx_message_t *message = mscclpp_ctrl_ucx_queue_pop(&ucx_orphans);
-        if (!is_for(&message->frame, carrier)) {
+        if (!is_addressed_to(&message->frame, carrier)) {
             mscclpp_ctrl_ucx_queue_push(&ucx_orphans, message);
         } else if (message->frame.rank < (uint32_t)carrier->size) {
             mscclpp_ctrl_ucx_queue_push(&carrier->received, message);
@@ -387,7 +386,7 @@ static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
 
     pthread_mutex_lock(&ucx_lock);
     for (int rank = 0; rank < carrier->size && status == MSCCLPP_OK; ++rank) {
-        carrier->peers[rank] = hold_peer((const char *)addresses + (size_t)rank * stride, lengths[rank]);
+        carrier->peers[rank] = get_peer((const char *)addresses + (size_t)rank * stride, lengths[rank]);
         if (carrier->peers[rank] == NULL) {
             mscclpp_error("%s: out of memory for the addresses of %d ranks", carrier->label, carrier->size);
             status = MSCCLPP_ERR_NO_MEMORY;
@@ -409,11 +408,11 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
                                     .address = (const ucp_address_t *)peer->address,
                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                     .err_handler = {.cb = on_failure, .arg = peer}};
-    mscclpp_status_t room = mscclpp_ucx_check_limits("a control message", 1);
+    mscclpp_status_t limits = mscclpp_ucx_check_limits("a control message", 1);
     ucs_status_t status;
 
-    if (room != MSCCLPP_OK) {
-        return room;
+    if (limits != MSCCLPP_OK) {
+        return limits;
     }
     status = ucx.ucp_ep_create(ucx_worker, &params, &peer->ep);
     if (status != UCS_OK) {
@@ -425,6 +424,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
+/* Sends a frame to a peer, and opens the peer's endpoint first if needed. Call with the lock held. */
 static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =
@@ -476,7 +476,7 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 
     pthread_mutex_lock(&ucx_lock);
     status = send_frame(carrier->peers[peer], &frame);
-    ucx_met_others = true;
+    ucx_had_contact = true;
     (void)progress_worker();
     pthread_mutex_unlock(&ucx_lock);
     if (status != MSCCLPP_OK) {
@@ -537,7 +537,7 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
-/* Removes a team. Its messages get a moment to leave. In a forked child, UCX is not touched. */
+/* Removes a team. Its messages get UCX_DESTROY_SECONDS to leave. In a forked child, UCX is not touched. */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
@@ -574,7 +574,7 @@ static void ucx_finalize(void)
      * UCX 1.13 aborts if a worker is destroyed while one of its connections is half made, even by a peer that wanted to
      * send and has ended. So a worker that has met other processes stays, for later teams.
      */
-    if (ucx_worker != NULL && !ucx_met_others) {
+    if (ucx_worker != NULL && !ucx_had_contact) {
         ucx.ucp_worker_release_address(ucx_worker, ucx_address);
         ucx.ucp_worker_destroy(ucx_worker);
         ucx_worker = NULL;

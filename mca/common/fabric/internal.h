@@ -19,7 +19,7 @@ typedef struct {
     mscclpp_shmseg_t *segment; /* the shared segment that it lies in; NULL: it is not shared */
 } mscclpp_fabric_memory_t;
 
-/* State per node. */
+/* What a fabric knows of one node. */
 typedef struct {
     uint64_t exchanges;       /* signals from this node in all calls that have ended */
     mscclpp_conn_t *conn;     /* NULL for this rank's own node */
@@ -37,28 +37,28 @@ struct mscclpp_fabric {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     const char *label;
-    bool owner;
-    uint64_t slot_size;
+    bool owner;              /* this rank owns a shard, so it exchanges data with other nodes */
+    uint64_t slot_size;      /* bytes of a slot in the area */
     uint64_t packets_offset; /* offset of the packet slots in the area */
     uint64_t packet_units;   /* size of a packet slot, in units */
-    uint64_t area_size;
-    bool packets;        /* the transport of all ranks can carry packets; equal on all ranks */
-    uint32_t first_flag; /* of the packets of the current call; 0: it uses none */
-    bool joined;         /* the current call's kernel uses ports of joined memory alone */
+    uint64_t area_size;      /* bytes of `area` */
+    bool packets;            /* the transport of all ranks can carry packets; equal on all ranks */
+    uint32_t first_flag;     /* of the packets of the current call; 0: it uses none */
+    bool joined;             /* the current call's kernel uses only ports of joined memory (fabric/join.c) */
 
     const mscclpp_transport_ops_t *ops; /* of the transport in use, or last tried */
     mscclpp_transport_t *transport;
-    bool lacks_descriptors;          /* a transport was given up because this rank ran out of descriptors */
-    mscclpp_transport_place_t place; /* of `tokens` and `area` */
-    mscclpp_fabric_memory_t tokens;
-    mscclpp_fabric_memory_t area;
-    mscclpp_region_t *region;
+    bool lacks_descriptors;                 /* a transport was given up because this rank ran out of descriptors */
+    mscclpp_transport_place_t place;        /* of `tokens` and `area` */
+    mscclpp_fabric_memory_t tokens;         /* counters of arrived signals */
+    mscclpp_fabric_memory_t area;           /* slots that other nodes put data and packets into */
+    mscclpp_region_t *region;               /* of the area */
     mscclpp_fabric_node_t *node;            /* one per node; allocated after this struct */
     bool maps;                              /* kernels reach the packet slots of other nodes */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* the kernels' addresses of these slots */
     mscclpp_proxy_t *proxy;
     mscclpp_ctrl_t *ctrl; /* the group's; outlives this struct; NULL: none */
-    bool in_call;         /* atomic */
+    bool in_call;         /* atomic: a call runs, whose thread progresses the proxy */
     bool failed;          /* atomic: only notices of the failure are sent any more */
 
     /* One allocation in device memory: counters of expected signals and of exchanges, the channels, and the steps. */
@@ -72,10 +72,9 @@ struct mscclpp_fabric {
     uint32_t slots;   /* for these steps; equal on all ranks */
     uint32_t pattern; /* of the current call, if it uses packets */
 
-    /* The rounds in which the current call's packets go; a radix of 0: in none. The places are so many units long. */
-    mscclpp_dev_rounds_t rounds;
-    uint64_t pitch;
-    bool carries; /* this owner's messages have data */
+    mscclpp_dev_rounds_t rounds; /* in which the current call's packets go; radix 0: it does not send in rounds */
+    uint64_t pitch;              /* units of a place for packets in these rounds */
+    bool carries;                /* this owner's messages have data */
 
     /* fabric/places.c: lists by rank, in device memory and in host memory. Every rank has them. */
     void *places;

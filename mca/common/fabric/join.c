@@ -1,6 +1,7 @@
 /*
- * Memory of kernels that ranks of other nodes put into, besides the fabric's own area: each has an instance of the
- * transport to itself, as a transport counts signals in one list of words. The fabric's proxy serves its channels.
+ * Joined memory: memory of kernels, besides the fabric's own area, that ranks of other nodes put into. Each such memory
+ * has an instance of the transport of its own, because a transport counts signals in one list of words. The fabric's
+ * proxy serves the channels.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,11 @@
 #include "mca/common/fabric/internal.h"
 #include "mca/common/oob/vote.h"
 
+/* This rank's end of the connection to a peer. */
 typedef struct {
     mscclpp_conn_t *conn;
     mscclpp_remote_t *remote;
-} end_t;
+} peer_end_t;
 
 struct mscclpp_fabric_join {
     mscclpp_fabric_t *fabric;
@@ -20,7 +22,7 @@ struct mscclpp_fabric_join {
     mscclpp_region_t *region;
     uint32_t *numbers; /* of the channels in the proxy */
     uint32_t number_count;
-    end_t ends[]; /* by rank of the communicator */
+    peer_end_t ends[]; /* by rank of the communicator */
 };
 
 /* What a rank says to the others. Its addresses follow, one for each rank, each as a length and bytes. */
@@ -139,11 +141,11 @@ static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards
 
     for (int rank = 0; rank < join->fabric->group->oob.size && status == MSCCLPP_OK; ++rank) {
         address_t *address = address_in(cards, card, rank);
-        size_t room = cards->address_size - sizeof(*address);
+        size_t length_left = cards->address_size - sizeof(*address);
 
         if (join->ends[rank].conn != NULL) {
-            status = ops->conn_address(join->ends[rank].conn, address->bytes, &room);
-            address->length = room;
+            status = ops->conn_address(join->ends[rank].conn, address->bytes, &length_left);
+            address->length = length_left;
         }
     }
     card->key_length = status == MSCCLPP_OK ? length : 0;
@@ -159,7 +161,7 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t 
     for (int rank = 0; rank < join->fabric->group->oob.size && status == MSCCLPP_OK; ++rank) {
         const card_t *card = card_of(cards, rank);
         const address_t *address = address_in(cards, card, join->fabric->group->oob.rank);
-        end_t *end = &join->ends[rank];
+        peer_end_t *end = &join->ends[rank];
 
         if (end->conn == NULL) {
             continue;
@@ -205,21 +207,21 @@ static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const msccl
     return status;
 }
 
-/* The ranks say how to reach them. All have memory for it. */
-static mscclpp_status_t exchange(mscclpp_fabric_join_t *join, cards_t *cards, mscclpp_status_t *mine)
+/* Exchanges the cards of all ranks. A rank whose *own_status is an error sends an empty card. */
+static mscclpp_status_t exchange_cards(mscclpp_fabric_join_t *join, cards_t *cards, mscclpp_status_t *own_status)
 {
     const mscclpp_oob_t *oob = &join->fabric->group->oob;
     card_t *own = card_of(cards, oob->size);
 
-    if (*mine == MSCCLPP_OK) {
-        *mine = fill_card(join, cards, own);
+    if (*own_status == MSCCLPP_OK) {
+        *own_status = fill_card(join, cards, own);
     }
     return oob->allgather(oob->context, own, cards->all, cards->size);
 }
 
 mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
-                                     mscclpp_status_t mine, mscclpp_dev_port_channel_t *channels,
-                                     mscclpp_fabric_join_t **join_p, mscclpp_status_t *mine_p)
+                                     mscclpp_status_t own_status, mscclpp_dev_port_channel_t *channels,
+                                     mscclpp_fabric_join_t **join_p, mscclpp_status_t *own_status_p)
 {
     const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_fabric_join_t *join = calloc(1, sizeof(*join) + (size_t)oob->size * sizeof(join->ends[0]));
@@ -237,8 +239,8 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
     if (status != MSCCLPP_OK) {
         goto out;
     }
-    if (mine == MSCCLPP_OK) {
-        mine = open_ends(join, params, &longest);
+    if (own_status == MSCCLPP_OK) {
+        own_status = open_ends(join, params, &longest);
     }
     status = oob->allgather(oob->context, &longest, lengths, sizeof(longest));
     for (int rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
@@ -254,28 +256,28 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
     if (status != MSCCLPP_OK) {
         goto out;
     }
-    status = exchange(join, &cards, &mine);
-    if (status == MSCCLPP_OK && mine == MSCCLPP_OK) {
-        mine = connect_ends(join, &cards);
+    status = exchange_cards(join, &cards, &own_status);
+    if (status == MSCCLPP_OK && own_status == MSCCLPP_OK) {
+        own_status = connect_ends(join, &cards);
     }
-    if (status == MSCCLPP_OK && mine == MSCCLPP_OK) {
-        mine = create_channels(join, params, channels);
+    if (status == MSCCLPP_OK && own_status == MSCCLPP_OK) {
+        own_status = create_channels(join, params, channels);
     }
 out:
     free(lengths);
     free(cards.all);
     /* Without memory on all ranks there is nothing to join, which is no error of the exchange. */
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        mine = mine == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : mine;
+        own_status = own_status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : own_status;
         status = MSCCLPP_OK;
     }
-    if (status == MSCCLPP_OK && mine == MSCCLPP_OK) {
+    if (status == MSCCLPP_OK && own_status == MSCCLPP_OK) {
         *join_p = join;
     } else if (join != NULL && join->numbers != NULL) {
         mscclpp_fabric_leave(join);
     } else {
         free(join);
     }
-    *mine_p = mine;
+    *own_status_p = own_status;
     return status;
 }

@@ -18,6 +18,7 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_fabric_t *list_first;
 
+/* Adds a fabric to the list of the process. */
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
@@ -30,6 +31,7 @@ void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
     pthread_mutex_unlock(&list_lock);
 }
 
+/* Removes a fabric from the list of the process, if it is there. */
 static void delist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
@@ -48,7 +50,7 @@ static void delist(mscclpp_fabric_t *fabric)
  * no more calls that poll. Peers may come to the failed call much later, and may even complete it with the data they
  * already have. Messages over the embedding runtime progress with the runtime.
  */
-static void move_notices(mscclpp_fabric_t *fabric)
+static void send_notices(mscclpp_fabric_t *fabric)
 {
     unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
     size_t length = sizeof(message);
@@ -73,7 +75,7 @@ void mscclpp_fabric_progress_all(void)
          * process can give. A failure is reported by the next call.
          */
         if (__atomic_load_n(&fabric->failed, __ATOMIC_ACQUIRE)) {
-            move_notices(fabric);
+            send_notices(fabric);
         } else if (fabric->proxy != NULL && !__atomic_load_n(&fabric->in_call, __ATOMIC_ACQUIRE)) {
             (void)mscclpp_proxy_drain(fabric->proxy);
         }
@@ -193,6 +195,7 @@ static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
     return status;
 }
 
+/* Fills in what a kernel that exchanges between nodes needs of the fabric. `args` are its other arguments. */
 static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
                       mscclpp_dev_nodes_args_t *kernel_args)
 {
@@ -277,7 +280,8 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
-    /* The kernel does not use the proxy. mscclpp_fabric_progress_all completes what earlier calls have left to it. */
+    /* Such a kernel does not use the proxy. mscclpp_fabric_progress_all completes what earlier calls left to the proxy.
+     */
     const bool stored = fabric->maps && choice->epochs != 0;
     mscclpp_dev_nodes_args_t kernel_args;
     mscclpp_dev_launch_t launch;

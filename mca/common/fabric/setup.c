@@ -14,40 +14,43 @@
 #define SLOT_ALIGN ((uint64_t)256)
 
 /*
- * How to reach a rank. The addresses of its connections to all nodes follow, each as a length and bytes. All take as
- * much room as the longest one of all ranks, which is much less than the longest that there may be.
+ * What other ranks need to connect to a rank. The addresses of its connections to all nodes follow, each an address_t.
+ * Each takes as many bytes as the longest address of all ranks, which is much less than the allowed maximum.
  */
 typedef struct {
-    uint64_t packets; /* 0: its transport cannot carry packets */
-    uint64_t key_length;
+    uint64_t packets;    /* 0: its transport cannot carry packets */
+    uint64_t key_length; /* key of the region that other ranks put into */
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
-} reach_t;
+} contact_t;
 
 typedef struct {
     uint64_t length;
     unsigned char bytes[];
 } address_t;
 
-/* What the ranks say of how to reach them. */
+/* The contacts of all ranks. */
 typedef struct {
-    size_t address_size;
-    size_t size; /* of what a rank says */
-    char *all;   /* by rank */
-    char *own;
-} reaches_t;
+    size_t address_size; /* bytes of one address_t */
+    size_t size;         /* bytes of one contact, with its addresses */
+    char *all;           /* by rank */
+    char *own;           /* this rank's */
+} contacts_t;
 
-static reach_t *reach_of(const reaches_t *reaches, int rank)
+/* The contact of a rank. */
+static contact_t *contact_of(const contacts_t *contacts, int rank)
 {
-    return (reach_t *)(void *)(reaches->all + (size_t)rank * reaches->size);
+    return (contact_t *)(void *)(contacts->all + (size_t)rank * contacts->size);
 }
 
-static address_t *address_of(const reaches_t *reaches, const void *card, int node)
+/* The address in a contact that ranks of `node` connect to. */
+static address_t *address_of(const contacts_t *contacts, const void *contact, int node)
 {
-    return (address_t *)(void *)((uintptr_t)card + sizeof(reach_t) + (size_t)node * reaches->address_size);
+    return (address_t *)(void *)((uintptr_t)contact + sizeof(contact_t) + (size_t)node * contacts->address_size);
 }
 
-static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
-                                  mscclpp_transport_place_t place, uint32_t *flags_p)
+/* Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to what it can do. */
+static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
+                                         mscclpp_transport_place_t place, uint32_t *flags_p)
 {
     const uint64_t tokens = (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count;
     mscclpp_transport_params_t transport;
@@ -90,12 +93,12 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     const bool device = strcmp(wanted, "device") == 0;
     const bool host = strcmp(wanted, "host") == 0 || fabric->group->threads;
     uint32_t flags = 0;
-    mscclpp_status_t status = open_with(fabric, ops, ops->place, &flags);
+    mscclpp_status_t status = create_transport(fabric, ops, ops->place, &flags);
 
     if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both && !host &&
         (device || ops->place != MSCCLPP_PLACE_SHARED)) {
         mscclpp_fabric_close_transport(fabric);
-        status = open_with(fabric, ops, MSCCLPP_PLACE_DEVICE, &flags);
+        status = create_transport(fabric, ops, MSCCLPP_PLACE_DEVICE, &flags);
     }
     if (status == MSCCLPP_OK && (fabric->tokens.on_device ? host : device)) {
         mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s%s", fabric->label, ops->name, wanted,
@@ -106,8 +109,9 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     return status;
 }
 
-static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
-                         const mscclpp_transport_ops_t *ops)
+/* Logs which rank cannot use a transport, and notes if this rank has run out of descriptors. */
+static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
+                           const mscclpp_transport_ops_t *ops)
 {
     if (vote->status != MSCCLPP_OK && vote->status != MSCCLPP_ERR_NOT_SUPPORTED) {
         mscclpp_info("%s: rank %d: transport %s: %s", oob->label, vote->culprit, ops->name,
@@ -118,7 +122,7 @@ static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, con
 }
 
 /* True if the user asks for one transport, or for a kind of memory that not all transports support. */
-static bool is_asked_for(const mscclpp_fabric_t *fabric)
+static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
 {
     return (strcmp(fabric->config.transport, "auto") != 0 && strcmp(fabric->config.transport, "network") != 0) ||
            strcmp(fabric->config.exchange_memory, "auto") != 0;
@@ -127,10 +131,10 @@ static bool is_asked_for(const mscclpp_fabric_t *fabric)
 /* Chooses the first transport, from number *next_p on, that all ranks can use. *next_p becomes the number after it. */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 {
-    static bool told;
+    static bool warned;
     const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_vote_t vote;
-    bool aloud;
+    bool warn;
 
     while (*next_p < mscclpp_transport_count) {
         const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
@@ -144,7 +148,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
         if (status != MSCCLPP_OK) {
             return status;
         }
-        note_failure(fabric, oob, &vote, ops);
+        report_failure(fabric, oob, &vote, ops);
         if (vote.culprit < 0) {
             fabric->ops = ops;
             mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
@@ -161,8 +165,8 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
                      mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
     /* If the user has asked for it by name, warn, but only once per process. */
-    aloud = is_asked_for(fabric) && oob->rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED);
-    mscclpp_log(aloud ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+    warn = user_asks_for_transport(fabric) && oob->rank == 0 && !__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED);
+    mscclpp_log(warn ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                 "%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s, "
                 "coll_mscclpp_exchange_memory %s): device buffers are staged; coll_mscclpp_verbose 2 says why",
                 oob->label, fabric->config.transport, fabric->config.exchange_memory);
@@ -170,21 +174,21 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 }
 
 /* Creates the area of slots and this rank's ends of the connections. *longest_p: bytes of their longest address. */
-static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, uint64_t *longest_p)
+static mscclpp_status_t create_area_and_conns(mscclpp_fabric_t *fabric, contact_t *contact, uint64_t *longest_p)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
     unsigned char address[MSCCLPP_TRANSPORT_ADDRESS_MAX];
-    size_t length = sizeof(reach->key);
+    size_t length = sizeof(contact->key);
     int node;
 
-    reach->packets = fabric->packets;
+    contact->packets = fabric->packets;
     if (status == MSCCLPP_OK) {
         status = ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
     }
     if (status == MSCCLPP_OK) {
-        status = ops->region_key(fabric->region, reach->key, &length);
-        reach->key_length = length;
+        status = ops->region_key(fabric->region, contact->key, &length);
+        contact->key_length = length;
     }
     for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
         if (node == fabric->nodes.node) {
@@ -200,16 +204,16 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, uint64
     return status;
 }
 
-/* Says how to reach this rank. */
-static mscclpp_status_t say_reach(const mscclpp_fabric_t *fabric, const reach_t *reach, reaches_t *reaches)
+/* Fills in this rank's contact. `contact` is its first part. */
+static mscclpp_status_t fill_contact(const mscclpp_fabric_t *fabric, const contact_t *contact, contacts_t *contacts)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     int node;
 
-    memcpy(reaches->own, reach, sizeof(*reach));
+    memcpy(contacts->own, contact, sizeof(*contact));
     for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK && fabric->owner; ++node) {
-        address_t *address = address_of(reaches, reaches->own, node);
-        size_t length = reaches->address_size - sizeof(*address);
+        address_t *address = address_of(contacts, contacts->own, node);
+        size_t length = contacts->address_size - sizeof(*address);
 
         if (node != fabric->nodes.node) {
             status = fabric->ops->conn_address(fabric->node[node].conn, address->bytes, &length);
@@ -220,18 +224,19 @@ static mscclpp_status_t say_reach(const mscclpp_fabric_t *fabric, const reach_t 
 }
 
 /* True if the transports of all ranks carry packets. Ranks that own no shard do not prevent it. */
-static bool all_take_packets(const reaches_t *reaches, int ranks)
+static bool all_take_packets(const contacts_t *contacts, int ranks)
 {
-    bool good = true;
+    bool all_carry = true;
     int rank;
 
     for (rank = 0; rank < ranks; ++rank) {
-        good = good && reach_of(reaches, rank)->packets != 0;
+        all_carry = all_carry && contact_of(contacts, rank)->packets != 0;
     }
-    return good;
+    return all_carry;
 }
 
-static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const reaches_t *reaches)
+/* Connects this rank's connections to the contacts of its peers. */
+static mscclpp_status_t connect_to_peers(mscclpp_fabric_t *fabric, const contacts_t *contacts)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -239,12 +244,12 @@ static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const reaches_t *reache
 
     for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
         if (node != fabric->nodes.node) {
-            const reach_t *reach = reach_of(reaches, fabric->nodes.owners[node]);
-            const address_t *address = address_of(reaches, reach, fabric->nodes.node);
+            const contact_t *contact = contact_of(contacts, fabric->nodes.owners[node]);
+            const address_t *address = address_of(contacts, contact, fabric->nodes.node);
 
             status = ops->conn_connect(fabric->node[node].conn, address->bytes, address->length);
             if (status == MSCCLPP_OK) {
-                status = ops->remote_create(fabric->node[node].conn, reach->key, reach->key_length,
+                status = ops->remote_create(fabric->node[node].conn, contact->key, contact->key_length,
                                             &fabric->node[node].remote);
             }
         }
@@ -274,34 +279,38 @@ static bool map_packets(mscclpp_fabric_t *fabric)
     return status == MSCCLPP_OK;
 }
 
-/* Each rank decides by itself, because receivers see no difference. */
-static void choose_stores(mscclpp_fabric_t *fabric, bool tell)
+/*
+ * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses by itself: receivers see no
+ * difference.
+ */
+static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 {
     fabric->maps = fabric->packets && map_packets(fabric);
     if (fabric->packets) {
-        mscclpp_log(tell ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
+        mscclpp_log(is_info ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
                     fabric->maps ? "kernels store" : "the proxy puts");
     }
 }
 
-/* If this transport fails, others may be left to try. */
-static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, mscclpp_status_t mine)
+/* Votes on a step of connecting. MSCCLPP_ERR_NOT_SUPPORTED if it failed on a rank: then another transport is tried. */
+static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob,
+                                            mscclpp_status_t own_status)
 {
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
+    mscclpp_status_t status = mscclpp_vote(oob, own_status, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        note_failure(fabric, oob, &vote, fabric->ops);
+        report_failure(fabric, oob, &vote, fabric->ops);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return status;
 }
 
-/* The longest address of all ranks. */
-static mscclpp_status_t agree_on_length(const mscclpp_oob_t *oob, uint64_t mine, uint64_t *longest_p)
+/* Finds the length of the longest address of all ranks. `own_length` is this rank's longest. */
+static mscclpp_status_t agree_on_length(const mscclpp_oob_t *oob, uint64_t own_length, uint64_t *longest_p)
 {
     uint64_t *lengths = malloc((size_t)oob->size * sizeof(*lengths));
-    const mscclpp_status_t status = oob->allgather(oob->context, &mine, lengths, sizeof(mine));
+    const mscclpp_status_t status = oob->allgather(oob->context, &own_length, lengths, sizeof(own_length));
     int rank;
 
     *longest_p = 0;
@@ -312,44 +321,46 @@ static mscclpp_status_t agree_on_length(const mscclpp_oob_t *oob, uint64_t mine,
     return status;
 }
 
-/* The connections are there; learns how to reach the peers, and connects. */
-static mscclpp_status_t meet_peers(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const reach_t *reach,
-                                   reaches_t *reaches)
+/* Exchanges contacts with all ranks, and connects the connections that were created before. */
+static mscclpp_status_t exchange_contacts(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const contact_t *contact,
+                                          contacts_t *contacts)
 {
-    mscclpp_status_t mine = MSCCLPP_OK, status;
+    mscclpp_status_t own_status = MSCCLPP_OK, status;
 
-    if (reaches->own != NULL) {
-        mine = say_reach(fabric, reach, reaches);
+    if (contacts->own != NULL) {
+        own_status = fill_contact(fabric, contact, contacts);
     }
-    status = oob->allgather(oob->context, reaches->own, reaches->all, reaches->size);
+    status = oob->allgather(oob->context, contacts->own, contacts->all, contacts->size);
     if (status == MSCCLPP_OK) {
-        fabric->packets = all_take_packets(reaches, oob->size);
-        mine = mine == MSCCLPP_OK && fabric->owner ? attach(fabric, reaches) : mine;
-        status = agree_on_connection(fabric, oob, mine);
+        fabric->packets = all_take_packets(contacts, oob->size);
+        own_status = own_status == MSCCLPP_OK && fabric->owner ? connect_to_peers(fabric, contacts) : own_status;
+        status = agree_on_connection(fabric, oob, own_status);
     }
     return status;
 }
 
+/* Creates connections to all other nodes with the chosen transport. All ranks return the same status. */
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
-    reach_t reach = {.packets = 1};
-    reaches_t reaches;
+    contact_t contact = {.packets = 1};
+    contacts_t contacts;
     uint64_t longest = 0;
     mscclpp_status_t status;
 
-    status = agree_on_connection(fabric, oob, fabric->owner ? prepare(fabric, &reach, &longest) : MSCCLPP_OK);
+    status = agree_on_connection(fabric, oob,
+                                 fabric->owner ? create_area_and_conns(fabric, &contact, &longest) : MSCCLPP_OK);
     if (status == MSCCLPP_OK) {
         status = agree_on_length(oob, longest, &longest);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    reaches.address_size = (sizeof(address_t) + longest + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
-    reaches.size = sizeof(reach_t) + (size_t)fabric->nodes.count * reaches.address_size;
-    reaches.all = calloc((size_t)oob->size + 1, reaches.size);
-    reaches.own = reaches.all != NULL ? reaches.all + (size_t)oob->size * reaches.size : NULL;
-    status = meet_peers(fabric, oob, &reach, &reaches);
-    free(reaches.all);
+    contacts.address_size = (sizeof(address_t) + longest + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+    contacts.size = sizeof(contact_t) + (size_t)fabric->nodes.count * contacts.address_size;
+    contacts.all = calloc((size_t)oob->size + 1, contacts.size);
+    contacts.own = contacts.all != NULL ? contacts.all + (size_t)oob->size * contacts.size : NULL;
+    status = exchange_contacts(fabric, oob, &contact, &contacts);
+    free(contacts.all);
     if (status == MSCCLPP_OK && fabric->owner) {
         mscclpp_fabric_hide_memory(&fabric->tokens);
         mscclpp_fabric_hide_memory(&fabric->area);
@@ -376,7 +387,7 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
 }
 
 /* Divides the area. Packets get an eighth of coll_mscclpp_exchange_size, since they are for small messages. */
-static void cut_area(mscclpp_fabric_t *fabric)
+static void divide_area(mscclpp_fabric_t *fabric)
 {
     const uint64_t packets = fabric->config.exchange_size / 8, rest = fabric->config.exchange_size - packets;
     const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
@@ -391,6 +402,7 @@ static void cut_area(mscclpp_fabric_t *fabric)
     fabric->area_size = fabric->packets_offset + packet_slots * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
+/* The function that waits call to learn which ranks of other nodes have not sent anything yet. */
 static uint64_t find_absent(void *context, bool may_ask)
 {
     return mscclpp_fabric_absent(context, may_ask);
@@ -428,7 +440,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->gpu = runner->gpu;
     fabric->device = runner->device;
     fabric->label = oob->label;
-    cut_area(fabric);
+    divide_area(fabric);
     mscclpp_fabric_list_steps(fabric);
     status = open_and_connect(fabric);
     if (status == MSCCLPP_OK) {

@@ -5,6 +5,7 @@
 /* Seconds between two looks into device memory. */
 #define VIEW_PERIOD 0.25
 
+/* Bytes of all tokens. */
 static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
 {
     return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count * sizeof(uint64_t);

@@ -43,7 +43,7 @@ void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admiss
     pthread_mutex_unlock(&admission->lock);
 }
 
-/* With the lock held. */
+/* Tells whether no candidate has a lower key. Call with the lock held. */
 static bool is_first(const mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
     const mscclpp_admission_candidate_t *other = admission->candidates;
@@ -64,20 +64,21 @@ bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_ad
     return first;
 }
 
-/* Grants or revokes the pledges of a meeting, unless another rank has decided. True if they are granted. */
-static bool decide(uint64_t *decided, uint64_t number, bool grant)
+/* Grants or revokes the pledges of a meeting, unless that has been decided. Returns true if they are granted. */
+static bool grant_or_revoke(uint64_t *decision, uint64_t number, bool grant)
 {
-    const uint64_t mine = 2 * number + grant;
-    uint64_t seen = __atomic_load_n(decided, __ATOMIC_ACQUIRE);
-    bool done = false;
+    const uint64_t own_decision = 2 * number + grant;
+    uint64_t current = __atomic_load_n(decision, __ATOMIC_ACQUIRE);
+    bool is_ours = false;
 
-    while (seen < 2 * number && !done) {
-        done = __atomic_compare_exchange_n(decided, &seen, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    while (current < 2 * number && !is_ours) {
+        is_ours =
+            __atomic_compare_exchange_n(decision, &current, own_decision, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     }
-    return (done ? mine : seen) == 2 * number + 1;
+    return (is_ours ? own_decision : current) == 2 * number + 1;
 }
 
-/* With the lock held. */
+/* Ends the pledge. `taken`: the team that pledged now holds the slot. Call with the lock held. */
 static void end_pledge(mscclpp_admission_t *admission, bool taken)
 {
     admission->pledge = NULL;
@@ -90,7 +91,7 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
 
     pthread_mutex_lock(&admission->lock);
     took = is_first(admission, candidate);
-    if (took && admission->pledge != NULL && !decide(admission->pledge, admission->pledge_number, false)) {
+    if (took && admission->pledge != NULL && !grant_or_revoke(admission->pledge, admission->pledge_number, false)) {
         end_pledge(admission, false);
     }
     took = took && !admission->slot_taken;
@@ -99,7 +100,7 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
     return took;
 }
 
-bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number)
+bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t number)
 {
     bool pledged;
 
@@ -107,29 +108,29 @@ bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decided,
     pledged = !admission->slot_taken && admission->candidates == NULL;
     if (pledged) {
         admission->slot_taken = true;
-        admission->pledge = decided;
+        admission->pledge = decision;
         admission->pledge_number = number;
     }
     pthread_mutex_unlock(&admission->lock);
     return pledged;
 }
 
-bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decided, uint64_t number)
+bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t number)
 {
-    const bool granted = decide(decided, number, true);
+    const bool granted = grant_or_revoke(decision, number, true);
 
     pthread_mutex_lock(&admission->lock);
-    if (admission->pledge == decided) {
+    if (admission->pledge == decision) {
         end_pledge(admission, granted);
     }
     pthread_mutex_unlock(&admission->lock);
     return granted;
 }
 
-void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decided)
+void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decision)
 {
     pthread_mutex_lock(&admission->lock);
-    if (admission->pledge == decided) {
+    if (admission->pledge == decision) {
         end_pledge(admission, false);
     }
     pthread_mutex_unlock(&admission->lock);

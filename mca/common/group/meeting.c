@@ -43,6 +43,7 @@ static uint64_t queue_key(const mscclpp_group_t *group, uint64_t number, uint64_
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }
 
+/* Lets other fibers run, or sleeps for RETRY_PAUSE_NS. */
 static void pause_briefly(void)
 {
     const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
@@ -90,7 +91,7 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
  * another their nodes' votes. *all_p: all nodes said yes. The result stays on the board until all ranks of the node
  * have come to the next vote.
  */
-static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_p)
+static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
 {
     uint64_t *result = &group->board[0].node_vote;
     const uint64_t number = ++group->node_votes;
@@ -114,7 +115,7 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
     }
     wait->votes = false;
     mscclpp_board_store(&group->board[group->rank].absent, 0);
-    *all_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * number + 1;
+    *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * number + 1;
     return status;
 }
 
@@ -123,7 +124,7 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
  * have one. A word holds 2 * the number of the vote, + 1 for yes. Votes alternate between two words: a rank that knows
  * a result may publish the next vote while others still read this one. It cannot get two votes ahead.
  */
-static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool slot, bool *all_p)
+static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool slot, bool *all_yes_p)
 {
     uint64_t *word = &group->board[group->rank].slot_vote[++group->slot_votes % 2];
     mscclpp_status_t status;
@@ -133,9 +134,9 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_wait_on(wait, word, 2 * group->slot_votes);
     }
-    *all_p = status == MSCCLPP_OK && all_have_slots(group, word);
+    *all_yes_p = status == MSCCLPP_OK && all_have_slots(group, word);
     if (status == MSCCLPP_OK && group->spans) {
-        status = vote_of_nodes(group, wait, *all_p, all_p);
+        status = vote_of_nodes(group, wait, *all_yes_p, all_yes_p);
     }
     return status;
 }
@@ -198,7 +199,7 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
 
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
-    uint64_t *word = &group->board[group->rank].arrived, *decided = &group->board[0].pledges;
+    uint64_t *word = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;
     const bool needs_slot = early || group->concurrent, all_nodes = group->spans && (early || group->threads);
     mscclpp_status_t status;
     bool all, pledged;
@@ -208,16 +209,16 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     }
     ++group->arrivals;
     /* Pledges are decided on by a word that only the ranks of one node share. */
-    pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decided, group->arrivals);
+    pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
     status = await_arrivals(group, bytes, word, all_nodes);
     all = status == MSCCLPP_OK && all_have_slots(group, word);
     if (all && !group->spans && (early || group->threads)) {
         /* A rank that needs no slot finds out about the others' pledges. */
-        all = mscclpp_admission_redeem(group->admission, decided, group->arrivals);
+        all = mscclpp_admission_redeem(group->admission, decision, group->arrivals);
         group->has_slot = all && pledged;
     } else if (pledged) {
-        mscclpp_admission_give_up(group->admission, decided);
+        mscclpp_admission_give_up(group->admission, decision);
     }
     /*
      * Without pledges, the slot is taken only after all ranks have arrived: a late rank may be waiting for another

@@ -87,6 +87,7 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
     return used;
 }
 
+/* True if this rank waits for `rank`: it has not reached the awaited number, or has not entered the call. */
 static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 {
     const mscclpp_group_t *group = wait->group;
@@ -99,7 +100,7 @@ static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 }
 
 /* The first rank, in the communicator, that this one waits for: one of its node, else one of another node; or -1. */
-static int first_late(const mscclpp_group_wait_t *wait)
+static int first_late_rank(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
     int rank, late = -1;
@@ -241,13 +242,15 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
     return MSCCLPP_OK;
 }
 
-static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
+/* Logs that a peer has failed, and returns the status with which this rank's call ends. */
+static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, int rank, uint64_t call,
+                                            mscclpp_status_t status)
 {
     /* Between nodes there may be thousands of ranks, and the one that has met its deadline has said all. */
-    const bool aloud = !wait->group->spans || status != MSCCLPP_ERR_TIMEOUT;
+    const bool is_error = !wait->group->spans || status != MSCCLPP_ERR_TIMEOUT;
 
     wait->group->peer_failed = true;
-    mscclpp_log(aloud ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
+    mscclpp_log(is_error ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
                 "%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->group->oob.label,
                 wait->group->collective, (unsigned long long)wait->group->call, (unsigned long long)wait->bytes,
                 wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
@@ -267,18 +270,20 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
         uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
 
         if (rank != group->rank && failure != 0 && failure / 256 <= last) {
-            return report_peer(wait, group->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
+            return report_peer_failure(wait, group->members[rank], failure / 256,
+                                       (mscclpp_status_t) - (int)(failure % 256));
         }
     }
-    return failed->rank < 0 || failed->call > last ? MSCCLPP_OK
-                                                   : report_peer(wait, failed->rank, failed->call, failed->status);
+    return failed->rank < 0 || failed->call > last
+               ? MSCCLPP_OK
+               : report_peer_failure(wait, failed->rank, failed->call, failed->status);
 }
 
 /*
- * Names the late ranks: on one node, all of them. Between nodes, finds the one that the others wait for. Returns
- * whether this rank is to name it now.
+ * Returns whether this rank is to name the late ranks now, and if so, lists them in `text`. On one node it lists all of
+ * them. Between nodes it lists the one that all others wait for, once that is found. `is_over`: at the deadline.
  */
-static bool find_late(mscclpp_group_wait_t *wait, bool over, double now, char *text, size_t size)
+static bool may_name_late(mscclpp_group_wait_t *wait, bool is_over, double now, char *text, size_t size)
 {
     int late;
 
@@ -286,7 +291,7 @@ static bool find_late(mscclpp_group_wait_t *wait, bool over, double now, char *t
         list_late(wait, text, size);
         return true;
     }
-    switch (mscclpp_group_inquire(wait->group, over, now, &late)) {
+    switch (mscclpp_group_inquire(wait->group, is_over, now, &late)) {
     case MSCCLPP_INQUIRY_SEARCHING:
         return false;
     case MSCCLPP_INQUIRY_TOLD:
@@ -315,7 +320,7 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
                          wait->what);
             return MSCCLPP_ERR_TIMEOUT;
         }
-        if (!find_late(wait, true, now, late, sizeof(late))) {
+        if (!may_name_late(wait, true, now, late, sizeof(late))) {
             return MSCCLPP_OK;
         }
         describe_call(wait, true, call, sizeof(call));
@@ -324,7 +329,7 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
         return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->warned && group->warn_after > 0 && waited >= group->warn_after) {
-        if (!find_late(wait, false, now, late, sizeof(late))) {
+        if (!may_name_late(wait, false, now, late, sizeof(late))) {
             return MSCCLPP_OK;
         }
         wait->warned = true;
@@ -347,6 +352,7 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
     }
 }
 
+/* Takes the time that the application stayed away from the runtime off the length of the wait. */
 static void discount_absence(mscclpp_group_wait_t *wait, double now)
 {
     if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
@@ -391,7 +397,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         mscclpp_group_tell_waiting(group);
     }
     if (group->spans) {
-        mscclpp_group_say_waiting(group, first_late(wait));
+        mscclpp_group_say_waiting(group, first_late_rank(wait));
     }
     mscclpp_group_read_notices(group, &failed, &host);
     status = check_mixture(wait, &host);

@@ -233,6 +233,7 @@ const mscclpp_plan_op_t *mscclpp_sim_op(const mscclpp_sim_t *sim, const mscclpp_
  * sim_memory.c: reads and writes of cells. Each reports a race if nothing orders it after earlier accesses of the cell.
  * `position` and `map` say which thread of the actor makes the access. A packet takes two cells.
  */
+
 /* Gives every buffer its cells. False if there are too many, or no memory (sim->no_memory). */
 bool mscclpp_sim_layout(mscclpp_sim_t *sim);
 void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim);
@@ -251,10 +252,13 @@ bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t cell, uint32_t laun
 void mscclpp_sim_packet_release(mscclpp_sim_packet_t *packet);
 
 /* sim_value.c: the values of cells. */
+
 /* The value of element `position` of a rank's input. */
 mscclpp_sim_value_t mscclpp_sim_input(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch);
 mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y);
-/* The value that the collective must give at `position` of the output. False if the plan's collective is none of MPI's.
+/*
+ * The value that the collective must give at `position` of the output. False if the plan's collective is none of
+ * MPI's.
  */
 bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                         mscclpp_sim_value_t *value_p);
@@ -277,6 +281,7 @@ bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
                        uint32_t i, size_t cell);
 
 /* sim_proxy.c: requests to proxies. */
+
 /* Queues a block's request for the proxy of a port channel. */
 void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry);
 /* Carries out the proxy's next request. False if there is none. */
@@ -300,7 +305,8 @@ bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 /* sim_stuck.c: reports a deadlock, with a line for each block that waits. */
 void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim);
 
-/* sim_launch.c: launches of a rank. end_launch ends the rank's launch once all blocks have ended, and starts the next.
+/*
+ * sim_launch.c: launches of a rank. end_launch ends the rank's launch once all blocks have ended, and starts the next.
  */
 void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank);
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank);

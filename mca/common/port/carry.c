@@ -113,8 +113,8 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * Ends the transfers that the transport was given before the channel got a handler: the handler's flush covers
- * everything before it. MSCCLPP_IN_PROGRESS while they are under way.
+ * Flushes the transfers that the transport was given before the channel got a handler, because a flush by the handler
+ * covers everything before it. MSCCLPP_IN_PROGRESS while they are under way.
  */
 static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 {
@@ -154,7 +154,7 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
                                   mscclpp_proxy_job_t *job)
 {
     const mscclpp_port_params_t *params = &channel->params;
-    const uint32_t both = MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL;
+    const uint32_t put_and_signal = MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL;
     mscclpp_dev_request_t *request = &job->request;
     mscclpp_status_t status;
 
@@ -172,12 +172,12 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
         }
         return status;
     }
-    if (status == MSCCLPP_OK && (request->type & both) == both && params->ops->put_signal != NULL) {
+    if (status == MSCCLPP_OK && (request->type & put_and_signal) == put_and_signal && params->ops->put_signal != NULL) {
         status = params->ops->put_signal(params->conn, params->remote, request->to, params->region, request->from,
                                          request->size, params->token);
         if (status == MSCCLPP_OK) {
             channel->dirty = true;
-            request->type &= ~both;
+            request->type &= ~put_and_signal;
         }
         status = status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : status;
     }
@@ -261,7 +261,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
 
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
-    const uint64_t most = mscclpp_fifo_device(proxy->fifo)->size;
+    const uint64_t slots = mscclpp_fifo_device(proxy->fifo)->size;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_dev_trigger_t trigger;
     uint64_t taken;
@@ -286,7 +286,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
         }
     }
     /* Takes at most as many triggers as the FIFO has slots, because other threads want the lock. */
-    for (taken = 0; taken < most && mscclpp_fifo_poll(proxy->fifo, &trigger); ++taken) {
+    for (taken = 0; taken < slots && mscclpp_fifo_poll(proxy->fifo, &trigger); ++taken) {
         status = carry_trigger(proxy, &trigger);
         if (status != MSCCLPP_OK) {
             break;
@@ -306,15 +306,15 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy)
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy)
 {
     mscclpp_dev_trigger_t trigger;
-    bool left = !mscclpp_fifo_poll(proxy->fifo, &trigger);
+    bool has_left = !mscclpp_fifo_poll(proxy->fifo, &trigger);
     uint32_t i;
 
-    for (i = 0; i < proxy->busy_count && left; ++i) {
+    for (i = 0; i < proxy->busy_count && has_left; ++i) {
         const mscclpp_proxy_channel_t *channel = proxy->busy[i];
         const mscclpp_transport_ops_t *ops = channel->params.ops;
 
-        left = channel->count == 0 && channel->flush_count == 0 &&
-               (!channel->dirty || (ops->has_left != NULL && ops->has_left(channel->params.conn)));
+        has_left = channel->count == 0 && channel->flush_count == 0 &&
+                   (!channel->dirty || (ops->has_left != NULL && ops->has_left(channel->params.conn)));
     }
-    return left;
+    return has_left;
 }

@@ -93,7 +93,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p, uint64_t **device_p)
 {
     mscclpp_proxy_page_t *page = &proxy->pages[number / MSCCLPP_PROXY_PAGE];
-    const uint32_t at = number % MSCCLPP_PROXY_PAGE * LINE_WORDS;
+    const uint32_t word = number % MSCCLPP_PROXY_PAGE * LINE_WORDS;
     void *host, *device;
     mscclpp_status_t status;
 
@@ -105,8 +105,8 @@ static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint6
         page->host = host;
         page->device = device;
     }
-    *host_p = &page->host[at];
-    *device_p = &page->device[at];
+    *host_p = &page->host[word];
+    *device_p = &page->device[word];
     return MSCCLPP_OK;
 }
 
@@ -196,9 +196,8 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
         free(channel);
         return status;
     }
-    channel->done =
-        *channel
-             ->flushed; /* the word may hold a position of an earlier channel with this number; positions only grow */
+    /* The word may hold a position of an earlier channel with this number. Positions only grow. */
+    channel->done = *channel->flushed;
     --proxy->free_count;
     proxy->channels[number] = channel;
 

@@ -14,16 +14,17 @@ typedef struct {
     uint64_t position;
 } mscclpp_proxy_job_t;
 
+/* A flush under way. Once it has ended, the channel's word `flushed` becomes position + 1. */
 typedef struct {
-    uint64_t ticket;
-    uint64_t position; /* position of the trigger that asked for the flush; `flushed` becomes this + 1 once the flush
-                          has ended */
+    uint64_t ticket;   /* of the transport */
+    uint64_t position; /* of the trigger that asked for the flush */
 } mscclpp_proxy_flush_t;
 
+/* The host's side of one port channel. */
 typedef struct {
     mscclpp_port_params_t params;
-    mscclpp_proxy_handler_fn_t handler;
-    void *context;
+    mscclpp_proxy_handler_fn_t handler; /* carries out the triggers in place of the transport; NULL: none */
+    void *context;                      /* the handler's */
     uint32_t number;
 
     /*
@@ -42,11 +43,10 @@ typedef struct {
     mscclpp_proxy_flush_t flushes[2];
     int flush_count;
 
-    bool dirty; /* a transfer was started after the last flush */
-    bool busy;  /* the channel is in the proxy's list of channels with something to do */
-    uint64_t done;
-    uint64_t
-        *flushed; /* the word that kernels read, at the host's address; equal to `done` once anything was flushed */
+    bool dirty;        /* a transfer was started after the last flush */
+    bool busy;         /* the channel is in the proxy's list of channels with something to do */
+    uint64_t done;     /* everything before this position in the FIFO has left its sources */
+    uint64_t *flushed; /* the word that kernels read, at the host's address; `done`, once anything was flushed */
 } mscclpp_proxy_channel_t;
 
 typedef struct {
@@ -76,22 +76,21 @@ struct mscclpp_proxy {
     pthread_cond_t work_comes; /* wakes the proxy's thread when there may be something to do, or when it must end */
     pthread_t thread;
     bool closing;
-    uint32_t
-        lock_waiters; /* atomic: the number of threads that wait for the lock; the proxy's thread lets them go first */
-    uint32_t in_flight;        /* operations that have begun and not ended; atomic */
-    uint32_t unsettled;        /* atomic: nonzero if work may be left even though nothing is in flight */
-    uint64_t unawaited_launch; /* atomic: the last launch that nobody waits for, which counts as in flight until it has
-                       ended; see LAUNCH_BLOCKS */
-    bool watches;              /* the thread looks for triggers also while nothing is known to be in flight */
-    uint64_t seen;             /* position in the FIFO when the watching thread last looked */
-    double active_at;          /* when it last found something to do, or was told of it */
-    int failure;               /* atomic: the mscclpp_status_t of the first failure */
+    uint32_t lock_waiters; /* atomic: threads that wait for the lock; the proxy's thread lets them go first */
+    uint32_t in_flight;    /* operations that have begun and not ended; atomic */
+    uint32_t unsettled;    /* atomic: nonzero if work may be left even though nothing is in flight */
+    /* Atomic: the last launch that nobody waits for. It counts as in flight until it has ended. See LAUNCH_BLOCKS. */
+    uint64_t unawaited_launch;
+    bool watches;     /* the thread looks for triggers also while nothing is known to be in flight */
+    uint64_t seen;    /* position in the FIFO when the watching thread last looked */
+    double active_at; /* when it last found something to do, or was told of it */
+    int failure;      /* atomic: the mscclpp_status_t of the first failure */
 
     mscclpp_fifo_t *fifo;
 
     /* Tables of `table_size` entries, except for the pages. `channels` has NULL for numbers without a channel. */
     mscclpp_proxy_channel_t **channels;
-    mscclpp_proxy_channel_t **busy;
+    mscclpp_proxy_channel_t **busy; /* channels with something to do */
     uint64_t *discard_before; /* by channel number: triggers at positions below this belong to a destroyed channel */
     uint32_t *free_numbers;   /* stack of channel numbers without a channel */
     uint32_t table_size;
@@ -119,6 +118,7 @@ static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
 /* The channel with this number, or NULL. */
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number);
 
+/* Frees all channels and the tables. */
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 
 /*

@@ -14,6 +14,7 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/port/internal.h"
 
+/* The first failure, or MSCCLPP_OK. */
 static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 {
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
@@ -37,7 +38,7 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
  * Records a failure, if it is the first, and tells the kernels to give up. The kernels are told first, so whoever sees
  * the failure knows that they have been. Call with the lock held.
  */
-static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
+static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 {
     if (failure_of(proxy) == MSCCLPP_OK) {
         __atomic_store_n(&proxy->mailbox->abort, 1, __ATOMIC_RELAXED);
@@ -45,6 +46,7 @@ static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
     }
 }
 
+/* Tells whether no operation is in flight, awaited or not. */
 static bool is_idle(const mscclpp_proxy_t *proxy)
 {
     const uint64_t until = __atomic_load_n(&proxy->unawaited_launch, __ATOMIC_ACQUIRE);
@@ -53,18 +55,20 @@ static bool is_idle(const mscclpp_proxy_t *proxy)
            mscclpp_mailbox_all_ended(proxy->mailbox, (uint32_t)(until % LAUNCH_BLOCKS), until / LAUNCH_BLOCKS);
 }
 
+/* Tells whether kernels may push at any time (mscclpp_proxy_watch). */
 static bool watches(const mscclpp_proxy_t *proxy)
 {
     return __atomic_load_n(&proxy->watches, __ATOMIC_RELAXED);
 }
 
+/* Tells whether rounds have to be run. */
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
     return failure_of(proxy) == MSCCLPP_OK &&
            (watches(proxy) || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
-/* How long the thread has found nothing to do, in seconds. It takes note if there is something. */
+/* Seconds for which the thread has found nothing to do. If there is something now, that is 0, and the time is noted. */
 static double find_idle_time(mscclpp_proxy_t *proxy)
 {
     const double now = mscclpp_now();
@@ -100,16 +104,16 @@ static bool is_threaded(const mscclpp_proxy_t *proxy)
 }
 
 /* One round, with the lock held. */
-static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
+static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t run_settling_round)
 {
     mscclpp_status_t status;
 
     if (failure_of(proxy) != MSCCLPP_OK) {
         return;
     }
-    status = mscclpp_proxy_carry(proxy, settle);
+    status = mscclpp_proxy_carry(proxy, run_settling_round);
     if (status < 0) {
-        fail(proxy, status);
+        record_failure(proxy, status);
     }
 }
 
@@ -251,7 +255,7 @@ void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
 void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
 {
     mscclpp_proxy_lock(proxy);
-    fail(proxy, MSCCLPP_ERR_REVOKED);
+    record_failure(proxy, MSCCLPP_ERR_REVOKED);
     mscclpp_proxy_unlock(proxy);
 }
 
@@ -269,7 +273,7 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 }
 
 /* Starts the thread if there is none. Call with the lock held. */
-static mscclpp_status_t have_thread(mscclpp_proxy_t *proxy)
+static mscclpp_status_t ensure_thread(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);
 
@@ -285,7 +289,7 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
     mscclpp_status_t status;
 
     mscclpp_proxy_lock(proxy);
-    status = have_thread(proxy);
+    status = ensure_thread(proxy);
     mscclpp_proxy_unlock(proxy);
     return status;
 }
@@ -295,7 +299,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     mscclpp_status_t status;
 
     mscclpp_proxy_lock(proxy);
-    status = have_thread(proxy);
+    status = ensure_thread(proxy);
     if (status == MSCCLPP_OK) {
         /* The order matters, as in mscclpp_proxy_begin. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
@@ -312,7 +316,7 @@ mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
     mscclpp_status_t status;
 
     mscclpp_proxy_lock(proxy);
-    status = have_thread(proxy);
+    status = ensure_thread(proxy);
     if (status == MSCCLPP_OK) {
         __atomic_store_n(&proxy->watches, true, __ATOMIC_RELAXED);
         proxy->active_at = mscclpp_now();
@@ -344,16 +348,18 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     return status != MSCCLPP_OK ? status : has_work(proxy) ? MSCCLPP_IN_PROGRESS : MSCCLPP_OK;
 }
 
-/* Runs one round, in both modes, and tells whether all is `done` after it. */
-static mscclpp_status_t settle(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t how,
-                               bool (*done)(const mscclpp_proxy_t *proxy))
+/*
+ * Runs one round, whether or not there is a thread. MSCCLPP_OK if `is_done` holds after it, else MSCCLPP_IN_PROGRESS.
+ */
+static mscclpp_status_t run_settling_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle,
+                                           bool (*is_done)(const mscclpp_proxy_t *proxy))
 {
     mscclpp_status_t status;
 
     mscclpp_proxy_lock(proxy);
-    run_round(proxy, how);
+    run_round(proxy, settle);
     status = failure_of(proxy);
-    if (status == MSCCLPP_OK && !done(proxy)) {
+    if (status == MSCCLPP_OK && !is_done(proxy)) {
         status = MSCCLPP_IN_PROGRESS;
     }
     mscclpp_proxy_unlock(proxy);
@@ -362,10 +368,10 @@ static mscclpp_status_t settle(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t ho
 
 mscclpp_status_t mscclpp_proxy_hand_over(mscclpp_proxy_t *proxy)
 {
-    return settle(proxy, MSCCLPP_PROXY_HAND_OVER, mscclpp_proxy_has_left);
+    return run_settling_round(proxy, MSCCLPP_PROXY_HAND_OVER, mscclpp_proxy_has_left);
 }
 
 mscclpp_status_t mscclpp_proxy_drain(mscclpp_proxy_t *proxy)
 {
-    return settle(proxy, MSCCLPP_PROXY_DELIVER, mscclpp_proxy_is_settled);
+    return run_settling_round(proxy, MSCCLPP_PROXY_DELIVER, mscclpp_proxy_is_settled);
 }

@@ -46,7 +46,7 @@ _Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &
 _Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
                "the code of a bell has room for them");
 
-/* For each device, the team whose kernel lingers there. Guarded by `lock`. */
+/* For each device, the team whose kernel lingers there; with `side_by_side`, any number may. Guarded by `lock`. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_runner_t *owners[DEVICES];
 static bool side_by_side;
@@ -71,7 +71,8 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
-static uint32_t limit_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
+/* The number of blocks, limited to what a lingering kernel and the GPU can have. */
+static uint32_t clamp_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
 {
     blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
     return runner->block_limit != 0 && blocks > runner->block_limit ? runner->block_limit : blocks;
@@ -93,9 +94,9 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     /*
      * On the twin, operations with packets get one block less than others, so that tests cover kernels of both widths.
      */
-    linger->wide_blocks = limit_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
+    linger->wide_blocks = clamp_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
     /* If other processes use the GPU, kernels that would take half of it do not linger. */
-    linger->most_blocks = limit_blocks(runner, runner->group->on_twin ? blocks
+    linger->most_blocks = clamp_blocks(runner, runner->group->on_twin ? blocks
                                                : runner->crowded      ? 2 * blocks
                                                                       : 4 * blocks);
     linger->nthreads = runner->group->on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
@@ -112,8 +113,8 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
                   linger->allowed ? "linger" : "do not linger");
 }
 
-/* With the lock held. */
-static void tell_to_leave(mscclpp_runner_t *runner)
+/* Tells the team's lingering kernel to leave, if there is one. Call with the lock held. */
+static void make_leave(mscclpp_runner_t *runner)
 {
     uint64_t number = __atomic_exchange_n(&runner->linger.number, 0, __ATOMIC_RELAXED);
 
@@ -126,15 +127,15 @@ static void tell_to_leave(mscclpp_runner_t *runner)
  * Tells this team's lingering kernel, and that of the device's owner, to leave. Makes `next` the device's owner; NULL:
  * none.
  */
-static void hand_over(mscclpp_runner_t *runner, mscclpp_runner_t *next)
+static void replace_owner(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 {
     mscclpp_runner_t **owner = &owners[runner->device];
 
     pthread_mutex_lock(&lock);
-    tell_to_leave(runner);
+    make_leave(runner);
     if (!side_by_side) {
         if (*owner != NULL) {
-            tell_to_leave(*owner);
+            make_leave(*owner);
         }
         __atomic_store_n(owner, next, __ATOMIC_RELAXED);
     }
@@ -146,7 +147,7 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
     if (__atomic_load_n(&runner->linger.number, __ATOMIC_RELAXED) != 0 ||
         (runner->device >= 0 && runner->device < DEVICES &&
          __atomic_load_n(&owners[runner->device], __ATOMIC_RELAXED) != NULL)) {
-        hand_over(runner, NULL);
+        replace_owner(runner, NULL);
     }
 }
 
@@ -159,12 +160,13 @@ static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
     pthread_mutex_lock(&lock);
     __atomic_store_n(&runner->linger.number, number, __ATOMIC_RELAXED);
     if (!side_by_side && owners[runner->device] != runner) {
-        tell_to_leave(runner);
+        make_leave(runner);
     }
     pthread_mutex_unlock(&lock);
 }
 
-static uint64_t last_left(const mscclpp_runner_t *runner)
+/* The number of the last lingering kernel of the team that has left. */
+static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
@@ -182,14 +184,14 @@ static bool is_coll(const mscclpp_dev_launch_t *launch)
            launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS || is_varied(launch);
 }
 
-/* The bytes that the bell says: of the message, of each block, or of the largest block on any rank. */
+/* The number of bytes for the doorbell: of the message, of each block, or of the largest block on any rank. */
 static uint64_t bell_bytes(const mscclpp_dev_launch_t *launch)
 {
     return is_varied(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->most
                              : ((const mscclpp_dev_args_t *)launch->args)->bytes;
 }
 
-/* What a kernel that stays has to know of the operation's plan; NULL: it is not by a plan, or cannot be served so. */
+/* The arguments by which a lingering kernel serves the operation's plan; NULL: it cannot, or there is no plan. */
 static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_PLAN ? ((const mscclpp_dev_plan_args_t *)launch->args)->lasting : NULL;
@@ -204,7 +206,7 @@ static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *l
  * In all other operations, the blocks of all ranks meet, so every rank must use the same number of blocks. Such an
  * operation uses the number that was chosen for it, and the kernel must have at least as many.
  */
-static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+static bool is_suitable(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
     const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
@@ -251,7 +253,8 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
 }
 
-static bool is_packets(const mscclpp_dev_launch_t *launch)
+/* True for kernels within one node whose ranks exchange packets. */
+static bool uses_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
            is_coll(launch);
@@ -292,11 +295,11 @@ static void write_lists(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *la
 }
 
 /* The fewest blocks that can serve the operation. */
-static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
 
-    if (!is_packets(launch)) {
+    if (!uses_packets(launch)) {
         return launch->nblocks;
     }
     /* In collectives other than all-reduce, a rank has one block of data for each peer. */
@@ -309,7 +312,7 @@ static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_lau
 /* The number of blocks of a lingering kernel that is launched for an operation. */
 static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
-    const uint32_t least = blocks_for(runner, launch);
+    const uint32_t least = fewest_blocks(runner, launch);
 
     return least > 1 && least < runner->linger.wide_blocks ? runner->linger.wide_blocks : least;
 }
@@ -356,10 +359,10 @@ static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_la
                             uint32_t nblocks)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    const uint32_t least = blocks_for(runner, launch);
+    const uint32_t least = fewest_blocks(runner, launch);
 
     return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op,
-                                   is_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
+                                   uses_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
 }
 
 /*
@@ -398,15 +401,15 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
 /*
  * Waits at most `seconds` until the team's last lingering kernel has left, since its blocks use the relay until then.
  */
-static bool await_left(const mscclpp_runner_t *runner, double seconds)
+static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {
     double until;
 
-    if (last_left(runner) >= runner->linger.started) {
+    if (number_of_last_that_left(runner) >= runner->linger.started) {
         return true;
     }
     until = mscclpp_now() + seconds;
-    while (last_left(runner) < runner->linger.started) {
+    while (number_of_last_that_left(runner) < runner->linger.started) {
         if (mscclpp_now() > until) {
             return false;
         }
@@ -430,10 +433,10 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
  * Called before a launch. The last lingering kernel will not be rung any more, so its number of rings goes to the
  * history. A missed ring counts as well: the kernel left too early, but the call did come.
  */
-static void note_kernel(mscclpp_linger_t *linger, bool missed)
+static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
     if (linger->staying) {
-        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->stayed_at + missed);
+        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->stayed_at + was_missed);
         linger->staying = false;
     }
 }
@@ -481,8 +484,8 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger_args.code = encode_bell(runner, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
-    hand_over(runner, runner);
-    if (!await_left(runner, LEAVE_TIME_BEFORE_LAUNCH)) {
+    replace_owner(runner, runner);
+    if (!await_leaving(runner, LEAVE_TIME_BEFORE_LAUNCH)) {
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
     }
@@ -511,21 +514,22 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
                                       uint32_t *reporting_blocks_p)
 {
     mscclpp_linger_t *linger = &runner->linger;
-    const bool suitable = can_serve(runner, launch);
+    const bool suitable = is_suitable(runner, launch);
     const uint32_t variant = suitable ? find_variant(runner, launch) : 0;
     /* Whether the lingering kernel has the operation's buffers, or its plan. */
-    const bool known = launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY ? (linger->new_sets >> variant & 1) == 0
-                       : launch->kernel == MSCCLPP_KERNEL_PLAN             ? linger->plan == lasting_plan(launch)
-                                                                           : true;
+    const bool kernel_knows_buffers = launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY
+                                          ? (linger->new_sets >> variant & 1) == 0
+                                      : launch->kernel == MSCCLPP_KERNEL_PLAN ? linger->plan == lasting_plan(launch)
+                                                                              : true;
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
-    const bool missed = linger->rung != 0;
+    const bool was_missed = linger->rung != 0;
     mscclpp_status_t status;
 
     linger->rung = 0;
     *reporting_blocks_p = launch->nblocks;
     /* Rings only if the team has no stream in hand: work in that stream would have to come first. */
-    if (suitable && known && runner->stream == NULL && number != 0 && last_left(runner) < number &&
-        linger->nblocks >= blocks_for(runner, launch)) {
+    if (suitable && kernel_knows_buffers && runner->stream == NULL && number != 0 &&
+        number_of_last_that_left(runner) < number && linger->nblocks >= fewest_blocks(runner, launch)) {
         const uint32_t code = encode_bell(runner, launch, variant, linger->nblocks);
 
         ring(runner, launch, code, coll_word(launch));
@@ -537,7 +541,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     if (status != MSCCLPP_OK) {
         return status;
     }
-    note_kernel(linger, missed);
+    note_kernel(linger, was_missed);
     if (suitable && is_worthwhile(linger, launch)) {
         return launch_lingering(runner, launch, variant, reporting_blocks_p);
     }
@@ -547,14 +551,14 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
 bool mscclpp_linger_present(const mscclpp_runner_t *runner)
 {
-    return runner->linger.started != 0 && last_left(runner) < runner->linger.started;
+    return runner->linger.started != 0 && number_of_last_that_left(runner) < runner->linger.started;
 }
 
 bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
 {
     const mscclpp_linger_t *linger = &runner->linger;
 
-    return linger->rung != 0 && last_left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
+    return linger->rung != 0 && number_of_last_that_left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
 }
 
 void mscclpp_linger_note_end(mscclpp_runner_t *runner)
@@ -570,12 +574,12 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
         return MSCCLPP_OK;
     }
     pthread_mutex_lock(&lock);
-    tell_to_leave(runner);
+    make_leave(runner);
     if (owners[runner->device] == runner) {
         __atomic_store_n(&owners[runner->device], NULL, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&lock);
-    if (!await_left(runner, LEAVE_TIME)) {
+    if (!await_leaving(runner, LEAVE_TIME)) {
         mscclpp_error("%s: a lingering kernel of rank %d does not leave", runner->group->oob.label,
                       runner->group->rank);
         return MSCCLPP_ERR_DEVICE;

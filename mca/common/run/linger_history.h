@@ -15,15 +15,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The past calls of one team. */
 typedef struct {
-    uint32_t at_once; /* successive calls, up to the last one, that came at once */
-    uint32_t wanted;  /* the number of such calls after which a kernel stays */
+    uint32_t streak; /* number of successive calls, up to the last one, that came at once */
+    uint32_t needed; /* the streak after which a kernel stays */
 } mscclpp_linger_history_t;
 
 void mscclpp_linger_history_init(mscclpp_linger_history_t *history);
 
-/* Notes a call. `at_once`: it came so soon after the previous call that a kernel, had one stayed,
- * would most likely still have been there. */
+/*
+ * Notes a call. `at_once`: it came so soon after the previous call that a kernel, had one stayed, would most likely
+ * still have been there.
+ */
 void mscclpp_linger_history_note_call(mscclpp_linger_history_t *history, bool at_once);
 
 /* Notes that a kernel that stayed has left. It was rung for `rings` calls. */

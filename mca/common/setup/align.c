@@ -75,9 +75,9 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
                                           const node_facts_t *facts, bool *shared_p)
 {
-    const bool asked = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
-    uint32_t most = 1, known = 1;
-    bool turns = false, across = false;
+    const bool user_allows = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
+    uint32_t most_users = 1, most_known = 1;
+    bool take_turns = false, across_nodes = false; /* processes take turns on a GPU; ranks of two nodes share one */
     int a, b;
 
     for (a = 0; a < oob->size && !team->group.on_twin; ++a) {
@@ -86,23 +86,24 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
         for (b = 0; b < oob->size; ++b) {
             if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0) {
                 ++users;
-                turns = turns || (a != b && (facts[a].server == 0 || facts[a].server != facts[b].server));
-                across = across || nodes->node_of[a] != nodes->node_of[b];
+                take_turns = take_turns || (a != b && (facts[a].server == 0 || facts[a].server != facts[b].server));
+                across_nodes = across_nodes || nodes->node_of[a] != nodes->node_of[b];
             }
         }
-        turns = turns || facts[a].strangers > 0 || (facts[a].users > 1 && facts[a].server == 0);
-        most = users > most ? users : most;
-        known = facts[a].users > known ? facts[a].users : known;
+        take_turns = take_turns || facts[a].strangers > 0 || (facts[a].users > 1 && facts[a].server == 0);
+        most_users = users > most_users ? users : most_users;
+        most_known = facts[a].users > most_known ? facts[a].users : most_known;
     }
-    if (most > 1 && !asked && (turns || across || team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE)) {
+    if (most_users > 1 && !user_allows &&
+        (take_turns || across_nodes || team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE)) {
         mscclpp_info("%s: %u ranks%s share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers are "
                      "staged",
-                     oob->label, most, across ? " of several nodes" : "", turns ? " by turns" : "");
+                     oob->label, most_users, across_nodes ? " of several nodes" : "", take_turns ? " by turns" : "");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    *shared_p = turns;
-    team->runner.crowded = most > 1 || known > 1;
-    team->runner.block_limit = team->runner.block_limit / (known > most ? known : most);
+    *shared_p = take_turns;
+    team->runner.crowded = most_users > 1 || most_known > 1;
+    team->runner.block_limit = team->runner.block_limit / (most_known > most_users ? most_known : most_users);
     team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_twin ? 1 : team->runner.block_limit;
     return MSCCLPP_OK;
 }

@@ -25,13 +25,14 @@
 /* Seconds in which the first all-reduce must have ended. */
 #define PROBE_DEADLINE 10.0
 
+/* What each rank tells all others in the first exchange. */
 typedef struct {
-    uint64_t job;
-    uint64_t host;
+    uint64_t job;  /* number of the rank's MPI job, as in mscclpp_team_params_t */
+    uint64_t host; /* id of the rank's machine */
     mscclpp_settings_card_t settings;
     uint64_t offers[MSCCLPP_PARK_OFFERS]; /* numbers of ended teams that the sender could take over (team/park.h) */
-    int32_t leader;
-    int32_t status; /* the sender's status so far */
+    int32_t leader;                       /* a rank of the sender's node, as in mscclpp_team_params_t */
+    int32_t status;                       /* the sender's status so far */
 } rank_card_t;
 
 /* The machine's id, cached because finding it takes several system calls. */
@@ -96,13 +97,13 @@ static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, c
 
 /* The cards of all ranks, and some of their contents as arrays. */
 typedef struct {
-    rank_card_t *of; /* Copies the contents of the cards into arrays. Returns the first error that a rank reports. */
+    rank_card_t *of; /* the cards, by rank */
     uint64_t *jobs;
     uint64_t *hosts;
 } all_cards_t;
 
-/* Copies the ranks' facts into arrays. Returns the first error that a rank reports. */
-static mscclpp_status_t read_facts(const mscclpp_oob_t *oob, all_cards_t *cards, mscclpp_nodes_t *nodes)
+/* Copies contents of the cards into arrays. Fails if a rank reports an error. */
+static mscclpp_status_t unpack_cards(const mscclpp_oob_t *oob, all_cards_t *cards, mscclpp_nodes_t *nodes)
 {
     int rank;
 
@@ -122,10 +123,7 @@ static mscclpp_status_t read_facts(const mscclpp_oob_t *oob, all_cards_t *cards,
 }
 
 /*
- * The first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node. `config`
- * are this rank's settings; they become rank 0's. `offers` are ended teams. If all ranks take over an ended team,
- * *taken_p is that team, and the set-up is complete; else *taken_p is NULL. `mine` tells whether this rank has the
- * memory that it needs besides `cards`.
+ * Finds out from the cards which ranks share a node. Fails, equally on all ranks, if kernels cannot serve these nodes.
  */
 static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const all_cards_t *cards,
                                   mscclpp_nodes_t *nodes)
@@ -144,10 +142,11 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
 }
 
 /*
- * The first exchange: all ranks tell their facts, agree on settings, and find out which ranks share a node. `config`
- * are this rank's settings; they become rank 0's. `offers` are ended teams. If all ranks take over an ended team,
- * *taken_p is that team, and the set-up is complete; else it is NULL. `mine` tells whether this rank has the memory
- * that it needs besides `cards`.
+ * The first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node.
+ *
+ * *config: in, this rank's settings; out, those that all ranks agreed on. `offers`: ended teams that this rank could
+ * take over. If all ranks take over an ended team, *taken_p is that team, and the set-up is complete; else *taken_p is
+ * NULL. `mine`: whether this rank has the memory that it needs besides `cards`.
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
                                    all_cards_t *cards, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
@@ -161,8 +160,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     int i;
 
     *taken_p = NULL;
-    memset(&own, 0, sizeof(own)); /* Calls find_nodes with memory for the cards of all ranks. A rank without memory
-                                     still takes part, and all ranks learn of it. */
+    memset(&own, 0, sizeof(own));
     own.job = params->job;
     own.host = host_id();
     own.leader = params->leader;
@@ -173,7 +171,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     }
     status = oob->allgather(oob->context, &own, cards->of, sizeof(own));
     if (status == MSCCLPP_OK) {
-        status = read_facts(oob, cards, nodes);
+        status = unpack_cards(oob, cards, nodes);
     }
     if (status == MSCCLPP_OK) {
         status = agree_on_settings(params, cards->of, config, &differ);
@@ -193,8 +191,8 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
 }
 
 /*
- * Calls find_nodes with memory for what the ranks tell. A rank without memory still takes part, and all ranks learn of
- * it.
+ * Calls find_nodes with memory for the cards of all ranks. A rank without memory still takes part, and all ranks learn
+ * of it.
  */
 static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
                                   mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
@@ -386,13 +384,13 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp_team_t **team_p)
+mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, mscclpp_team_t **team_p)
 {
-    mscclpp_config_t config = *given->config;
-    mscclpp_team_params_t agreed = *given, *params = &agreed;
-    const mscclpp_oob_t *oob = &given->oob;
+    mscclpp_config_t config = *user_params->config;
+    mscclpp_team_params_t agreed = *user_params, *params = &agreed;
+    const mscclpp_oob_t *oob = &user_params->oob;
     mscclpp_team_t *taken = NULL, *offers[MSCCLPP_PARK_OFFERS] = {NULL};
-    const uint64_t key = given->reuse ? mscclpp_park_key(given) : 0;
+    const uint64_t key = user_params->reuse ? mscclpp_park_key(user_params) : 0;
     mscclpp_status_t status, mine;
     mscclpp_oob_part_t *part;
     mscclpp_nodes_t nodes;

@@ -47,7 +47,7 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
 
 bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own)
 {
-    const mscclpp_protocol_t *here = &facts[team->group.rank].protocol, *first = &facts[0].protocol;
+    const mscclpp_protocol_t *own_protocol = &facts[team->group.rank].protocol, *protocol_of_0 = &facts[0].protocol;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
@@ -75,12 +75,12 @@ bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *fact
             return false;
         }
     }
-    if (memcmp(&here->rules, &first->rules, sizeof(here->rules)) != 0 ||
-        memcmp(&here->coll_rules, &first->coll_rules, sizeof(here->coll_rules)) != 0) {
+    if (memcmp(&own_protocol->rules, &protocol_of_0->rules, sizeof(own_protocol->rules)) != 0 ||
+        memcmp(&own_protocol->coll_rules, &protocol_of_0->coll_rules, sizeof(own_protocol->coll_rules)) != 0) {
         mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
                      "count on all ranks (%llu rules)",
                      team->group.oob.label, team->group.members[team->group.rank], team->group.size,
-                     (unsigned long long)(first->rules.count + first->coll_rules.count));
+                     (unsigned long long)(protocol_of_0->rules.count + protocol_of_0->coll_rules.count));
     }
     return true;
 }
@@ -135,14 +135,14 @@ uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_fac
         return 0;
     }
     for (a = 0; a < team->group.size; ++a) {
-        uint32_t blocks, users = mscclpp_facts_ranks_on_gpu(team, facts, a), known = facts[a].users;
+        uint32_t blocks, users = mscclpp_facts_ranks_on_gpu(team, facts, a), most_known = facts[a].users;
 
         for (b = 0; b < team->group.size; ++b) {
             if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0) {
-                known = facts[b].users > known ? facts[b].users : known;
+                most_known = facts[b].users > most_known ? facts[b].users : most_known;
             }
         }
-        blocks = facts[a].sm_count / (whole && known > users ? known : users);
+        blocks = facts[a].sm_count / (whole && most_known > users ? most_known : users);
         limit = blocks < limit ? blocks : limit;
     }
     return limit == 0 ? 1 : limit;

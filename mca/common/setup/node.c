@@ -36,7 +36,7 @@
  * memory, and so wait for other kernels on the GPU, which therefore must not wait for this one. All ranks do this, so
  * their counters of operations stay equal.
  */
-static mscclpp_status_t warm_up(mscclpp_team_t *team)
+static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 {
     mscclpp_dev_args_t args;
     mscclpp_dev_launch_t launch;
@@ -63,8 +63,8 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
  * Creates what this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. This comes before the
  * first exchange, because it may wait for kernels, and after that exchange kernels may wait for this rank.
  */
-static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole,
-                                mscclpp_facts_t *fact)
+static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole,
+                                         mscclpp_facts_t *fact)
 {
     mscclpp_gpu_info_t info;
     mscclpp_status_t status;
@@ -84,7 +84,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
                                 (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
         (status = team->runner.gpu->export_memory(team->runner.scratch, &fact->scratch)) != MSCCLPP_OK ||
-        (status = warm_up(team)) != MSCCLPP_OK) {
+        (status = launch_first_kernel(team)) != MSCCLPP_OK) {
         return status;
     }
     if (team->group.rank == 0) {
@@ -157,6 +157,7 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *f
     return status;
 }
 
+/* Votes with the ranks of the node; `what` is for the message. See mscclpp_agree. */
 static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine, const char *what)
 {
     return mscclpp_agree(&team->group.oob, team->group.members, mine, what);
@@ -221,10 +222,10 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
 }
 
 /* Prepares what this rank owns, and fills in the facts that it sends. Returns the status of the preparation. */
-static mscclpp_status_t state_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole,
-                                    mscclpp_facts_t *fact)
+static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole,
+                                               mscclpp_facts_t *fact)
 {
-    const mscclpp_status_t status = prepare(team, params, whole, fact);
+    const mscclpp_status_t status = create_own_parts(team, params, whole, fact);
     const uint32_t size = (uint32_t)team->group.size;
 
     mscclpp_facts_fill_protocol(&fact->protocol, params->config);
@@ -264,7 +265,7 @@ static bool must_meet_first(const mscclpp_team_t *team)
     return team->group.threads || team->runner.crowded;
 }
 
-/* Sets what the team learns from the facts of all ranks. */
+/* Sets the parts of the team that follow from the facts of all ranks. */
 static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool whole)
 {
     team->protocol = facts[0].protocol;
@@ -343,7 +344,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         return status;
     }
     init_team(team, params, oob, nodes);
-    *own_p = state_facts(team, params, whole, &facts[oob->size]);
+    *own_p = prepare_and_fill_facts(team, params, whole, &facts[oob->size]);
     status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
     if (status == MSCCLPP_OK && !mscclpp_facts_check(team, facts, *own_p)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;

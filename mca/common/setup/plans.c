@@ -15,13 +15,15 @@
 /* The most plans of a team. */
 #define PLANS_MAX 256
 
+/* A plan that a rank has. */
 typedef struct {
-    uint64_t digest;
-    uint64_t state; /* of this rank */
+    uint64_t digest; /* of the file */
+    uint64_t state;  /* READY, REFUSED or OF_OTHER_GPUS, as that rank sees it */
 } entry_t;
 
 enum { READY, REFUSED, OF_OTHER_GPUS };
 
+/* The plans of one rank, as it sends them to all others. */
 typedef struct {
     uint64_t count;
     entry_t entries[PLANS_MAX];
@@ -34,7 +36,7 @@ static bool may_tell(mscclpp_plan_file_t *file)
 }
 
 /* The reason why a plan does not fit a team of several nodes; NULL: it fits. */
-static const char *misfit_of_nodes(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
+static const char *reason_of_misfit_between_nodes(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     bool packets;
     const char *why = mscclpp_plan_needs_reach(file->plan, mscclpp_fabric_nodes(team->fabric)->node_of, &packets);
@@ -51,7 +53,7 @@ static const char *misfit_of_nodes(const mscclpp_team_t *team, const mscclpp_pla
 }
 
 /* The reason why a plan does not fit a team at all; NULL: it fits. Equal on all ranks that have the plan. */
-static const char *misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
+static const char *reason_of_misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     if (file->plan->rank_count != (uint32_t)team->group.oob.size) {
         return "it is for another number of ranks";
@@ -59,10 +61,11 @@ static const char *misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t 
     if (team->runner.block_limit != 0 && file->blocks > team->runner.block_limit) {
         return "it has more blocks than surely run at once on these GPUs";
     }
-    return team->fabric != NULL ? misfit_of_nodes(team, file) : NULL;
+    return team->fabric != NULL ? reason_of_misfit_between_nodes(team, file) : NULL;
 }
 
-static mscclpp_plan_prove_t how_much(const mscclpp_config_t *config)
+/* The proof that the parameter plan_check asks for. */
+static mscclpp_plan_prove_t proof_wanted(const mscclpp_config_t *config)
 {
     return strcmp(config->plan_check, "full") == 0  ? MSCCLPP_PLAN_PROVE_ALL
            : strcmp(config->plan_check, "off") == 0 ? MSCCLPP_PLAN_PROVE_NONE
@@ -94,16 +97,16 @@ static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *fi
            strcasecmp(file->plan->gpus[rank], info.pci_bus_id) == 0;
 }
 
-/* This rank's files that are for a team. Rank 0 simulates for all. */
+/* Lists this rank's files that fit the team, and reports the others. Only rank 0 simulates, for all ranks. */
 static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files, int count,
                       list_t *list)
 {
     for (int i = 0; i < count; ++i) {
         mscclpp_plan_file_t *file = &files[i];
-        const char *why = file->plan != NULL && file->refusal == NULL ? misfit(team, file) : NULL;
+        const char *why = file->plan != NULL && file->refusal == NULL ? reason_of_misfit(team, file) : NULL;
 
         if (why == NULL && team->group.oob.rank == 0) {
-            mscclpp_plan_library_prove(file, how_much(config));
+            mscclpp_plan_library_prove(file, proof_wanted(config));
         }
         if (file->refusal != NULL || file->plan == NULL) {
             report_refusal(team, file);
@@ -125,7 +128,8 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
     }
 }
 
-static bool has(const list_t *list, uint64_t digest, uint64_t state)
+/* Tells whether a rank's list has a plan in this state. */
+static bool has_entry(const list_t *list, uint64_t digest, uint64_t state)
 {
     for (uint64_t i = 0; i < list->count; ++i) {
         if (list->entries[i].digest == digest && list->entries[i].state == state) {
@@ -147,28 +151,31 @@ static mscclpp_plan_file_t *find_by_digest(mscclpp_plan_file_t *files, int count
 }
 
 /* The first rank that lacks a file; -1: none does. */
-static int who_lacks(const list_t *lists, int size, uint64_t digest)
+static int first_rank_without(const list_t *lists, int size, uint64_t digest)
 {
     for (int rank = 0; rank < size; ++rank) {
-        if (!has(&lists[rank], digest, READY)) {
+        if (!has_entry(&lists[rank], digest, READY)) {
             return rank;
         }
     }
     return -1;
 }
 
-/* A part of the machine has plans of its own, so it is no fault that some ranks use other GPUs. */
+/*
+ * Tells whether a plan is for other GPUs than some rank uses. That is no fault: each part of a machine has its own
+ * plans.
+ */
 static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
 {
     bool other = false;
 
     for (int rank = 0; rank < size; ++rank) {
-        other = other || has(&lists[rank], digest, OF_OTHER_GPUS);
+        other = other || has_entry(&lists[rank], digest, OF_OTHER_GPUS);
     }
     return other;
 }
 
-/* The first rank that has a file which another one lacks says so. */
+/* Reports files that some rank lacks. For each such file, the first rank that has it writes the line. */
 static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
 {
     const list_t *mine = &lists[team->group.oob.rank];
@@ -176,14 +183,14 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
     for (uint64_t i = 0; i < mine->count; ++i) {
         const uint64_t digest = mine->entries[i].digest;
         mscclpp_plan_file_t *file = find_by_digest(files, count, digest);
-        const int without = who_lacks(lists, team->group.oob.size, digest);
+        const int without = first_rank_without(lists, team->group.oob.size, digest);
         int first = 0;
 
-        while (first < team->group.oob.rank && !has(&lists[first], digest, READY)) {
+        while (first < team->group.oob.rank && !has_entry(&lists[first], digest, READY)) {
             ++first;
         }
-        /* Rank 0 says itself what it refuses. */
-        if (without >= 0 && first == team->group.oob.rank && !has(&lists[0], digest, REFUSED) && file != NULL &&
+        /* What rank 0 refuses it has reported itself. */
+        if (without >= 0 && first == team->group.oob.rank && !has_entry(&lists[0], digest, REFUSED) && file != NULL &&
             !is_of_other_gpus(lists, team->group.oob.size, digest) && may_tell(file)) {
             mscclpp_warn("%s: execution plan %s (%s): rank %d lacks this file, has another one or refuses it: not used",
                          team->group.oob.label, file->path, file->label, without);
@@ -204,7 +211,7 @@ static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, msc
         mscclpp_plan_file_t *file = find_by_digest(files, count, first->entries[i].digest);
         mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
 
-        if (who_lacks(lists, team->group.oob.size, first->entries[i].digest) >= 0) {
+        if (first_rank_without(lists, team->group.oob.size, first->entries[i].digest) >= 0) {
             continue;
         }
         if (file == NULL) {
@@ -234,16 +241,18 @@ static void report_rules(const mscclpp_team_t *team)
     uint64_t missing = 0;
 
     for (uint64_t i = 0; i < protocol->rules.count + protocol->coll_rules.count; ++i) {
-        const bool whole = i < protocol->rules.count;
-        const uint64_t at = whole ? i : i - protocol->rules.count;
-        const int64_t algorithm = whole ? protocol->rules.rule[at].algorithm : protocol->coll_rules.rule[at].algorithm;
-        const uint64_t of_nodes = whole ? protocol->rules.rule[at].nodes : protocol->coll_rules.rule[at].nodes;
-        bool there = algorithm < MSCCLPP_RULE_PLANS || of_nodes != nodes;
+        const bool is_allreduce = i < protocol->rules.count;
+        const uint64_t index = is_allreduce ? i : i - protocol->rules.count;
+        const int64_t algorithm =
+            is_allreduce ? protocol->rules.rule[index].algorithm : protocol->coll_rules.rule[index].algorithm;
+        const uint64_t of_nodes =
+            is_allreduce ? protocol->rules.rule[index].nodes : protocol->coll_rules.rule[index].nodes;
+        bool is_available = algorithm < MSCCLPP_RULE_PLANS || of_nodes != nodes;
 
-        for (int k = 0; k < team->plan_count && !there; ++k) {
-            there = team->plans[k].rule == algorithm;
+        for (int k = 0; k < team->plan_count && !is_available; ++k) {
+            is_available = team->plans[k].rule == algorithm;
         }
-        missing += !there;
+        missing += !is_available;
     }
     if (missing > 0 && team->group.oob.rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
         mscclpp_warn("%s: coll_mscclpp_rules: %llu rules for %d ranks name an execution plan that these ranks do not "

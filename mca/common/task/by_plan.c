@@ -18,6 +18,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/plans.h"
 
+/* One call by a plan. */
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_by_plan_t *call;
@@ -33,16 +34,19 @@ typedef struct {
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } by_plan_t;
 
+/* Tells whether elements have no padding, so that they can be copied as bytes. */
 static bool is_dense(const by_plan_t *by)
 {
     return by->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
 
+/* Makes sure that the team has a stream for copies. A queued call uses the application's. */
 static mscclpp_status_t need_stream(const by_plan_t *by)
 {
     return by->queue != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&by->team->runner);
 }
 
+/* Copies in the call's stream. */
 static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, uint64_t bytes)
 {
     const mscclpp_runner_t *runner = &by->team->runner;
@@ -54,17 +58,19 @@ static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, ui
                              : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
-/* Index of this rank's own block in a buffer with one block per rank. */
-static uint64_t own_block(const by_plan_t *by, uint64_t stride)
+/* Bytes before this rank's own block in a buffer with one block per rank. */
+static uint64_t offset_of_own_block(const by_plan_t *by, uint64_t stride)
 {
     return (uint64_t)by->team->group.oob.rank * stride;
 }
 
+/* Tells whether the caller passed one buffer as input and output. */
 static bool is_in_place(const by_plan_t *by)
 {
     const mscclpp_by_plan_t *call = by->call;
 
-    return call->in == call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? own_block(by, call->stride) : 0);
+    return call->in ==
+           call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(by, call->stride) : 0);
 }
 
 /* Copies blocks between buffers in which the blocks lie at different distances. */
@@ -146,20 +152,20 @@ static mscclpp_status_t run_apart(by_plan_t *by)
     const mscclpp_plan_room_t *room = &by->plan->room;
     mscclpp_team_t *team = by->team;
     const mscclpp_by_plan_t *call = by->call;
-    uint64_t in_at, out_at;
+    uint64_t in_offset, out_offset;
     mscclpp_status_t status;
 
     by->apart = true;
     for (int r = 0; r < team->group.oob.size; ++r) {
-        in_at = room->in;
-        out_at = text->in_place ? room->in : room->out;
+        in_offset = room->in;
+        out_offset = text->in_place ? room->in : room->out;
         if (text->in_place && by->collective == MSCCLPP_PLAN_ALLGATHER) {
-            in_at += (uint64_t)r * by->padded;
+            in_offset += (uint64_t)r * by->padded;
         } else if (text->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER) {
-            out_at += (uint64_t)r * by->padded;
+            out_offset += (uint64_t)r * by->padded;
         }
-        by->peer_in[r] = mscclpp_plans_place(room, r, in_at);
-        by->peer_out[r] = mscclpp_plans_place(room, r, out_at);
+        by->peer_in[r] = mscclpp_plans_place(room, r, in_offset);
+        by->peer_out[r] = mscclpp_plans_place(room, r, out_offset);
     }
     by->in = (char *)(uintptr_t)by->peer_in[team->group.oob.rank];
     by->out = by->peer_out[team->group.oob.rank];
@@ -179,6 +185,9 @@ static mscclpp_status_t run_apart(by_plan_t *by)
     return status == MSCCLPP_OK && by->queue == NULL ? mscclpp_runner_await_stream(&team->runner) : status;
 }
 
+/*
+ * Serves the call through the plan's own memory. *served_p is false if there is no memory, or copies are not possible.
+ */
 static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
 {
     mscclpp_status_t status;
@@ -207,7 +216,7 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
     by->out = call->out;
     *apart_p = false;
     if (file->plan->in_place && !is_in_place(by)) {
-        by->in = call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? own_block(by, call->stride) : 0);
+        by->in = call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(by, call->stride) : 0);
         status = need_stream(by);
         return status == MSCCLPP_OK ? copy(by, by->in, call->in, input) : status;
     }
@@ -292,8 +301,8 @@ static by_plan_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const by_plan_t by = describe(team, call);
-    bool there;
-    mscclpp_status_t status = mscclpp_plans_make_room(team, by.plan, by.chunk, is_always_apart(&by), &there);
+    bool has_memory;
+    mscclpp_status_t status = mscclpp_plans_make_room(team, by.plan, by.chunk, is_always_apart(&by), &has_memory);
 
     mscclpp_runner_give_stream(&team->runner);
     return status;

@@ -1,6 +1,6 @@
 /*
- * Assigns the work if the buffers of all ranks are mapped: which rank reads and writes which bytes. Each byte crosses
- * links as seldom as possible.
+ * Divides a collective among ranks whose buffers are all mapped: which rank reads and writes which bytes. Each byte
+ * crosses links as seldom as possible.
  */
 #include "mca/common/task/coll_task.h"
 
@@ -71,8 +71,10 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     }
 }
 
-/* Each rank combines the same part of all ranks' blocks. It writes the result to the root, or the prefixes to each
- * rank. */
+/*
+ * Each rank combines the same part of all ranks' blocks. It writes the result to the root, or the prefixes to each
+ * rank.
+ */
 static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;

@@ -42,7 +42,7 @@ static bool is_early(const mscclpp_coll_task_t *task)
 }
 
 /* Fills in what the choice needs to know of the team. */
-static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
+static void describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
 {
     memset(input, 0, sizeof(*input));
     input->nodes = 1;
@@ -60,12 +60,14 @@ static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_
     input->layout = &team->runner.layout;
 }
 
+/* Chooses the algorithm and its grid. `mapped`: peers can map the buffers. */
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
 {
     return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied,
                                mapped && !is_early(task) && !task->queued, &task->choice);
 }
 
+/* Tells whether the chosen algorithm accesses the buffers of peers. */
 static bool needs_mapping(const mscclpp_coll_task_t *task)
 {
     return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
@@ -215,7 +217,7 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
 }
 
 /* Logs what the cost model says of packets between nodes: on rank 0, once for sizes up to the next power of two. */
-static void report_reckoning(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     const uint64_t bit = (uint64_t)1 << (63 - __builtin_clzll(task->most | 1));
@@ -229,11 +231,16 @@ static void report_reckoning(const mscclpp_coll_task_t *task, const mscclpp_sele
     }
 }
 
-/* Does everything after the choice. Any error breaks the team, since peers may have started. */
+/*
+ * Carries out the chosen algorithm, or a plan in its place, in this order: exchange buffers, reserve epochs, meet,
+ * launch. If buffers cannot be mapped, chooses another algorithm. Any error breaks the team, since peers may have
+ * started.
+ */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    /* As in mca/common/task/task.c. */
+    /* Between nodes, kernels meet to renew flags. So that each has a slot, ranks meet before, if calls compete for it.
+     */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     mscclpp_status_t status;
     bool mapped = true, served;
@@ -259,7 +266,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->group.oob.label, team->group.collective,
                   (unsigned long long)team->group.call, team->last_algorithm, (unsigned long long)task->most);
-    report_reckoning(task, input);
+    log_cost_estimates(task, input);
     if (status == MSCCLPP_OK && task->choice.algo == MSCCLPP_COLL_BY_ENGINES) {
         return mscclpp_coll_run_engines(task);
     }
@@ -303,7 +310,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
  * Chooses the algorithm. Blocks with holes are moved without packing if the buffers can be mapped, unless the blocks
  * are so small that packets are better. The scratch grows before the choice, since it limits what packets can serve.
  */
-static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
@@ -339,7 +346,7 @@ static void read_notices(mscclpp_team_t *team)
 /* Fills in what the choice needs to know of the call. */
 static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
-    describe(task->team, task->args->dtype, input);
+    describe_team(task->team, task->args->dtype, input);
     input->in_place = task->args->said_in_place;
     if (task->args->early) {
         input->early = true;
@@ -348,16 +355,16 @@ static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_
     }
 }
 
-/* One call, from the choice to its end. Any error after the choice breaks the team. */
-static mscclpp_status_t perform(mscclpp_coll_task_t *task)
+/* Serves one call, from the choice to its end. Any error after the choice breaks the team. */
+static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
     describe_call(task, &input);
-    status = choose(task, &input, true); /* if it refuses, it does so on all ranks, because the refusal does not
-                                            depend on sizes */
+    /* A refusal does not depend on sizes, so it is equal on all ranks. */
+    status = choose(task, &input, true);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -372,7 +379,7 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
     } else if (status == MSCCLPP_OK) {
-        status = settle(task, &input);
+        status = grow_and_choose(task, &input);
         if (status == MSCCLPP_OK) {
             status = mscclpp_coll_prepare_buffers(task);
         }
@@ -390,7 +397,7 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
 }
 
 /* Initializes the fields that depend only on the arguments. */
-static void begin(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
+static void init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     memset(task, 0, sizeof(*task));
     task->team = team;
@@ -416,7 +423,7 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     mscclpp_by_plan_t call;
     mscclpp_status_t status;
 
-    begin(&task, team, args);
+    init_task(&task, team, args);
     if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -438,7 +445,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     mscclpp_coll_task_t task;
     mscclpp_status_t status;
 
-    begin(&task, team, args);
+    init_task(&task, team, args);
     if (team->group.broken) {
         mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       team->group.collective, (unsigned long long)args->call);
@@ -457,7 +464,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
         team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
-    return perform(&task);
+    return serve_call(&task);
 }
 
 /* True if the call needs memory of its own; see mscclpp_coll_prepare_buffers. */
@@ -518,12 +525,12 @@ static bool can_queue(const mscclpp_coll_task_t *task, bool recorded)
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
 }
 
-/* Chooses how a call is carried out that is queued. */
+/* Chooses the algorithm of a queued call. */
 static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
 {
     mscclpp_select_input_t input;
 
-    describe(task->team, task->args->dtype, &input);
+    describe_team(task->team, task->args->dtype, &input);
     input.early = true;
     input.replayed = true;
     input.unsized = task->args->varied && !task->args->known;
@@ -536,7 +543,7 @@ bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_arg
 {
     mscclpp_coll_task_t task;
 
-    begin(&task, team, args);
+    init_task(&task, team, args);
     task.queued = true;
     return can_queue(&task, recorded) && choose_queued(&task) == MSCCLPP_OK;
 }
@@ -548,7 +555,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     mscclpp_by_plan_t by_plan;
     mscclpp_status_t status;
 
-    begin(&task, team, args);
+    init_task(&task, team, args);
     task.queued = true;
     task.stream = stream;
     team->runner.recorded = team->runner.gpu->is_capturing(stream);
@@ -582,6 +589,6 @@ bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)
     mscclpp_select_input_t input;
     mscclpp_coll_choice_t choice;
 
-    describe(team, MSCCLPP_DTYPE_UINT8, &input);
+    describe_team(team, MSCCLPP_DTYPE_UINT8, &input);
     return mscclpp_coll_select(&input, coll, 1, false, true, &choice) == MSCCLPP_OK;
 }

@@ -18,6 +18,7 @@
  */
 #define NOTICE_CALLS 256u
 
+/* One all-reduce under way. */
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_allreduce_args_t *args;
@@ -41,8 +42,8 @@ static bool is_dense(mscclpp_dtype_t dtype)
     return dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
 
-/* From the first byte of the first element to the last byte of the last one. */
-static uint64_t span(const mscclpp_allreduce_args_t *args)
+/* Bytes from the first byte of the first element to the last byte of the last one. */
+static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 {
     if (args->count == 0) {
         return 0;
@@ -142,7 +143,7 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
 }
 
 /* Logs what the cost model says of the choice between nodes: on rank 0, once for sizes up to the next power of two. */
-static void report_reckoning(const task_t *task, const mscclpp_select_input_t *input)
+static void log_cost_estimates(const task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     const uint64_t bit = (uint64_t)1 << (63 - __builtin_clzll(input->bytes));
@@ -156,7 +157,10 @@ static void report_reckoning(const task_t *task, const mscclpp_select_input_t *i
     }
 }
 
-/* MSCCLPP_ERR_NOT_SUPPORTED, equal on all ranks, before anything has happened. */
+/*
+ * Fills in `input` and chooses the algorithm. Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must
+ * be staged; then nothing has happened yet.
+ */
 static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
 {
     const mscclpp_team_t *team = task->team;
@@ -190,7 +194,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->layout = &team->runner.layout;
     status = mscclpp_select_allreduce(input, &task->choice);
     if (status == MSCCLPP_OK && input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
-        report_reckoning(task, input);
+        log_cost_estimates(task, input);
     }
     return status;
 }
@@ -306,12 +310,12 @@ static mscclpp_status_t copy_alone(task_t *task)
 static void report_choice(const task_t *task, const char *served_by)
 {
     const mscclpp_team_t *team = task->team;
-    static bool told[64];
+    static bool warned[64];
     const int32_t asked = team->protocol.algorithm;
 
     if (asked >= 0 && team->group.rank == 0 && team->group.members[0] == 0 && team->group.oob.size > 1 &&
         !team->group.probing && strcmp(mscclpp_algos[asked]->name, served_by) != 0 &&
-        !__atomic_exchange_n(&told[(size_t)asked % (sizeof(told) / sizeof(told[0]))], true, __ATOMIC_RELAXED)) {
+        !__atomic_exchange_n(&warned[(size_t)asked % (sizeof(warned) / sizeof(warned[0]))], true, __ATOMIC_RELAXED)) {
         mscclpp_warn("%s: coll_mscclpp_algorithm is %s, which cannot serve all-reduce call %llu: %s does",
                      team->group.oob.label, mscclpp_algos[asked]->name, (unsigned long long)task->args->call,
                      served_by);
@@ -359,11 +363,16 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
     return *served_p ? mscclpp_by_plan_enqueue(task->team, &call, task->app_stream) : MSCCLPP_OK;
 }
 
-/* Does everything after the choice. Any error breaks the team, since peers may have started. */
-static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
+/*
+ * Carries out the call after the choice, in this order: grow the scratch, replace buffers, try a plan, exchange
+ * buffers, reserve epochs, meet, launch, copy back. A queued call skips what needs the host to wait. Any error breaks
+ * the team, since peers may have started.
+ */
+static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    /* Between nodes, kernels meet to renew the flags. So that they find room, the ranks meet before. */
+    /* Between nodes, kernels meet to renew flags. So that each has a slot, ranks meet before, if calls compete for it.
+     */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     bool wait = task->app_stream == NULL, served = false, reserves;
     mscclpp_status_t status;
@@ -423,8 +432,8 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
-/* One call: chooses, examines the buffers and serves the call. Any error after the choice breaks the team. */
-static mscclpp_status_t run(task_t *task)
+/* Serves one call: chooses, examines the buffers, carries out. Any error after the choice breaks the team. */
+static mscclpp_status_t serve_call(task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
@@ -444,7 +453,7 @@ static mscclpp_status_t run(task_t *task)
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    task->bytes = span(task->args);
+    task->bytes = bytes_of(task->args);
     if (task->bytes == 0) {
         team->last_algorithm = "none";
         return MSCCLPP_OK;
@@ -464,7 +473,7 @@ static mscclpp_status_t run(task_t *task)
     if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
         status = copy_alone(task);
     } else {
-        status = perform(task, &input);
+        status = serve_after_choice(task, &input);
     }
     mscclpp_runner_give_stream(&team->runner);
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
@@ -482,12 +491,12 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     task.release = MSCCLPP_DEV_RELEASE_SYSTEM;
-    return run(&task);
+    return serve_call(&task);
 }
 
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
-    task_t task = {.team = team, .args = args, .bytes = span(args)};
+    task_t task = {.team = team, .args = args, .bytes = bytes_of(args)};
     mscclpp_select_input_t input;
     mscclpp_status_t status = choose(&task, &input);
     mscclpp_by_plan_t call;
@@ -518,10 +527,12 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    /* If kernels of several streams share a GPU, there is room for only one kernel of each stream at a time. */
-    /* In a graph, kernels follow one another by edges of the ordinary kind. */
+    /*
+     * The next kernel of the stream may start early only where the GPU surely has multiprocessors for both, and outside
+     * of graphs, whose edges let a kernel start only after the one before it.
+     */
     team->runner.recorded = team->runner.queues && team->runner.gpu->is_capturing(stream);
     task.release = team->group.meet_first || team->runner.crowded || team->runner.recorded ? MSCCLPP_DEV_RELEASE_DEVICE
                                                                                            : MSCCLPP_DEV_RELEASE_STREAM;
-    return run(&task);
+    return serve_call(&task);
 }

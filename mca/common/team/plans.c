@@ -45,6 +45,7 @@ static uint64_t most_blocks(const mscclpp_plan_file_t *file)
     return most;
 }
 
+/* The smallest multiple of `unit` that is not below `value`. */
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;
@@ -83,22 +84,24 @@ typedef struct {
 } image_t;
 
 /* Appends bytes to an image, and returns their offset. NULL `from`: zeroed bytes. */
-static uint64_t append(image_t *image, const void *from, uint64_t size)
+static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
 {
-    const uint64_t at = image->size;
+    const uint64_t offset = image->size;
 
     if (image->bytes != NULL && size > 0 && from != NULL) {
-        memcpy(image->bytes + at, from, size);
+        memcpy(image->bytes + offset, from, size);
     }
-    image->size = round_up(at + size, 64);
-    return at;
+    image->size = round_up(offset + size, 64);
+    return offset;
 }
 
-static void *place(char *base, uint64_t offset)
+/* The address at an offset from `base`, which may be NULL. */
+static void *address_in(char *base, uint64_t offset)
 {
     return (void *)((uintptr_t)base + offset);
 }
 
+/* Tells whether a rank is on this rank's node. */
 static bool is_near(const mscclpp_team_t *team, int rank)
 {
     const mscclpp_nodes_t *nodes = team->fabric != NULL ? mscclpp_fabric_nodes(team->fabric) : NULL;
@@ -114,7 +117,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     const uint32_t ports = rank->channel_count[MSCCLPP_PLAN_PORT];
     uint64_t *arrived[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_plan_args_t *args = &plan->args;
-    uint64_t at;
+    uint64_t offset;
 
     for (int r = 0; r < team->group.oob.size; ++r) {
         arrived[r] = (uint64_t *)(void *)plan->room.peers[r];
@@ -125,22 +128,23 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     }
     args->rank = (uint32_t)team->group.oob.rank;
     args->room = plan->room.base;
-    args->arrived = place(base, append(image, arrived, (uint64_t)team->group.oob.size * sizeof(arrived[0])));
-    args->ports = place(base, append(image, plan->room.ports, ports * sizeof(*args->ports)));
-    args->plan_state = place(base, append(image, NULL, sizeof(*args->plan_state)));
-    args->expected = place(base, append(image, NULL, program->channels * sizeof(*args->expected)));
-    args->barriers = place(base, append(image, NULL, program->barriers * sizeof(*args->barriers)));
-    at = append(image, NULL, rank->semaphore_count * sizeof(*args->semaphores));
-    args->semaphores = place(base, at);
+    args->arrived = address_in(base, append_bytes(image, arrived, (uint64_t)team->group.oob.size * sizeof(arrived[0])));
+    args->ports = address_in(base, append_bytes(image, plan->room.ports, ports * sizeof(*args->ports)));
+    args->plan_state = address_in(base, append_bytes(image, NULL, sizeof(*args->plan_state)));
+    args->expected = address_in(base, append_bytes(image, NULL, program->channels * sizeof(*args->expected)));
+    args->barriers = address_in(base, append_bytes(image, NULL, program->barriers * sizeof(*args->barriers)));
+    offset = append_bytes(image, NULL, rank->semaphore_count * sizeof(*args->semaphores));
+    args->semaphores = address_in(base, offset);
     for (uint32_t i = 0; i < rank->semaphore_count && image->bytes != NULL; ++i) {
         const mscclpp_dev_plan_counter_t first = {0, rank->semaphores[i]};
 
-        memcpy(image->bytes + at + i * sizeof(first), &first, sizeof(first));
+        memcpy(image->bytes + offset + i * sizeof(first), &first, sizeof(first));
     }
-    args->steps = place(base, append(image, program->steps, program->step_count * sizeof(*program->steps)));
-    args->items = place(base, append(image, program->items, program->item_count * sizeof(*program->items)));
-    args->links = place(base, append(image, program->links, program->link_count * sizeof(*program->links)));
-    args->starts = place(base, append(image, program->starts, (program->block_count + 1) * sizeof(*program->starts)));
+    args->steps = address_in(base, append_bytes(image, program->steps, program->step_count * sizeof(*program->steps)));
+    args->items = address_in(base, append_bytes(image, program->items, program->item_count * sizeof(*program->items)));
+    args->links = address_in(base, append_bytes(image, program->links, program->link_count * sizeof(*program->links)));
+    args->starts =
+        address_in(base, append_bytes(image, program->starts, (program->block_count + 1) * sizeof(*program->starts)));
     for (int r = 0; r < team->group.oob.size; ++r) {
         args->bases[3 * r + 2] = mscclpp_plans_place(&plan->room, r, plan->room.scratch);
     }
@@ -151,7 +155,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->alignment = plan->file->unit;
     args->width = MSCCLPP_DEV_LL16;
     args->lasting = NULL;
-    plan->lasting = place(base, append(image, args, sizeof(*args)));
+    plan->lasting = address_in(base, append_bytes(image, args, sizeof(*args)));
 }
 
 /* Copies to the device what only this rank uses. The peers' memory is mapped by now. */
@@ -222,7 +226,7 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 }
 
 /* Maps the rooms that the ranks have exchanged. Stops at the first failure, and sets *whose_p to that room's rank. */
-static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *whose_p)
+static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *whose_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     void *base;
@@ -400,79 +404,83 @@ typedef struct {
     const char *step;     /* that step, for messages */
     int whose;            /* the rank whose room the step was about; -1: this rank's own */
     bool all;             /* all ranks have succeeded; equal on all ranks */
-} new_room_t;
+} attempt_t;
 
-/* Makes a room on all ranks and lets them vote on it. Returns an error only if the exchange itself fails. */
-static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, new_room_t *made)
+/*
+ * Makes a room on all ranks, and lets them vote on it: `attempt` has the result. Returns an error only if the exchange
+ * itself fails.
+ */
+static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
+                                      attempt_t *attempt)
 {
     mscclpp_board_buffers_t *mine;
     mscclpp_status_t status;
 
-    made->step = "allocating";
-    made->own = allocate(team, plan, &made->room, &made->local);
-    plan->given_up = made->room.base; /* kept, because peers may still map it after an error */
+    attempt->step = "allocating";
+    attempt->own = allocate(team, plan, &attempt->room, &attempt->local);
+    plan->given_up = attempt->room.base; /* kept, because peers may still map it after an error */
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->asked = team->group.asked;
     mine->in_place = 0;
-    if (made->own == MSCCLPP_OK) {
-        made->step = "exporting";
-        made->own = team->runner.gpu->export_memory(made->room.base, &mine->out);
+    if (attempt->own == MSCCLPP_OK) {
+        attempt->step = "exporting";
+        attempt->own = team->runner.gpu->export_memory(attempt->room.base, &mine->out);
     }
-    mine->exportable = made->own == MSCCLPP_OK;
+    mine->exportable = attempt->own == MSCCLPP_OK;
     status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", chunk);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (made->own == MSCCLPP_OK) {
-        made->step = "mapping that";
-        made->own = map_all(team, &made->room, &made->whose);
+    if (attempt->own == MSCCLPP_OK) {
+        attempt->step = "mapping that";
+        attempt->own = map_peers(team, &attempt->room, &attempt->whose);
     }
     if (team->fabric != NULL) {
-        made->step = made->own == MSCCLPP_OK ? "joining nodes" : made->step;
-        status = join_nodes(team, plan, &made->room, &made->own);
+        attempt->step = attempt->own == MSCCLPP_OK ? "joining nodes" : attempt->step;
+        status = join_nodes(team, plan, &attempt->room, &attempt->own);
         if (status != MSCCLPP_OK) {
             return status;
         }
     }
-    if (made->own == MSCCLPP_OK) {
-        made->step = "filling";
-        made->whose = -1;
-        replace_room(team, plan, &made->room, made->local, &made->own);
-        plan->given_up = made->room.base; /* whichever of the two rooms the plan does not keep */
+    if (attempt->own == MSCCLPP_OK) {
+        attempt->step = "filling";
+        attempt->whose = -1;
+        replace_room(team, plan, &attempt->room, attempt->local, &attempt->own);
+        plan->given_up = attempt->room.base; /* whichever of the two rooms the plan does not keep */
     }
-    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, made->own == MSCCLPP_OK,
-                                        &made->all);
+    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, attempt->own == MSCCLPP_OK,
+                                        &attempt->all);
     if (status == MSCCLPP_OK && team->fabric != NULL) {
-        status = vote_of_nodes(team, made->own, &made->all);
+        status = vote_of_nodes(team, attempt->own, &attempt->all);
     }
     if (status != MSCCLPP_OK) {
-        close_peers(team, &made->room);
+        close_peers(team, &attempt->room);
     }
     return status;
 }
 
 /* After the vote: frees the room that the plan does not keep; and the plan's own one, too, if a rank has failed. */
 static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
-                                          new_room_t *made)
+                                          attempt_t *attempt)
 {
     mscclpp_status_t status;
 
-    if (!made->all) {
+    if (!attempt->all) {
         /* No rank uses a room now, because the old one's counters may be ahead on some ranks. */
         plan->refused = chunk < plan->refused ? chunk : plan->refused;
         leave_fabric(&plan->room);
         close_peers(team, &plan->room);
     }
-    leave_fabric(&made->room);
-    close_peers(team, &made->room);
-    plan->given_up = made->room.base;
+    leave_fabric(&attempt->room);
+    close_peers(team, &attempt->room);
+    plan->given_up = attempt->room.base;
     status = meet_ranks(team, "memory of a plan, given up by all", chunk);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->runner.gpu->device_free(team->runner.device, made->room.base);
+    team->runner.gpu->device_free(team->runner.device, attempt->room.base);
     plan->given_up = NULL;
-    if (!made->all) {
+    if (!attempt->all) {
         team->runner.gpu->device_free(team->runner.device, plan->room.base);
         memset(&plan->room, 0, sizeof(plan->room));
     }
@@ -483,7 +491,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
                                          bool *there_p)
 {
     const bool flags_used_up = is_used_up(team, plan);
-    new_room_t made = {.whose = -1};
+    attempt_t attempt = {.whose = -1};
     mscclpp_status_t status;
 
     *there_p = true;
@@ -500,24 +508,24 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    made.room.chunk = room_for(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
-    made.room.areas = areas || plan->room.areas;
-    status = exchange_room(team, plan, chunk, &made);
+    attempt.room.chunk = room_for(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
+    attempt.room.areas = areas || plan->room.areas;
+    status = exchange_room(team, plan, chunk, &attempt);
     if (status == MSCCLPP_OK) {
-        status = free_unused_rooms(team, plan, chunk, &made);
+        status = free_unused_rooms(team, plan, chunk, &attempt);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (made.all) {
+    if (attempt.all) {
         mscclpp_debug("%s: %s has %llu bytes of memory, for chunks of up to %llu bytes%s", team->group.oob.label,
                       plan->file->label, (unsigned long long)plan->room.bytes, (unsigned long long)plan->room.chunk,
                       flags_used_up ? ", as its flags are used up" : "");
     } else {
-        report_no_room(team, plan, chunk, made.step, made.whose, made.own);
+        report_no_room(team, plan, chunk, attempt.step, attempt.whose, attempt.own);
     }
     plan->chunk = chunk;
-    *there_p = made.all;
+    *there_p = attempt.all;
     return MSCCLPP_OK;
 }
 
@@ -526,7 +534,7 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
     const uint32_t blocks = team->runner.queue_blocks;
     uint64_t total = 0, local;
     mscclpp_status_t status = MSCCLPP_OK;
-    bool there;
+    bool has_memory;
 
     for (int i = 0; i < team->plan_count && status == MSCCLPP_OK; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
@@ -540,7 +548,7 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
             continue;
         }
         total += local;
-        status = mscclpp_plans_make_room(team, plan, room.chunk, true, &there);
+        status = mscclpp_plans_make_room(team, plan, room.chunk, true, &has_memory);
     }
     return status;
 }

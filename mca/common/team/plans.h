@@ -22,9 +22,9 @@ typedef struct {
     mscclpp_fabric_join_t *join;       /* connections to the rooms of ranks on other nodes; NULL: there are none */
     mscclpp_dev_port_channel_t *ports; /* by rank: this rank's port channel to it; zeroed for ranks of this node */
     uint64_t chunk;                    /* the largest chunk that the room has space for, bytes */
-    bool areas;
-    uint64_t scratch, in, out; /* offsets in the room, bytes */
-    uint64_t half;             /* as in mscclpp_dev_plan_args_t */
+    bool areas;                        /* it has areas for input and output */
+    uint64_t scratch, in, out;         /* offsets in the room, bytes */
+    uint64_t half;                     /* as in mscclpp_dev_plan_args_t */
 } mscclpp_plan_room_t;
 
 struct mscclpp_team_plan {
@@ -59,7 +59,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
 /* The plan of this name that programs run by its name, if it can do the operation. NULL: there is none. Pure. */
 mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *name, mscclpp_op_t op);
 
-/* Blocks of the size of a rank's that a buffer of this rank has. */
+/* The number of blocks in a buffer of this rank, where a block is one rank's part. */
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan,
                               mscclpp_plan_buffer_t buffer);
 
@@ -70,9 +70,9 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
  * ranks, is false if there is no memory. An error breaks the team.
  */
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
-                                         bool *there_p);
+                                         bool *has_memory_p);
 
-/* True if that would make no memory. Equal on all ranks. */
+/* True if mscclpp_plans_make_room would find the room there, and make none. Equal on all ranks. */
 bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas);
 
 /*
@@ -82,12 +82,12 @@ bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_
 mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan);
 
 /*
- * Of a team for queued operations: makes the plans' memory, for messages of up to 1 MiB, as queued calls make none. A
- * plan that has none then serves no queued calls. All ranks call it alike. An error breaks the team.
+ * Makes the rooms of a team for queued operations, for messages of up to 1 MiB, because queued calls cannot make rooms.
+ * A plan without a room then serves no queued calls. All ranks call it alike. An error breaks the team.
  */
 mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team);
 
-/* True if that memory does for chunks of this size; equal on all ranks. */
+/* True if the plan's room serves queued calls with chunks of this size; equal on all ranks. */
 bool mscclpp_plans_queue(const mscclpp_team_plan_t *plan, uint64_t chunk);
 
 /* Launches after which a plan's packets begin with their first flag again. */
@@ -96,7 +96,7 @@ static inline uint64_t mscclpp_plans_epoch_limit(const mscclpp_team_t *team)
     return team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;
 }
 
-/* Where something is in a rank's room; of a rank on another node its offset. */
+/* The address at an offset in a rank's room. For a rank on another node, the offset itself. */
 static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int rank, uint64_t offset)
 {
     return (char *)((uintptr_t)room->peers[rank] + offset);

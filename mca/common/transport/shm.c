@@ -106,6 +106,7 @@ static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, 
     return status;
 }
 
+/* Logs that there is no memory for `what`. Always MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t no_memory(const mscclpp_transport_t *transport, const char *what)
 {
     mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, what);
@@ -266,38 +267,38 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
 }
 
 /* Reports an access outside a region. */
-static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t at, uint64_t length,
+static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
                                      uint64_t limit)
 {
     mscclpp_error("%s: %s of %llu bytes at offset %llu for rank %d; the region has %llu", conn->transport->params.label,
-                  what, (unsigned long long)length, (unsigned long long)at, conn->peer, (unsigned long long)limit);
+                  what, (unsigned long long)length, (unsigned long long)offset, conn->peer, (unsigned long long)limit);
     return MSCCLPP_ERR_INVALID;
 }
 
 /* Pins whole pages, as memory cannot be pinned in smaller parts. */
-static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t at, uint64_t length, void **device_p)
+static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p)
 {
     const mscclpp_transport_params_t *params = &remote->conn->transport->params;
-    uint64_t before;
+    uint64_t page_offset;
     char *first;
     void *device;
 
-    if (!mscclpp_fits(at, length, remote->window.length)) {
-        return out_of_range(remote->conn, "map", at, length, remote->window.length);
+    if (!mscclpp_fits(offset, length, remote->window.length)) {
+        return out_of_range(remote->conn, "map", offset, length, remote->window.length);
     }
     if (remote->pinned != NULL || length == 0) {
         mscclpp_info("%s: nothing of rank %d to map, or it has been mapped", params->label, remote->conn->peer);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    first = remote->window.base + at;
-    before = (uintptr_t)first % (uint64_t)sysconf(_SC_PAGESIZE);
-    if (params->gpu->host_register(first - before, before + length, &device) != MSCCLPP_OK) {
+    first = remote->window.base + offset;
+    page_offset = (uintptr_t)first % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (params->gpu->host_register(first - page_offset, page_offset + length, &device) != MSCCLPP_OK) {
         mscclpp_info("%s: kernels do not reach the memory of rank %d, which cannot be pinned here", params->label,
                      remote->conn->peer);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    remote->pinned = first - before;
-    *device_p = (char *)device + before;
+    remote->pinned = first - page_offset;
+    *device_p = (char *)device + page_offset;
     return MSCCLPP_OK;
 }
 
@@ -314,6 +315,7 @@ static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remo
     return MSCCLPP_OK;
 }
 
+/* Reports a token that the peer does not have. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
     if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
@@ -369,6 +371,7 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
     return status;
 }
 
+/* Adds to a word of the peer's region. */
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {
@@ -383,6 +386,7 @@ static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_OK;
 }
 
+/* Nothing is ever under way, so any ticket has completed. */
 static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     (void)conn;

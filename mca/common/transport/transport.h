@@ -23,11 +23,12 @@
 #define MSCCLPP_TRANSPORT_ADDRESS_MAX 1024
 #define MSCCLPP_TRANSPORT_KEY_MAX 512
 
-typedef struct mscclpp_transport mscclpp_transport_t;
-typedef struct mscclpp_conn mscclpp_conn_t;
-typedef struct mscclpp_region mscclpp_region_t;
-typedef struct mscclpp_remote mscclpp_remote_t;
+typedef struct mscclpp_transport mscclpp_transport_t; /* an instance */
+typedef struct mscclpp_conn mscclpp_conn_t;           /* this rank's half of a connection to a peer */
+typedef struct mscclpp_region mscclpp_region_t;       /* memory of this rank that puts use */
+typedef struct mscclpp_remote mscclpp_remote_t;       /* a peer's region, as a connection reaches it */
 
+/* What an instance can do: the flags that `create` returns. */
 enum {
     MSCCLPP_REACH_NODE = 1,      /* peers on this node */
     MSCCLPP_REACH_NETWORK = 2,   /* peers on other nodes */
@@ -48,12 +49,14 @@ enum {
     MSCCLPP_WHOLE_WORDS = 64
 };
 
+/* Where tokens and regions lie. */
 typedef enum {
     MSCCLPP_PLACE_HOST,   /* pinned memory of the host, or wherever the instance's flags allow */
     MSCCLPP_PLACE_SHARED, /* a segment of shared memory (shmseg.h) that kernels can touch, or the like */
     MSCCLPP_PLACE_DEVICE  /* device memory of the runtime */
 } mscclpp_transport_place_t;
 
+/* What an instance is created with. */
 typedef struct {
     const mscclpp_config_t *config;
     const mscclpp_gpu_ops_t *gpu;
@@ -72,6 +75,7 @@ typedef struct {
     size_t token_count;
 } mscclpp_transport_params_t;
 
+/* The functions of a transport, and what holds for all of its instances. */
 typedef struct {
     const char *name; /* "shm", "cuda_ipc", "verbs", "ucx" */
 

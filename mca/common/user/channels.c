@@ -19,7 +19,7 @@ typedef struct {
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
 /* Checks the application's arguments, and fills in the card that is compared with its peers' cards. */
-static mscclpp_status_t check(const mscclpp_user_t *user, int n, const int *peers, int per_peer, card_t *card)
+static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int n, const int *peers, int per_peer, card_t *card)
 {
     int i;
 
@@ -46,8 +46,8 @@ static mscclpp_status_t check(const mscclpp_user_t *user, int n, const int *peer
     return MSCCLPP_OK;
 }
 
-/* All ranks find the same, and log it. */
-static mscclpp_status_t compare(const mscclpp_user_t *user, const card_t *cards)
+/* Checks that the cards of all ranks fit one another. All ranks find and log the same. */
+static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *cards)
 {
     int i, j;
 
@@ -96,13 +96,14 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
     mscclpp_status_t status = user->oob.allgather(user->oob.context, card, cards, sizeof(*card));
 
     if (status == MSCCLPP_OK) {
-        status = compare(user, cards);
+        status = compare_cards(user, cards);
     }
     free(cards);
     return status;
 }
 
-static void discard(mscclpp_user_channels_t *channels)
+/* Frees the structure with its lists, also one that was filled in only in part. */
+static void free_channels(mscclpp_user_channels_t *channels)
 {
     if (channels->expected != NULL) {
         channels->user->gpu->device_free(channels->user->device, channels->expected);
@@ -111,8 +112,8 @@ static void discard(mscclpp_user_channels_t *channels)
     free(channels);
 }
 
-/* Local. */
-static mscclpp_status_t allocate(mscclpp_user_channels_t *channels, const int *peers)
+/* Allocates the list of peers and the counters in device memory. */
+static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const int *peers)
 {
     const size_t count = (size_t)channels->n * (size_t)channels->per_peer;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -145,7 +146,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
         free(channels);
         return MSCCLPP_ERR_REVOKED;
     }
-    card.status = channels != NULL ? check(user, n, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
+    card.status = channels != NULL ? check_arguments(user, n, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
     status = agree_on_peers(user, &card);
     if (status != MSCCLPP_OK) {
         free(channels);
@@ -156,7 +157,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     channels->is_port = is_port;
     channels->n = n;
     channels->per_peer = per_peer;
-    status = allocate(channels, peers);
+    status = allocate_lists(channels, peers);
     if (is_port) {
         status = mscclpp_user_ports_create(channels, status);
     } else {
@@ -165,17 +166,18 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
                                            status, "counters of memory channels", &channels->inbound);
     }
     if (status != MSCCLPP_OK) {
-        discard(channels);
+        free_channels(channels);
         return status;
     }
     ++memory->users;
     channels->next = user->channels;
     user->channels = channels;
-    ++user->shells;
+    ++user->unfreed;
     *channels_p = channels;
     return MSCCLPP_OK;
 }
 
+/* Removes the channels from the list of their team, and from the users of their memory. */
 static void unlink_channels(mscclpp_user_channels_t *channels)
 {
     mscclpp_user_channels_t **link = &channels->user->channels;
@@ -204,7 +206,7 @@ mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
     } else {
         channels->expected = NULL;
     }
-    discard(channels);
+    free_channels(channels);
     mscclpp_user_leave(user);
     return status;
 }
@@ -230,7 +232,7 @@ int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
 }
 
 /* The counter of signals for channel `k` with a rank, in the memory of its owner. */
-static uint64_t *counter(const mscclpp_user_channels_t *channels, int owner, int rank, int k)
+static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int k)
 {
     return (uint64_t *)(void *)channels->inbound.bases[owner] + STEP * mscclpp_user_token(channels, rank, k);
 }
@@ -261,8 +263,8 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
     }
     view->memory.local = memory->own;
     view->memory.remote = memory->bases[peer];
-    view->memory.semaphore.inbound = counter(channels, user->oob.rank, peer, k);
-    view->memory.semaphore.remote_inbound = counter(channels, peer, user->oob.rank, k);
+    view->memory.semaphore.inbound = counter_of(channels, user->oob.rank, peer, k);
+    view->memory.semaphore.remote_inbound = counter_of(channels, peer, user->oob.rank, k);
     view->memory.semaphore.expected = &channels->expected[index];
     return MSCCLPP_OK;
 }

@@ -18,10 +18,10 @@ void mscclpp_user_end(mscclpp_user_t *user)
         return;
     }
     __atomic_store_n(&user->words->mailbox.abort, 1, __ATOMIC_RELAXED);
-    if (user->shells > 0) {
+    if (user->unfreed > 0) {
         mscclpp_warn("%s: rank %d: the communicator is freed before %d of its objects for kernels (memory, channels, "
                      "rooms); free them first: their memory stays taken",
-                     user->oob.label, user->oob.rank, user->shells);
+                     user->oob.label, user->oob.rank, user->unfreed);
     }
     while ((channels = user->channels) != NULL) {
         mscclpp_user_channels_end(channels);
@@ -32,12 +32,12 @@ void mscclpp_user_end(mscclpp_user_t *user)
     while ((memory = user->memories) != NULL) {
         mscclpp_user_memory_end(memory);
     }
-    if (user->shells == 0) {
+    if (user->unfreed == 0) {
         user->gpu->host_free(user->words);
     }
     user->words = NULL;
     user->ended = true;
-    if (user->shells == 0) {
+    if (user->unfreed == 0) {
         free(user->node_of);
         free(user);
     }

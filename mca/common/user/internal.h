@@ -30,8 +30,7 @@ struct mscclpp_user {
     mscclpp_user_channels_t *channels;
     mscclpp_user_room_t *rooms;
     bool ended;
-    int shells; /* objects that the application has not freed. They outlive mscclpp_user_end; then the last one to be
-                   freed frees this structure. */
+    int unfreed; /* objects that the application has not freed; see mscclpp_user_leave */
 };
 
 /* Tells whether kernels of this rank reach the memory of another one. */
@@ -42,11 +41,11 @@ static inline bool mscclpp_user_is_near(const mscclpp_user_t *user, int rank)
 
 /* Memory of each rank, mapped by the ranks of its node. */
 typedef struct {
-    char *own;
-    uint64_t bytes;
-    bool allocated; /* here */
-    char **bases;   /* by rank; NULL for ranks of other nodes */
-    uint64_t *sizes;
+    char *own;                    /* this rank's memory */
+    uint64_t bytes;               /* its size */
+    bool allocated;               /* mscclpp_user_share_create has allocated it */
+    char **bases;                 /* by rank; NULL for ranks of other nodes */
+    uint64_t *sizes;              /* by rank, in bytes */
     mscclpp_mapping_t **mappings; /* NULL for this rank, for memory of 0 bytes, and for ranks of other nodes */
     void *table;                  /* device memory: bases, then sizes */
 } mscclpp_user_share_t;
@@ -55,7 +54,7 @@ struct mscclpp_user_memory {
     mscclpp_user_t *user;
     mscclpp_user_memory_t *next;
     mscclpp_user_share_t share;
-    int users; /* channels */
+    int users; /* number of sets of channels that use it */
 };
 
 typedef struct mscclpp_user_ports mscclpp_user_ports_t; /* ports.h */
@@ -65,11 +64,11 @@ struct mscclpp_user_channels {
     mscclpp_user_channels_t *next;
     mscclpp_user_memory_t *memory;
     bool is_port;
-    int n;
-    int per_peer;
-    int *peers;
-    int opened;
-    uint64_t *expected;           /* device memory, by index */
+    int n;                        /* number of peers */
+    int per_peer;                 /* channels to each of them */
+    int *peers;                   /* ranks */
+    int opened;                   /* how many opens have not been closed */
+    uint64_t *expected;           /* device memory: signals waited for, by channel */
     mscclpp_user_share_t inbound; /* of memory channels: counters, by the peer's rank and channel */
     mscclpp_user_ports_t *ports;  /* of port channels */
 };
@@ -106,12 +105,16 @@ void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share);
 /* user.c. MSCCLPP_OK if no rank failed; else the first failure, which all ranks log. */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t mine, const char *what);
 
-/* Copies to device memory. */
+/* Copies `size` bytes to device memory, and waits for the copy. */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size);
 
+/* Fills in what a kernel needs to give up a wait and to report errors. */
 void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *watch);
 
-/* An object was freed. May free `user`. */
+/*
+ * The application has freed one object. Objects outlive mscclpp_user_end; after it, the last one to be freed frees
+ * `user`.
+ */
 void mscclpp_user_leave(mscclpp_user_t *user);
 
 /* memory.c, channels.c, room.c: for mscclpp_user_end. */

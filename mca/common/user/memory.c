@@ -29,11 +29,12 @@ mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, ui
     memory->share = share;
     memory->next = user->memories;
     user->memories = memory;
-    ++user->shells;
+    ++user->unfreed;
     *memory_p = memory;
     return MSCCLPP_OK;
 }
 
+/* Removes the memory from the list of its team. */
 static void unlink_memory(mscclpp_user_memory_t *memory)
 {
     mscclpp_user_memory_t **link = &memory->user->memories;

@@ -14,7 +14,7 @@
 /* Seconds that the last close gives the proxy, if calls have no deadline. */
 #define CLOSE_TIME 60.0
 
-/* What a rank tells of itself. Its addresses follow, one for each rank. */
+/* What a rank tells all others. Its addresses follow, one for each rank. */
 typedef struct {
     uint64_t key_length; /* 0: no memory to put into */
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
@@ -31,6 +31,7 @@ static mscclpp_status_t no_memory(const mscclpp_user_t *user)
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
+/* Destroys the transport and frees its tokens. */
 static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
     if (ports->transport != NULL) {
@@ -46,8 +47,9 @@ static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *po
 }
 
 /* Opens a transport whose tokens lie in host memory or in device memory. */
-static mscclpp_status_t open_with(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
-                                  const mscclpp_transport_ops_t *ops, size_t tokens, bool on_host, uint32_t *flags_p)
+static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
+                                         const mscclpp_transport_ops_t *ops, size_t tokens, bool on_host,
+                                         uint32_t *flags_p)
 {
     mscclpp_transport_params_t params;
     mscclpp_status_t status;
@@ -90,12 +92,12 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
 {
     bool on_host = ops->place == MSCCLPP_PLACE_HOST;
     uint32_t flags = 0;
-    mscclpp_status_t status = open_with(user, ports, ops, tokens, on_host, &flags);
+    mscclpp_status_t status = create_transport(user, ports, ops, tokens, on_host, &flags);
 
     if (status == MSCCLPP_OK && on_host && (flags & MSCCLPP_DEVICE_TOKENS) != 0) {
         close_transport(user, ports);
         on_host = false;
-        status = open_with(user, ports, ops, tokens, on_host, &flags);
+        status = create_transport(user, ports, ops, tokens, on_host, &flags);
     }
     if (status == MSCCLPP_OK &&
         ((flags & MSCCLPP_DEVICE_REGIONS) == 0 || (!on_host && (flags & MSCCLPP_DEVICE_TOKENS) == 0))) {
@@ -105,9 +107,9 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
     return status;
 }
 
-/* What this rank needs before it can be connected: everything up to the addresses that peers need. */
-static mscclpp_status_t prepare_local(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
-                                      card_t *card)
+/* Opens the transport, the region and this rank's ends of connections, and fills in the card for its peers. Local. */
+static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
+                                           card_t *card)
 {
     const mscclpp_user_t *user = channels->user;
     const mscclpp_user_share_t *memory = &channels->memory->share;
@@ -115,7 +117,7 @@ static mscclpp_status_t prepare_local(mscclpp_user_channels_t *channels, const m
     address_t *addresses = (address_t *)(void *)(card + 1);
     size_t length = sizeof(card->key);
     mscclpp_status_t status;
-    int p;
+    int peer_index;
 
     status = open_transport(user, ports, ops, (size_t)user->oob.size * (size_t)channels->per_peer);
     if (status == MSCCLPP_OK && memory->bytes > 0) {
@@ -125,32 +127,34 @@ static mscclpp_status_t prepare_local(mscclpp_user_channels_t *channels, const m
             card->key_length = length;
         }
     }
-    for (p = 0; p < channels->n && status == MSCCLPP_OK; ++p) {
-        address_t *address = &addresses[channels->peers[p]];
+    for (peer_index = 0; peer_index < channels->n && status == MSCCLPP_OK; ++peer_index) {
+        address_t *address = &addresses[channels->peers[peer_index]];
 
-        status = ports->ops->conn_create(ports->transport, channels->peers[p], &ports->links[p].conn);
+        status = ports->ops->conn_create(ports->transport, channels->peers[peer_index], &ports->links[peer_index].conn);
         if (status == MSCCLPP_OK) {
             length = sizeof(address->bytes);
-            status = ports->ops->conn_address(ports->links[p].conn, address->bytes, &length);
+            status = ports->ops->conn_address(ports->links[peer_index].conn, address->bytes, &length);
             address->length = length;
         }
     }
     return status;
 }
 
+/* Creates port channel `index` and fills in what kernels need of it. */
 static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, int index)
 {
     const mscclpp_user_share_t *memory = &channels->memory->share;
-    const int p = index / channels->per_peer, k = index % channels->per_peer, peer = channels->peers[p];
+    const int peer_index = index / channels->per_peer, k = index % channels->per_peer,
+              peer = channels->peers[peer_index];
     mscclpp_port_params_t params;
 
     memset(&params, 0, sizeof(params));
     params.ops = ports->ops;
     params.transport = ports->transport;
-    params.conn = ports->links[p].conn;
+    params.conn = ports->links[peer_index].conn;
     params.region = ports->region;
     params.region_size = memory->bytes;
-    params.remote = ports->links[p].remote;
+    params.remote = ports->links[peer_index].remote;
     params.remote_size = memory->sizes[peer];
     params.token = mscclpp_user_token(channels, channels->user->oob.rank, k);
     params.peer = peer;
@@ -159,23 +163,23 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
     return mscclpp_proxy_channel_create(ports->proxy, &params, &ports->views[index]);
 }
 
-/* Local: connects to what the peers have told. `cards` lie `size` bytes apart. */
-static mscclpp_status_t connect(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
-                                size_t size)
+/* Connects to all peers, and creates the proxy and the channels. Local. `cards`, by rank, lie `size` bytes apart. */
+static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
+                                      size_t size)
 {
     const mscclpp_user_t *user = channels->user;
     mscclpp_proxy_params_t proxy;
     mscclpp_status_t status = MSCCLPP_OK;
-    int p, index;
+    int peer_index, index;
 
-    for (p = 0; p < channels->n && status == MSCCLPP_OK; ++p) {
-        const card_t *card = (const card_t *)(const void *)(cards + (size_t)channels->peers[p] * size);
+    for (peer_index = 0; peer_index < channels->n && status == MSCCLPP_OK; ++peer_index) {
+        const card_t *card = (const card_t *)(const void *)(cards + (size_t)channels->peers[peer_index] * size);
         const address_t *address = (const address_t *)(const void *)(card + 1) + user->oob.rank;
 
-        status = ports->ops->conn_connect(ports->links[p].conn, address->bytes, address->length);
+        status = ports->ops->conn_connect(ports->links[peer_index].conn, address->bytes, address->length);
         if (status == MSCCLPP_OK && card->key_length > 0) {
-            status =
-                ports->ops->remote_create(ports->links[p].conn, card->key, card->key_length, &ports->links[p].remote);
+            status = ports->ops->remote_create(ports->links[peer_index].conn, card->key, card->key_length,
+                                               &ports->links[peer_index].remote);
         }
     }
     memset(&proxy, 0, sizeof(proxy));
@@ -193,18 +197,19 @@ static mscclpp_status_t connect(mscclpp_user_channels_t *channels, mscclpp_user_
     return status;
 }
 
+/* Destroys the connections, the region and the transport. The tokens stay. */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
-    int p;
+    int peer_index;
 
-    for (p = 0; p < channels->n && ports->links != NULL; ++p) {
-        if (ports->links[p].remote != NULL) {
-            ports->ops->remote_destroy(ports->links[p].remote);
+    for (peer_index = 0; peer_index < channels->n && ports->links != NULL; ++peer_index) {
+        if (ports->links[peer_index].remote != NULL) {
+            ports->ops->remote_destroy(ports->links[peer_index].remote);
         }
-        if (ports->links[p].conn != NULL) {
-            ports->ops->conn_destroy(ports->links[p].conn);
+        if (ports->links[peer_index].conn != NULL) {
+            ports->ops->conn_destroy(ports->links[peer_index].conn);
         }
-        ports->links[p] = (mscclpp_user_link_t){NULL, NULL};
+        ports->links[peer_index] = (mscclpp_user_link_t){NULL, NULL};
     }
     if (ports->region != NULL) {
         ports->ops->region_destroy(ports->region);
@@ -216,6 +221,7 @@ static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_por
     }
 }
 
+/* Frees the structure with its lists, also one that was filled in only in part. */
 static void free_arrays(mscclpp_user_ports_t *ports)
 {
     free(ports->handlers);
@@ -225,7 +231,8 @@ static void free_arrays(mscclpp_user_ports_t *ports)
     free(ports);
 }
 
-static void discard(mscclpp_user_channels_t *channels, bool keep_tokens)
+/* Frees everything that is left of port channels. `keep_tokens`: peers may still write to the tokens, so they stay. */
+static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 {
     mscclpp_user_ports_t *ports = channels->ports;
     int index;
@@ -241,7 +248,7 @@ static void discard(mscclpp_user_channels_t *channels, bool keep_tokens)
     channels->ports = NULL;
 }
 
-/* Of this rank and its peers: the memory of descriptions. */
+/* Allocates the structure and its lists. NULL: no memory. */
 static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 {
     const size_t count = (size_t)channels->n * (size_t)channels->per_peer + 1;
@@ -261,11 +268,12 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
     return ports;
 }
 
-/* MSCCLPP_OK if no rank failed. Otherwise another transport may be left to try. */
-static mscclpp_status_t agree_on(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops, mscclpp_status_t mine)
+/* Votes. MSCCLPP_OK if no rank failed. MSCCLPP_ERR_NOT_SUPPORTED: another transport may be tried. */
+static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops,
+                                          mscclpp_status_t own_status)
 {
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_vote(&user->oob, mine, &vote);
+    mscclpp_status_t status = mscclpp_vote(&user->oob, own_status, &vote);
 
     if (status != MSCCLPP_OK || vote.culprit < 0) {
         return status;
@@ -278,21 +286,21 @@ static mscclpp_status_t agree_on(const mscclpp_user_t *user, const mscclpp_trans
 
 /* Connects over one transport. MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use it. */
 static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
-                                     card_t *card, char *cards, size_t size, mscclpp_status_t mine)
+                                     card_t *card, char *cards, size_t size, mscclpp_status_t own_status)
 {
     const mscclpp_user_t *user = channels->user;
     mscclpp_status_t status;
 
-    if (mine == MSCCLPP_OK) {
+    if (own_status == MSCCLPP_OK) {
         memset(card, 0, size);
-        mine = prepare_local(channels, ops, card);
+        own_status = open_and_fill_card(channels, ops, card);
     }
-    status = agree_on(user, ops, mine);
+    status = vote_on_transport(user, ops, own_status);
     if (status == MSCCLPP_OK) {
         status = user->oob.allgather(user->oob.context, card, cards, size);
     }
     if (status == MSCCLPP_OK) {
-        status = agree_on(user, ops, connect(channels, channels->ports, cards, size));
+        status = vote_on_transport(user, ops, connect_peers(channels, channels->ports, cards, size));
     }
     if (status != MSCCLPP_OK && channels->ports != NULL) {
         mscclpp_proxy_destroy(channels->ports->proxy);
@@ -303,7 +311,7 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
     return status;
 }
 
-/* The transports that may serve the channels, from number *next_p on. NULL: there is none left. */
+/* The next transport that may serve the channels, from number *next_p on. NULL: there is none left. */
 static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
 {
     if (user->node_of == NULL) {
@@ -319,7 +327,7 @@ static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user,
     return NULL;
 }
 
-mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t mine)
+mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t own_status)
 {
     const mscclpp_user_t *user = channels->user;
     const size_t ranks = (size_t)user->oob.size, size = sizeof(card_t) + ranks * sizeof(address_t);
@@ -330,11 +338,11 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
     int next = 0;
 
     channels->ports = new_ports(channels);
-    if (mine == MSCCLPP_OK && (card == NULL || cards == NULL || channels->ports == NULL)) {
-        mine = no_memory(user);
+    if (own_status == MSCCLPP_OK && (card == NULL || cards == NULL || channels->ports == NULL)) {
+        own_status = no_memory(user);
     }
     while (status == MSCCLPP_ERR_NOT_SUPPORTED && (ops = next_transport(user, &next)) != NULL) {
-        status = connect_over(channels, ops, card, cards, size, mine);
+        status = connect_over(channels, ops, card, cards, size, own_status);
     }
     free(cards);
     free(card);
@@ -348,12 +356,12 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
                      channels->ports->tokens_on_host ? "pinned host" : "device");
     }
     if (status != MSCCLPP_OK && channels->ports != NULL) {
-        discard(channels, false);
+        free_ports(channels, false);
     }
     return status;
 }
 
-/* Lets the proxy work, or no longer. */
+/* Begins or ends the time in which the proxy serves the channels. */
 static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 {
     if (serves && !channels->ports->serving) {
@@ -374,7 +382,7 @@ mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
     }
     set_serving(channels, false);
-    /* Nobody puts any more; then nobody has connections any more; then tokens may go. */
+    /* In three steps, each done by all ranks before the next: puts end, connections end, tokens are freed. */
     mscclpp_proxy_destroy(channels->ports->proxy);
     if (status == MSCCLPP_OK) {
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
@@ -383,7 +391,7 @@ mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
     if (status == MSCCLPP_OK) {
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
     }
-    discard(channels, status != MSCCLPP_OK);
+    free_ports(channels, status != MSCCLPP_OK);
     return status;
 }
 
@@ -391,7 +399,7 @@ void mscclpp_user_ports_end(mscclpp_user_channels_t *channels)
 {
     mscclpp_proxy_destroy(channels->ports->proxy);
     disconnect(channels, channels->ports);
-    discard(channels, true);
+    free_ports(channels, true);
 }
 
 void mscclpp_user_ports_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_port_channel_t *view)

@@ -46,9 +46,9 @@ static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t b
 /* Exchanges the arguments of all ranks, and checks them. */
 static mscclpp_status_t compare(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
-    const uint64_t mine[2] = {(uint64_t)blocks, bytes};
-    uint64_t *all = malloc((size_t)user->oob.size * sizeof(mine));
-    mscclpp_status_t status = user->oob.allgather(user->oob.context, mine, all, sizeof(mine));
+    const uint64_t own_arguments[2] = {(uint64_t)blocks, bytes};
+    uint64_t *all = malloc((size_t)user->oob.size * sizeof(own_arguments));
+    mscclpp_status_t status = user->oob.allgather(user->oob.context, own_arguments, all, sizeof(own_arguments));
 
     if (status == MSCCLPP_OK) {
         status = check(user, blocks, bytes, all);
@@ -128,11 +128,12 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     room->share = share;
     room->next = user->rooms;
     user->rooms = room;
-    ++user->shells;
+    ++user->unfreed;
     *room_p = room;
     return MSCCLPP_OK;
 }
 
+/* Removes a room from the list of its team. */
 static void unlink_room(mscclpp_user_room_t *room)
 {
     mscclpp_user_room_t **link = &room->user->rooms;

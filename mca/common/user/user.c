@@ -8,10 +8,10 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/user/internal.h"
 
-mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t mine, const char *what)
+mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what)
 {
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_vote(&user->oob, mine, &vote);
+    mscclpp_status_t status = mscclpp_vote(&user->oob, own_status, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         if (vote.culprit != user->oob.rank) {
@@ -63,7 +63,7 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
 }
 
 /* Fills in what this rank knows by itself. */
-static mscclpp_status_t fill(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
+static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
     const mscclpp_group_t *group = &team->group;
     mscclpp_status_t status;
@@ -88,7 +88,8 @@ static mscclpp_status_t fill(const mscclpp_team_t *team, const mscclpp_config_t 
     return status;
 }
 
-static void discard(mscclpp_user_t *user)
+/* Frees the structure, also one that was filled in only in part. */
+static void free_user(mscclpp_user_t *user)
 {
     if (user != NULL && user->words != NULL) {
         user->gpu->host_free(user->words);
@@ -113,27 +114,28 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
         mscclpp_error("%s: no memory for channels", oob->label);
         status = MSCCLPP_ERR_NO_MEMORY;
     } else {
-        status = fill(team, config, user);
+        status = init_user(team, config, user);
     }
     status = mscclpp_agree(oob, NULL, status, "channels for kernels of the application");
     if (status != MSCCLPP_OK) {
-        discard(user);
+        free_user(user);
         return status;
     }
     *user_p = user;
     return MSCCLPP_OK;
 }
 
-static uint64_t word_of(const mscclpp_user_t *user, int which)
+/* One word of what kernels have reported (MSCCLPP_DEV_USER_REPORT_WORDS). */
+static uint64_t report_word(const mscclpp_user_t *user, int which)
 {
     return __atomic_load_n(&user->words->report[which], __ATOMIC_ACQUIRE);
 }
 
 /* Writes what a kernel of the application did wrong. */
-static mscclpp_status_t tell_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
+static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {
-    const unsigned long long rank = word_of(user, 2), offset = word_of(user, 3), bytes = word_of(user, 4),
-                             limit = word_of(user, 5);
+    const unsigned long long rank = report_word(user, 2), offset = report_word(user, 3), bytes = report_word(user, 4),
+                             limit = report_word(user, 5);
 
     switch (misuse) {
     case MSCCLPP_DEV_USER_BLOCK:
@@ -164,10 +166,10 @@ mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, siz
     if (user->ended) {
         return MSCCLPP_OK;
     }
-    late = word_of(user, 0);
-    misuse = word_of(user, 1);
+    late = report_word(user, 0);
+    misuse = report_word(user, 1);
     if (misuse != 0) {
-        status = tell_misuse(user, misuse, text, size);
+        status = describe_misuse(user, misuse, text, size);
     } else if (late != 0) {
         (void)snprintf(text, size, "%s: a kernel of rank %d gave up waiting for rank %llu on a channel",
                        user->oob.label, user->oob.rank, (unsigned long long)late - 1);
@@ -185,7 +187,7 @@ mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, siz
 
 void mscclpp_user_leave(mscclpp_user_t *user)
 {
-    if (--user->shells == 0 && user->ended) {
-        discard(user);
+    if (--user->unfreed == 0 && user->ended) {
+        free_user(user);
     }
 }

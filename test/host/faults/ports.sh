@@ -19,7 +19,7 @@ plant triggers-overtake ports "$carry" "$carry" \
     '/carry_trigger\(mscclpp_proxy_t/,/^}/s/if \(channel->count > 0\)/if (channel->count > 1000)/'
 plant put-done-twice ports "$carry" "$carry" 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_DATA;//'
 plant signal-done-twice ports "$carry" "$carry" 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_SIGNAL;//'
-plant put-with-signal-twice ports "$carry" "$carry" 's/request->type &= ~both;//'
+plant put-with-signal-twice ports "$carry" "$carry" 's/request->type &= ~put_and_signal;//'
 plant port-wait-relaxed ports "$channel" "$launcher" \
     's/ld_acquire_sys_u64\((channel->inbound\) < )/ld_relaxed_sys_u64(\1/'
 plant port-flush-relaxed ports "$channel" "$launcher" 's/ld_acquire_sys_u64\((channel->flushed)/ld_relaxed_sys_u64(\1/'

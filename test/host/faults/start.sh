@@ -18,6 +18,6 @@ plant room-for-two room mca/common/group/admission.c mca/common/group/admission.
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
     's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
 plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
-    's/!(decide\(admission->pledge, [^)]*\))/(\1, true)/'
+    's/!(grant_or_revoke\(admission->pledge, [^)]*\))/(\1, true)/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
     '/^static mscclpp_status_t take_slots/,/^}/s/mscclpp_group_give_slot\(group\);//'

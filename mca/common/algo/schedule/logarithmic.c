@@ -29,27 +29,26 @@ static part_t part_of(uint32_t nodes, uint32_t node)
     return part;
 }
 
-/* The node that takes part under a participant's number. */
 static uint32_t node_of(const part_t *part, uint32_t number)
 {
     return number < part->pairs ? 2 * number : number + part->pairs;
 }
 
 /*
- * Handles the steps of a pair, before and after the `steps` steps of the exchange. Returns true if `index` is such a
- * step or beyond the last one; *has_step then says which. Returns false if it is within the exchange, as step *inner.
+ * Steps of a pair before and after the `steps` steps of the exchange. True if `index` is one of them. Otherwise, *inner
+ * is the index within the exchange.
  */
-static bool step_of_pair(const mscclpp_schedule_t *schedule, uint32_t node, const part_t *part, uint64_t index,
-                         uint64_t steps, uint64_t *inner, mscclpp_step_t *step_p, bool *has_step)
+static bool around(const mscclpp_schedule_t *schedule, uint32_t node, const part_t *part, uint64_t index,
+                   uint64_t steps, uint64_t *inner, mscclpp_step_t *step_p, bool *found)
 {
     const uint32_t last = schedule->rounds - 1;
 
     *inner = index;
-    *has_step = true;
+    *found = true;
     if (part->gives) {
-        *has_step = index < 2 && mscclpp_step_set(step_p, index == 0 ? MSCCLPP_STEP_SEND : MSCCLPP_STEP_STORE, node - 1,
-                                                  0, schedule->blocks);
-        (void)mscclpp_step_at(step_p, index == 0 ? 0 : last, index == 0 ? 0 : last, *has_step);
+        *found = index < 2 && mscclpp_step_set(step_p, index == 0 ? MSCCLPP_STEP_SEND : MSCCLPP_STEP_STORE, node - 1, 0,
+                                               schedule->blocks);
+        (void)mscclpp_step_at(step_p, index == 0 ? 0 : last, index == 0 ? 0 : last, *found);
         return true;
     }
     if (part->paired && index == 0) {
@@ -60,21 +59,20 @@ static bool step_of_pair(const mscclpp_schedule_t *schedule, uint32_t node, cons
         return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, node + 1, 0, schedule->blocks) &&
                mscclpp_step_at(step_p, last, last, true);
     }
-    *has_step = false;
+    *found = false;
     return *inner >= steps;
 }
 
-/* In round i, participants at the distance 2^i exchange and combine all that they have. */
 bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
 {
     const part_t part = part_of(schedule->nodes, node);
     uint32_t partner, round;
     uint64_t inner;
-    bool has_step;
+    bool found;
 
-    if (step_of_pair(schedule, node, &part, index, 2 * (uint64_t)mscclpp_log2(part.power), &inner, step_p, &has_step)) {
-        return has_step;
+    if (around(schedule, node, &part, index, 2 * (uint64_t)mscclpp_log2(part.power), &inner, step_p, &found)) {
+        return found;
     }
     partner = part.number ^ (1u << (inner / 2));
     (void)mscclpp_step_set(step_p,
@@ -95,26 +93,26 @@ bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node,
 {
     const part_t part = part_of(schedule->nodes, node);
     const uint32_t log2 = mscclpp_log2(part.power);
-    uint32_t round, distance, partner, own_half, other_half;
+    uint32_t round, distance, partner, own, other;
     uint64_t inner;
-    bool has_step, sends;
+    bool found, sends;
 
-    if (step_of_pair(schedule, node, &part, index, 4 * (uint64_t)log2, &inner, step_p, &has_step)) {
-        return has_step;
+    if (around(schedule, node, &part, index, 4 * (uint64_t)log2, &inner, step_p, &found)) {
+        return found;
     }
     sends = inner % 2 == 0;
     round = (uint32_t)(inner / 2);
     distance = 1u << (round < log2 ? log2 - 1 - round : round - log2);
     partner = part.number ^ distance;
     /* A participant keeps the half of a range of 2 * distance blocks that contains its own block. */
-    own_half = part.number / distance * distance;
-    other_half = partner / distance * distance;
+    own = part.number / distance * distance;
+    other = partner / distance * distance;
     (void)mscclpp_step_set(step_p,
                            sends                   ? MSCCLPP_STEP_SEND
                            : round >= log2         ? MSCCLPP_STEP_STORE
                            : partner < part.number ? MSCCLPP_STEP_BEFORE
                                                    : MSCCLPP_STEP_AFTER,
-                           node_of(&part, partner), sends == (round < log2) ? other_half : own_half, distance);
+                           node_of(&part, partner), sends == (round < log2) ? other : own, distance);
     round += part.pairs > 0 ? 1 : 0;
     return mscclpp_step_at(step_p, round, round, true);
 }
@@ -125,8 +123,7 @@ bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node,
  * digit.
  */
 typedef struct {
-    uint64_t
-        place_value; /* place value of the lowest digit other than 0; for the root, the first one beyond all numbers */
+    uint64_t worth; /* place value of the lowest digit other than 0; for the root, the first one beyond all numbers */
     uint32_t parent;
     uint32_t slot; /* index of this number among the children that its parent may have */
 } place_t;
@@ -134,29 +131,29 @@ typedef struct {
 /* The place of a number in the k-nomial tree. */
 static place_t place_of(uint32_t nodes, uint32_t radix, uint32_t number)
 {
-    place_t place = {.place_value = 1};
-    uint32_t rest;
+    place_t place = {.worth = 1};
+    uint32_t left;
 
-    while (place.place_value < nodes && number % (place.place_value * radix) == 0) {
-        place.place_value *= radix;
+    while (place.worth < nodes && number % (place.worth * radix) == 0) {
+        place.worth *= radix;
         place.slot += radix - 1;
     }
-    rest = (uint32_t)(number % (place.place_value * radix));
-    place.parent = number - rest;
-    place.slot += rest > 0 ? (uint32_t)(rest / place.place_value) - 1 : 0;
+    left = (uint32_t)(number % (place.worth * radix));
+    place.parent = number - left;
+    place.slot += left > 0 ? (uint32_t)(left / place.worth) - 1 : 0;
     return place;
 }
 
 /* Child `index` of a number, those with the largest subtrees first. */
 static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child)
 {
-    uint64_t place_value = place_of(nodes, radix, number).place_value;
+    uint64_t worth = place_of(nodes, radix, number).worth;
 
-    for (place_value /= radix; place_value > 0; place_value /= radix) {
-        const uint64_t fit = (nodes - 1 - number) / place_value, children = fit < radix - 1 ? fit : radix - 1;
+    for (worth /= radix; worth > 0; worth /= radix) {
+        const uint64_t fit = (nodes - 1 - number) / worth, children = fit < radix - 1 ? fit : radix - 1;
 
         if (index < children) {
-            *child = number + (uint32_t)((index + 1) * place_value);
+            *child = number + (uint32_t)((index + 1) * worth);
             return true;
         }
         index -= children;
@@ -167,15 +164,15 @@ static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t i
 /* The number of children of a number in the k-nomial tree. */
 static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 {
-    uint64_t place_value = place_of(nodes, radix, number).place_value;
-    uint32_t count = 0;
+    uint64_t worth = place_of(nodes, radix, number).worth;
+    uint32_t all = 0;
 
-    for (place_value /= radix; place_value > 0; place_value /= radix) {
-        const uint64_t fit = (nodes - 1 - number) / place_value;
+    for (worth /= radix; worth > 0; worth /= radix) {
+        const uint64_t fit = (nodes - 1 - number) / worth;
 
-        count += (uint32_t)(fit < radix - 1 ? fit : radix - 1);
+        all += (uint32_t)(fit < radix - 1 ? fit : radix - 1);
     }
-    return count;
+    return all;
 }
 
 /* From the root to the leaves. The one message that a node gets takes the last slot. */

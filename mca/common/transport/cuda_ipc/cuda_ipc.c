@@ -32,7 +32,7 @@ static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cu
 #define SLOTS 1024u
 
 /* After this many signals a marker follows, so that their slots become free without a flush. */
-#define SIGNALS_A_MARK (SLOTS / 4)
+#define SIGNALS_PER_MARKER (SLOTS / 4)
 
 /* The most puts of a batch. */
 #define BATCH 32
@@ -48,8 +48,7 @@ typedef struct ipc_counts {
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_window_card_t card; /* describes this rank's tokens */
-    uint64_t
-        *numbers; /* device memory: SLOTS words, each with its own index as its value; markers are copies of them */
+    uint64_t *numbers; /* device memory: SLOTS words, each with its index as its value; markers are copies of them */
     mscclpp_conn_t *conns;
     ipc_counts_t *counts;
 };
@@ -69,18 +68,18 @@ struct mscclpp_conn {
     mscclpp_window_t tokens; /* the peer's tokens; base is NULL until connected */
     ipc_counts_t *counts;
     mscclpp_gpu_stream_t *stream;
-    ipc_board_t *board;        /* the board at the address that the CPU uses */
-    ipc_board_t *device_board; /* the board at the address that copies use */
-    uint64_t signals;
-    uint64_t passed_signals;
-    uint64_t marks;
-    uint64_t passed_marks;
+    ipc_board_t *board;         /* the board at the address that the CPU uses */
+    ipc_board_t *device_board;  /* the board at the address that copies use */
+    uint64_t signals;           /* begun */
+    uint64_t passed_signals;    /* ended */
+    uint64_t markers;           /* begun */
+    uint64_t passed_markers;    /* ended */
     uint64_t signals_at[SLOTS]; /* for each marker under way: the number of signals that were begun before it */
     bool dirty;                 /* puts or signals have begun after the last marker, or wait */
     mscclpp_gpu_copy_t batch[BATCH];
     unsigned waiting; /* number of puts that wait in the batch */
     mscclpp_status_t status;
-    bool told; /* progress has returned the connection's failure */
+    bool failure_reported; /* progress has returned the connection's failure */
 };
 
 struct mscclpp_region {
@@ -101,7 +100,7 @@ static mscclpp_status_t no_memory(const mscclpp_transport_params_t *params, cons
 }
 
 /* Makes the numbers that markers copy. Waits only for that copy itself. */
-static mscclpp_status_t make_numbers(mscclpp_transport_t *transport)
+static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
     mscclpp_gpu_stream_t *stream;
@@ -158,7 +157,7 @@ static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uin
     }
     transport->params = *params;
     transport->card = card;
-    status = make_numbers(transport);
+    status = make_marker_numbers(transport);
     if (status != MSCCLPP_OK) {
         free(transport);
         return status;
@@ -194,14 +193,14 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* Notes which signals and markers have ended since the last call, by the last marker that was passed. */
-static void note_ended(mscclpp_conn_t *conn)
+/* Updates passed_markers and passed_signals from the last marker that the stream has passed. */
+static void update_passed(mscclpp_conn_t *conn)
 {
     const uint64_t marked = __atomic_load_n(&conn->board->marked, __ATOMIC_ACQUIRE);
 
-    conn->passed_marks += (marked - conn->passed_marks) % SLOTS;
-    if (conn->passed_marks > 0) {
-        conn->passed_signals = conn->signals_at[conn->passed_marks % SLOTS];
+    conn->passed_markers += (marked - conn->passed_markers) % SLOTS;
+    if (conn->passed_markers > 0) {
+        conn->passed_signals = conn->signals_at[conn->passed_markers % SLOTS];
     }
 }
 
@@ -209,7 +208,7 @@ static void note_ended(mscclpp_conn_t *conn)
  * Checks memory that a peer within this process may have freed. For another process's memory, this costs one
  * comparison.
  */
-static mscclpp_status_t check_there(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
+static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
 {
     if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
         mscclpp_error("%s: rank %d, which is in this process, has freed the %s that this rank still writes to",
@@ -245,19 +244,19 @@ static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from
 /* Appends a marker: a copy that shows when everything before it has ended. */
 static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
 {
-    const uint64_t number = conn->marks + 1;
+    const uint64_t number = conn->markers + 1;
     mscclpp_status_t status;
 
-    if (number - conn->passed_marks == SLOTS) {
-        note_ended(conn);
-        if (number - conn->passed_marks == SLOTS) {
+    if (number - conn->passed_markers == SLOTS) {
+        update_passed(conn);
+        if (number - conn->passed_markers == SLOTS) {
             return MSCCLPP_IN_PROGRESS;
         }
     }
     conn->signals_at[number % SLOTS] = conn->signals;
     status = enqueue(conn, &conn->device_board->marked, &conn->transport->numbers[number % SLOTS], sizeof(uint64_t));
     if (status == MSCCLPP_OK) {
-        conn->marks = number;
+        conn->markers = number;
         conn->dirty = false;
     }
     return status;
@@ -273,17 +272,17 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
         if (conn->status == MSCCLPP_OK) {
             (void)begin_batch(conn);
         }
-        if (conn->status == MSCCLPP_OK && conn->passed_marks != conn->marks) {
-            note_ended(conn);
-            if (conn->passed_marks != conn->marks) {
+        if (conn->status == MSCCLPP_OK && conn->passed_markers != conn->markers) {
+            update_passed(conn);
+            if (conn->passed_markers != conn->markers) {
                 status = transport->params.gpu->stream_query(conn->stream);
                 if (status < 0) {
                     (void)fail(conn, status);
                 }
             }
         }
-        if (conn->status != MSCCLPP_OK && !conn->told) {
-            conn->told = true;
+        if (conn->status != MSCCLPP_OK && !conn->failure_reported) {
+            conn->failure_reported = true;
             return conn->status;
         }
     }
@@ -491,7 +490,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
         return MSCCLPP_ERR_INVALID;
     }
     if (length > 0) {
-        status = check_there(conn, &remote->window, "region");
+        status = check_not_freed(conn, &remote->window, "region");
         if (status == MSCCLPP_OK) {
             conn->batch[conn->waiting++] =
                 (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
@@ -505,6 +504,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return status;
 }
 
+/* Copies the token's new number of signals into the token. MSCCLPP_IN_PROGRESS: all slots are in use. */
 static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = conn->status;
@@ -519,13 +519,13 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
         return MSCCLPP_ERR_INVALID;
     }
     if (conn->signals - conn->passed_signals == SLOTS) {
-        note_ended(conn);
+        update_passed(conn);
         if (conn->signals - conn->passed_signals == SLOTS) {
             status = conn->dirty ? append_marker(conn) : MSCCLPP_OK;
             return status < 0 ? status : MSCCLPP_IN_PROGRESS;
         }
     }
-    status = check_there(conn, &conn->tokens, "tokens");
+    status = check_not_freed(conn, &conn->tokens, "tokens");
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -539,18 +539,16 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     ++conn->counts->sent[token];
     ++conn->signals;
     conn->dirty = true;
-    if (conn->signals % SIGNALS_A_MARK == 0) {
+    if (conn->signals % SIGNALS_PER_MARKER == 0) {
         status = append_marker(conn); /* without a free slot, the marker follows when slots run out */
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
+/* A copy cannot add, so this transport has no additions. */
 static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
-    (void)conn;
-    (void)remote;
-    (void)to;
-    (void)value;
+    (void)conn, (void)remote, (void)to, (void)value;
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
@@ -562,17 +560,19 @@ static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
         status = append_marker(conn);
     }
     if (status == MSCCLPP_OK) {
-        *ticket_p = conn->marks;
+        *ticket_p = conn->markers;
     }
     return status;
 }
 
 static mscclpp_status_t ipc_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
-    if (conn->passed_marks < ticket && conn->status == MSCCLPP_OK) {
-        note_ended(conn);
+    if (conn->passed_markers < ticket && conn->status == MSCCLPP_OK) {
+        update_passed(conn);
     }
-    return conn->status != MSCCLPP_OK ? conn->status : conn->passed_marks >= ticket ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return conn->status != MSCCLPP_OK       ? conn->status
+           : conn->passed_markers >= ticket ? MSCCLPP_OK
+                                            : MSCCLPP_IN_PROGRESS;
 }
 
 const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc = {
