@@ -70,6 +70,12 @@ typedef struct {
     uint64_t chunk; /* of the last launch, bytes */
 } mscclpp_dev_plan_state_t;
 
+/*
+ * Who sees to it that a queued launch finds the scratch as it has to be, if chunks have another size than before or the
+ * flags are used up: the launch itself, where its ranks can meet; else earlier ones, of which one clears the scratch.
+ */
+enum { MSCCLPP_DEV_PLAN_READIES_ITSELF, MSCCLPP_DEV_PLAN_IS_READY, MSCCLPP_DEV_PLAN_ONLY_CLEARS };
+
 typedef struct mscclpp_dev_plan_args mscclpp_dev_plan_args_t;
 
 struct mscclpp_dev_plan_args {
@@ -91,6 +97,7 @@ struct mscclpp_dev_plan_args {
     uint64_t stride;      /* bytes from one such block to the next */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint64_t scratch_bytes;
+    uint32_t ready;                       /* MSCCLPP_DEV_PLAN_READIES_ITSELF and so on; for queued launches */
     uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
     uint32_t chunks;                      /* in a rank's block of input and output */
     uint32_t alignment;                   /* of chunks, and of the parts of a group, bytes */

@@ -24,8 +24,7 @@ cases_plans() {
     for n in 2 3 4; do
         # By their own memory, as nothing that ranks pass can be mapped on the twin, and without it.
         for name in allreduce_oneshot allreduce_twophase allreduce_twophase_packets allreduce_ring allreduce_packets \
-            allreduce_lines \
-            allreduce_groups allreduce_switch allgather_direct allgather_bruck allgather_crossing allgather_mixed \
+            allreduce_lines allreduce_groups allgather_direct allgather_bruck allgather_crossing allgather_mixed \
             reducescatter_direct reducescatter_barrier reducescatter_inplace alltoall_direct alltoall_port; do
             plan=(-n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n/$name.json")
             run "plans:$name:$n" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned
@@ -45,6 +44,8 @@ cases_plans() {
             fi
         done
     done
+    cases_plans_each "$folder"
+    cases_plans_multicast "$folder"
     cases_plans_chosen "$folder"
     cases_plans_run "$folder"
     cases_plans_refused "$folder"
@@ -53,6 +54,39 @@ cases_plans() {
     cases_plans_measured "$folder"
     cases_plans_tuned "$folder"
     cases_plans_of_mscclpp
+}
+
+# Switch channels, which the twin carries out, and for which GPUs would need multicast.
+cases_plans_multicast() {
+    local folder=$1 n plan
+    for n in 2 3 4; do
+        plan=(-n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n/allreduce_switch.json")
+        if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+            run "plans:multicast:$n" 240 "${plan[@]}" "$bindir/test_plans" allreduce planned
+        else
+            run_counting "plans:multicast:$n" 1 'warning: .*allreduce_switch.json: its switch channels .*: not used' \
+                60 "${plan[@]}" "$bindir/test_plans" allreduce unplanned sum 1000
+        fi
+    done
+}
+
+# Every type with every operation, and messages of 64 MiB.
+cases_plans_each() {
+    local folder=$1 name kind job=(-n 2 "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_plans)
+    run "plans:each:allreduce_oneshot" 240 "${job[@]}" "$folder/2/allreduce_oneshot.json" "$bindir/test_plans" \
+        allreduce planned each
+    run "plans:64 MiB:allreduce_twophase" 240 "${job[@]}" "$folder/2/allreduce_twophase.json" "$bindir/test_plans" \
+        allreduce planned sum =16777216
+    for name in reducescatter_direct allgather_direct alltoall_direct; do
+        kind=$(kind_of "$name")
+        if [ "${MSCCLPP_TEST_LONG:-0}" = 1 ]; then
+            run "plans:each:$name" 240 "${job[@]}" "$folder/2/$name.json" "$bindir/test_plans" "$kind" planned each
+            run "plans:64 MiB:$name" 600 "${job[@]}" "$folder/2/$name.json" "$bindir/test_plans" "$kind" planned sum \
+                =8388608
+        else
+            skip "plans:each:$name, plans:64 MiB:$name" "set MSCCLPP_TEST_LONG=1"
+        fi
+    done
 }
 
 # Plans that mscclpp_synth writes: a folder for several numbers of ranks, of which each communicator finds its own, and
@@ -145,7 +179,7 @@ cases_plans_tuned() {
 
 # Plans whose ports lead to other, imitated nodes.
 cases_plans_between() {
-    local folder=$1 name job
+    local folder=$1 name job way
     job=(-n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans)
     for name in allreduce_hierarchical allreduce_hierarchical_packets alltoall_twostep alltoall_twostep_packets \
         alltoall_port allgather_portpackets; do
@@ -153,11 +187,19 @@ cases_plans_between() {
             planned any 5000 blocking "$name"
         run "plans:nodes:after:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
             "$(kind_of "$name")" planned any 1000 after "$name"
+        for way in nonblocking queued; do
+            run "plans:nodes:$way:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
+                "$(kind_of "$name")" planned any 1000 "$way" "$name"
+        done
         run "plans:nodes:persistent:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
             "$(kind_of "$name")" planned any 1000 persistent "$name"
     done
     run "plans:nodes:two ranks" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_plans \
         "$folder/2/nodes/allgather_portpackets.json" "$bindir/test_plans" allgather planned any 5000
+    for name in allreduce_hierarchical_packets alltoall_twostep_packets; do
+        run "plans:nodes:queued:renewal:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" --mca \
+            coll_mscclpp_epoch_limit 16 "$bindir/test_plans" "$(kind_of "$name")" planned any 1000 queued "$name"
+    done
     # Memory that grows, of a message that no proxy's piece holds.
     run "plans:nodes:large" 240 "${job[@]}" "$folder/4/nodes/allreduce_hierarchical.json" "$bindir/test_plans" \
         allreduce planned sum 600000
@@ -348,6 +390,10 @@ cases_plans_of_mscclpp() {
         return 0
     fi
     while read -r ranks kind op name file; do
+        # The twin alone carries out switch channels.
+        if [ "$MSCCLPP_TEST_DEVICE" != host ] && grep -q '"switch_channel_id"' "$file"; then
+            continue
+        fi
         rest=${file#"$folder"/}
         # Whatever their own range is.
         rule="ranks=$ranks device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=plan:$name"

@@ -3,15 +3,18 @@
  *
  *     test_plans allreduce|allgather|reducescatter|alltoall planned|unplanned|in-place [OPERATION [MOST [WAY [PLAN]]]]
  *
- * Of many sizes, up to MOST elements (default: all) of several types, aligned and not, in place and out of place; three
- * calls follow one another without a barrier, with other operands. `planned`: plans must serve every call, but those of
- * types with padding; `unplanned`: none; `in-place`: every call in place, and no other. WAY: blocking (default),
+ * Of many sizes, up to MOST elements (default: 600000; "=N": N elements alone) of several types, aligned and not, in
+ * place and out of place; three calls follow one another without a barrier, with other operands. OPERATION: one of
+ * MPI's; "any" (default), for each type its own; or "each", all types with all operations, of which plans must serve
+ * even those with padding. `planned`: plans must serve every call, but those of types with padding; `unplanned`: none;
+ * `in-place`: every call in place, and no other. WAY: blocking (default),
  * nonblocking or persistent calls, "queued", one call in a stream and then a graph of it, "after", nonblocking ones
  * after a blocking one, "lingering", blocking ones of which some have to be served by a kernel that stayed, "recycled",
  * blocking ones after buffers which peers had mapped were freed, or "flags" or "flags-queued", all-gathers of what
  * packets of later calls have as flags, with sizes that alternate. PLAN: the name that MPI's tool interface has to give
  * for the plan that served a call.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,16 +288,98 @@ static void check_plan(bool planned)
     MT_CHECK(0 == strcmp(name, wanted), "coll_mscclpp_plan is \"%s\" instead of \"%s\"", name, wanted);
 }
 
+/* Pairs are taken as types with padding between their parts, whether they have any or not. */
 static bool has_padding(const mt_type_t *type)
 {
-    int size;
-
-    MPI_Type_size(type->type, &size);
-    return (size_t)size != type->layout->extent || MPI_2INT == type->type || MPI_FLOAT_INT == type->type;
+    return (type->ops >> MT_OP_MAXLOC & 1) != 0 && (type->ops >> MT_OP_MAX & 1) == 0;
 }
 
-/* `op`: MT_OP_COUNT for each type's own. */
-static void run_all(const char *which, mt_op_t only, int most)
+/* Whether kernels combine the type, or move it, on this device. */
+static bool is_served(const mt_type_t *type, mt_op_t op)
+{
+    const bool combines = ALLREDUCE == test.kind || REDUCESCATTER == test.kind;
+
+    return !combines || ((type->ops >> op & 1) != 0 && (mt_twin ? type->layout->on_twin : type->layout->on_gpu));
+}
+
+/*
+ * One size of test.type, out of place and, with `ways` 2, in place. `strict`: out of place, plans serve types with
+ * padding, too.
+ */
+static void run_size(const char *which, int count, size_t misalign, bool strict, int ways)
+{
+    const uint64_t counted = QUEUED == test.way  ? 2
+                             : AFTER == test.way ? CALLS + 1
+                                                 : CALLS; /* no repetitions by graphs */
+    uint64_t before, after;
+    bool planned, padded;
+
+    test.count = count;
+    for (int way = 0; way < ways; ++way) {
+        test.in_place = way != 0;
+        padded = (!strict || test.in_place) && has_padding(test.type);
+        if (QUEUED == test.way && REDUCESCATTER == test.kind && test.in_place && padded) {
+            continue; /* no plan serves it, and what else does could not be captured */
+        }
+        planned = 0 == strcmp(which, "planned") || (test.in_place && 0 == strcmp(which, "in-place"));
+        before = mt_planned(MPI_COMM_WORLD);
+        run(misalign);
+        after = mt_planned(MPI_COMM_WORLD);
+        MT_CHECK((padded && planned) || after - before == (planned ? counted : 0),
+                 "%s of %s, %s, count %d%s: plans served %llu of %llu calls", names[test.kind], test.type->name,
+                 mt_op_name(test.op), test.count, test.in_place ? " in place" : "",
+                 (unsigned long long)(after - before), (unsigned long long)counted);
+        if (test.plan != NULL && !padded) {
+            check_plan(planned);
+        }
+    }
+}
+
+/* Whether this Open MPI reduces the type with the operation. */
+static bool is_allowed(const mt_type_t *type, mt_op_t op)
+{
+    long double a[2] = {0, 0}, b[2] = {0, 0};
+    bool allowed;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    allowed = MPI_SUCCESS == MPI_Reduce_local(a, b, 1, type->type, mt_op_mpi(op));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    return allowed;
+}
+
+/* Every type with every operation that MPI allows for it. */
+static void run_each(const char *which)
+{
+    const bool combines = ALLREDUCE == test.kind || REDUCESCATTER == test.kind;
+    static const int sizes[] = {1021, 37, 1};
+    const mt_type_t *types;
+    const int count = mt_types(&types);
+    int runs = 0;
+
+    for (int t = 0; t < count; ++t) {
+        test.type = &types[t];
+        test.extent = test.type->layout->extent;
+        for (mt_op_t op = 0; op < (combines ? MT_OP_COUNT : 1); ++op) {
+            test.op = op;
+            if (!combines) {
+                while ((test.type->ops >> test.op & 1) == 0) {
+                    ++test.op; /* operands are made for an operation */
+                }
+            } else if (!is_served(test.type, op) || !is_allowed(test.type, op)) {
+                continue;
+            }
+            run_size(which, sizes[runs % 3], runs % 2 != 0 ? test.extent : 0, true, runs % 5 == 0 ? 2 : 1);
+            ++runs;
+        }
+    }
+    if (0 == mt_rank) {
+        printf("%d pairs of a type and an operation\n", runs);
+    }
+    MT_CHECK(runs >= (combines ? 150 : 30), "only %d pairs of a type and an operation", runs);
+}
+
+/* `only`: MT_OP_COUNT for each type's own. `size`: this number of elements alone; 0: up to `most`. */
+static void run_all(const char *which, mt_op_t only, int most, int size)
 {
     static const int counts[] = {1, 3, 17, 96, 1000, 4099, 70001, 600000};
     const struct {
@@ -302,45 +387,26 @@ static void run_all(const char *which, mt_op_t only, int most)
         mt_op_t op;
         int most; /* elements */
     } types[] = {
-        {MPI_INT, MT_OP_SUM, 600000},     {MPI_DOUBLE, MT_OP_MAX, 4099},        {MPI_SIGNED_CHAR, MT_OP_BXOR, 70001},
+        {MPI_INT, MT_OP_SUM, INT_MAX},    {MPI_DOUBLE, MT_OP_MAX, 4099},        {MPI_SIGNED_CHAR, MT_OP_BXOR, 70001},
         {MPI_SHORT, MT_OP_MIN, 4099},     {MPI_FLOAT, MT_OP_SUM, 4099},         {MPI_LONG, MT_OP_PROD, 1000},
         {MPI_UNSIGNED, MT_OP_LAND, 1000}, {MPI_DOUBLE_INT, MT_OP_MAXLOC, 1000}, {MPI_2INT, MT_OP_MINLOC, 1000}};
     const bool combines = ALLREDUCE == test.kind || REDUCESCATTER == test.kind;
-    const uint64_t counted = QUEUED == test.way  ? 2
-                             : AFTER == test.way ? CALLS + 1
-                                                 : CALLS; /* no repetitions by graphs */
-    uint64_t before, after;
-    bool planned;
 
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); ++t) {
         test.type = mt_type(types[t].type);
         test.op = only < MT_OP_COUNT ? only : types[t].op;
-        if (!(combines ? (test.type->ops >> test.op & 1) != 0 &&
-                             (mt_twin ? test.type->layout->on_twin : test.type->layout->on_gpu)
-                       : t < 3)) {
+        if (!is_served(test.type, test.op) || (!combines && t >= 3)) {
             continue;
         }
         test.op = combines ? test.op : MT_OP_MAX;
         test.extent = test.type->layout->extent;
-        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); ++c) {
-            test.count = counts[c];
-            for (int way = 0; way < 2 && test.count <= types[t].most && test.count <= most; ++way) {
-                test.in_place = way != 0;
-                if (QUEUED == test.way && REDUCESCATTER == test.kind && test.in_place && has_padding(test.type)) {
-                    continue; /* no plan serves it, and what else does could not be captured */
-                }
-                planned = 0 == strcmp(which, "planned") || (test.in_place && 0 == strcmp(which, "in-place"));
-                before = mt_planned(MPI_COMM_WORLD);
-                run(c % 2 != 0 ? test.extent : 0);
-                after = mt_planned(MPI_COMM_WORLD);
-                MT_CHECK((has_padding(test.type) && planned) || after - before == (planned ? counted : 0),
-                         "%s of %s, %s, count %d%s: plans served %llu of %llu calls", names[test.kind], test.type->name,
-                         mt_op_name(test.op), test.count, test.in_place ? " in place" : "",
-                         (unsigned long long)(after - before), (unsigned long long)counted);
-                if (test.plan != NULL && !has_padding(test.type)) {
-                    check_plan(planned);
-                }
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && 0 == size; ++c) {
+            if (counts[c] <= types[t].most && counts[c] <= most) {
+                run_size(which, counts[c], c % 2 != 0 ? test.extent : 0, false, 2);
             }
+        }
+        if (size > 0 && size <= types[t].most) {
+            run_size(which, size, 0, false, 2);
         }
     }
 }
@@ -419,8 +485,11 @@ int main(int argc, char **argv)
     test.plan = argc > 6 ? argv[6] : NULL;
     if (FLAGS == test.way || FLAGS_QUEUED == test.way) {
         run_flags();
+    } else if (argc > 3 && 0 == strcmp(argv[3], "each")) {
+        run_each(argv[2]);
     } else {
-        run_all(argv[2], only, argc > 4 ? atoi(argv[4]) : 600000);
+        run_all(argv[2], only, argc > 4 && '=' != argv[4][0] ? atoi(argv[4]) : 600000,
+                argc > 4 && '=' == argv[4][0] ? atoi(argv[4] + 1) : 0);
     }
     if (QUEUED == test.way || FLAGS_QUEUED == test.way) {
         mq_stream_free(test.stream);

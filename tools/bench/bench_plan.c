@@ -6,7 +6,7 @@
 #include "mca/common/team/plans.h"
 
 /* Why the plan cannot be measured; NULL: it can. */
-static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks)
+static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks, bool on_twin)
 {
     if (count != 1) {
         return "it is not one file";
@@ -17,7 +17,8 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
     if (files->plan->collective > MSCCLPP_PLAN_ALLTOALL) {
         return "its collective is none of allreduce, allgather, reducescatter and alltoall";
     }
-    return files->plan->rank_count != (uint32_t)ranks ? "it is for another number of ranks" : NULL;
+    return files->plan->rank_count != (uint32_t)ranks ? "it is for another number of ranks"
+                                                      : mscclpp_plan_library_misfit(files, on_twin);
 }
 
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
@@ -32,7 +33,7 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
     env->plans = mscclpp_plan_library_create(options->plan);
     if (env->plans != NULL) {
         count = mscclpp_plan_library_load(env->plans, &file);
-        why = refusal_of(file, count, env->size);
+        why = refusal_of(file, count, env->size, env->on_twin);
     }
     if (why != NULL && 0 == env->rank) {
         fprintf(stderr, "%s: --plan %s: %s\n", bench_program, options->plan, why);

@@ -381,30 +381,38 @@ MSCCLPP_DEV void mscclpp_dev_plan_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_gate(ctx, args);
 }
 
+/* Clears this rank's scratch. All blocks of the grid take part. */
+MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
+{
+    char *scratch = args->bases[3 * args->rank + 2];
+    uint64_t at;
+
+    for (at = (ctx->block * ctx->nthreads + ctx->tid) * sizeof(uint64_t); at < args->scratch_bytes && !ctx->failed;
+         at += ctx->nblocks * ctx->nthreads * sizeof(uint64_t)) {
+        mscclpp_dev_st_relaxed_sys_u64((uint64_t *)(void *)(scratch + at), 0);
+    }
+}
+
 /*
  * The flag of this launch's packets. The host prepares launches that it waits for. Of a queued launch it does not know
  * what comes before, so the device does the same: if chunks have another size than before, other things lie at the same
  * places of the scratch, so no peer may still be in an earlier launch. Where data could be taken for packets, and when
- * flags are used up, the scratch is cleared.
+ * flags are used up, the scratch is cleared. Ranks of several nodes cannot meet within this kernel, so other kernels
+ * have done this before.
  */
 MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
     const uint32_t limit = args->common.epoch_limit, flag = args->plan_state->epoch + 1;
     const bool resized = args->plan_state->chunk != args->chunk;
-    char *scratch = args->bases[3 * args->rank + 2];
-    uint64_t at;
 
-    if (limit == 0 || (flag <= limit && !resized)) {
+    if (limit == 0 || args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && !resized)) {
         return flag;
     }
     mscclpp_dev_plan_meet(ctx, &args->common);
     if (flag <= limit && args->mixes == 0) {
         return flag;
     }
-    for (at = (ctx->block * ctx->nthreads + ctx->tid) * sizeof(uint64_t); at < args->scratch_bytes && !ctx->failed;
-         at += ctx->nblocks * ctx->nthreads * sizeof(uint64_t)) {
-        mscclpp_dev_st_relaxed_sys_u64((uint64_t *)(void *)(scratch + at), 0);
-    }
+    mscclpp_dev_plan_clear(ctx, args);
     mscclpp_dev_plan_meet(ctx, &args->common);
     return 1;
 }
@@ -420,6 +428,19 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         state->epoch = flag;
         state->chunk = args->chunk;
     }
+}
+
+/* A launch that only clears, between two others by which the ranks meet, and only if it has to. */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
+{
+    const mscclpp_dev_plan_state_t *state = args->plan_state;
+    const uint32_t epoch = state->epoch;
+    const bool clears = epoch >= args->common.epoch_limit || (args->mixes != 0 && state->chunk != args->chunk);
+
+    if (clears) {
+        mscclpp_dev_plan_clear(ctx, args);
+    }
+    mscclpp_dev_plan_leave(ctx, args, clears ? 0 : epoch);
 }
 
 /* Copies memory by all threads of the block. Both are made of words. */
@@ -473,6 +494,11 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     uint32_t at = program.first.step;
 
     mscclpp_dev_enter(ctx, &args->common);
+    if (args->ready == MSCCLPP_DEV_PLAN_ONLY_CLEARS) {
+        mscclpp_dev_plan_only_clear(ctx, args);
+        mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch);
+        return;
+    }
     run.flag = mscclpp_dev_plan_begin(ctx, args);
     for (;; ++at) {
         const mscclpp_dev_plan_step_t *step = &program.steps[at - program.first.step];

@@ -92,9 +92,12 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
 /* Local. Waits a moment for what is under way. No kernel uses the ports any more. NULL is allowed. */
 void mscclpp_fabric_leave(mscclpp_fabric_join_t *join);
 
-/* Runs a kernel that uses such ports. Returns when it has ended and everything that the peers need is sent. */
-mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, uint64_t bytes,
-                                           const char *what);
+/*
+ * Runs a kernel that uses such ports. Returns when it has ended and everything that the peers need is sent. With a
+ * stream of the application, queues it there and does not wait.
+ */
+mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
+                                           const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what);
 
 /*
  * Yields the lists, one entry for each rank, of the blocks that this rank sends and receives in the next call of

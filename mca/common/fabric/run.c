@@ -373,11 +373,14 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     return status;
 }
 
-mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, uint64_t bytes,
-                                           const char *what)
+mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
+                                           const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what)
 {
     mscclpp_status_t status;
 
+    if (stream != NULL) {
+        return enqueue(fabric, stream, launch, what);
+    }
     ++fabric->calls;
     fabric->joined = true;
     status = run_with_proxy(fabric, launch, what, bytes);

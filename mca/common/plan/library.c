@@ -148,6 +148,7 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     mscclpp_plan_file_t *file = survey->file;
     const mscclpp_plan_group_t *group;
 
+    file->multicast = file->multicast || item->where == MSCCLPP_PLAN_MULTICAST;
     survey->packets = survey->packets || packets;
     survey->scratch = survey->scratch || (!packets && item->type == MSCCLPP_PLAN_SCRATCH);
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
@@ -373,6 +374,11 @@ int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file
     *files_p = library->files;
     pthread_mutex_unlock(&lock);
     return library->count;
+}
+
+const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on_twin)
+{
+    return file->multicast && !on_twin ? "its switch channels need multicast, which is not used on GPUs" : NULL;
 }
 
 /* Tells whether a report has a finding by this rule. */

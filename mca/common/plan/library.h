@@ -35,6 +35,7 @@ typedef struct {
     bool mixes;        /* the scratch holds packets and other data */
     bool may_order;    /* packets may have to order other stores */
     bool extreme;      /* it serves only the operation `reduce`: min or max */
+    bool multicast;    /* it has operations on switch channels */
     mscclpp_plan_reduce_t reduce;
     mscclpp_plan_prove_t proven;
 } mscclpp_plan_file_t;
@@ -53,6 +54,12 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library); /* NULL is a
  * they are. Thread-safe. A NULL library has no files.
  */
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p);
+
+/*
+ * Why ranks on such devices cannot use a plan, equal on all of them: a constant text; NULL: they can. The twin carries
+ * out switch channels rank by rank. GPUs would need multicast for them, which this component does not use.
+ */
+const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on_twin);
 
 /*
  * Proves a plan as far as `prove` says and it is not proven yet, by this process or an earlier one (plan/proofs.h).

@@ -73,12 +73,12 @@ static mscclpp_plan_prove_t proof_wanted(const mscclpp_config_t *config)
 }
 
 /* Reports why a file is not used: as a warning, by one rank, once. */
-static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file)
+static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file, const char *why)
 {
     const bool warns = team->group.oob.rank == 0 && may_tell(file);
 
     mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG, "%s: execution plan %s: %s: not used",
-                team->group.oob.label, file->path, file->refusal != NULL ? file->refusal : "no memory");
+                team->group.oob.label, file->path, why);
 }
 
 /* Whether a plan is for the GPU that this rank uses; the twin's is called "host". */
@@ -103,15 +103,17 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
 {
     for (int i = 0; i < count; ++i) {
         mscclpp_plan_file_t *file = &files[i];
-        const char *why = file->plan != NULL && file->refusal == NULL ? reason_of_misfit(team, file) : NULL;
+        const bool usable = file->plan != NULL && file->refusal == NULL;
+        const char *never = usable ? mscclpp_plan_library_misfit(file, team->group.on_twin) : NULL;
+        const char *why = usable ? reason_of_misfit(team, file) : NULL;
 
-        if (why == NULL && team->group.oob.rank == 0) {
+        if (why == NULL && never == NULL && team->group.oob.rank == 0) {
             mscclpp_plan_library_prove(file, proof_wanted(config));
         }
-        if (file->refusal != NULL || file->plan == NULL) {
-            report_refusal(team, file);
+        if (file->refusal != NULL || file->plan == NULL || never != NULL) {
+            report_refusal(team, file, file->refusal != NULL ? file->refusal : never != NULL ? never : "no memory");
         }
-        if (file->plan == NULL) {
+        if (file->plan == NULL || never != NULL) {
             continue;
         } else if (why != NULL) {
             mscclpp_log(team->group.oob.rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,

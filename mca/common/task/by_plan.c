@@ -88,6 +88,39 @@ static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_s
     return status;
 }
 
+/*
+ * Launches a plan's kernel on ranks of several nodes. If a queued one finds other chunks than the launch before it, or
+ * the flags are used up, the ranks meet before, by kernels of their own. Of launches that graphs repeat, only the
+ * device knows this, so the ranks always meet.
+ */
+static mscclpp_status_t launch_on_nodes(const by_plan_t *by, const mscclpp_dev_launch_t *launch)
+{
+    mscclpp_team_plan_t *plan = by->plan;
+    mscclpp_team_t *team = by->team;
+    const bool resized = by->chunk != plan->chunk, used_up = plan->launches > mscclpp_plans_epoch_limit(team);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (by->queue != NULL) {
+        plan->replayed = plan->replayed || team->runner.recorded;
+        plan->chunk = by->chunk;
+        if (plan->replayed || resized || used_up) {
+            status = mscclpp_fabric_meet(team->fabric, &team->protocol, by->queue);
+        }
+        if (status == MSCCLPP_OK && (plan->replayed || used_up || (resized && plan->file->mixes))) {
+            plan->args.ready = MSCCLPP_DEV_PLAN_ONLY_CLEARS;
+            plan->launches = used_up ? 1 : plan->launches;
+            status = mscclpp_fabric_run_joined(team->fabric, by->queue, launch, by->call->bytes, plan->file->label);
+            if (status == MSCCLPP_OK) {
+                status = mscclpp_fabric_meet(team->fabric, &team->protocol, by->queue);
+            }
+        }
+        plan->args.ready = MSCCLPP_DEV_PLAN_IS_READY;
+    }
+    return status == MSCCLPP_OK
+               ? mscclpp_fabric_run_joined(team->fabric, by->queue, launch, by->call->bytes, plan->file->label)
+               : status;
+}
+
 /* Launches the plan's kernel on the buffers in `by`, whose blocks have `bytes` bytes of data and lie `stride` apart. */
 static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
@@ -124,7 +157,7 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
                   (unsigned long long)by->call->bytes, args->common.dtype, args->common.op,
                   (unsigned long long)by->chunk, launch.nblocks, launch.nthreads,
                   by->apart ? ", by memory of its own" : "", by->queue != NULL ? ", queued" : "");
-    return team->fabric != NULL ? mscclpp_fabric_run_joined(team->fabric, &launch, by->call->bytes, plan->file->label)
+    return team->fabric != NULL ? launch_on_nodes(by, &launch)
                                 : mscclpp_runner_launch(&team->runner, by->queue, &launch, plan->file->label);
 }
 
@@ -252,7 +285,8 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
     bool apart = false, mapped = false;
     mscclpp_status_t status;
 
-    if (by->call->early && team->fabric != NULL) {
+    if (by->call->early && team->fabric != NULL && is_dense(by) &&
+        mscclpp_plans_has_room(team, by->plan, by->chunk, true)) {
         /* The memory is there. All ranks meet before the kernels start, whatever the size of chunks was before. */
         *served_p = true;
         by->plan->chunk = by->chunk;
@@ -306,13 +340,6 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
 
     mscclpp_runner_give_stream(&team->runner);
     return status;
-}
-
-bool mscclpp_by_plan_is_ready(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
-{
-    const by_plan_t by = describe(team, call);
-
-    return is_dense(&by) && mscclpp_plans_has_room(team, by.plan, by.chunk, is_always_apart(&by));
 }
 
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p)

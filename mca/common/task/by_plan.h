@@ -23,12 +23,6 @@ typedef struct {
 mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
 
 /*
- * True if the plan's memory is there, so that a call in a fiber need not wait for ranks of other nodes to make it;
- * equal on all ranks.
- */
-bool mscclpp_by_plan_is_ready(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
-
-/*
  * Carries out a call. All ranks call it alike, at the same point of a call. Returns when the output is complete.
  * *served_p, equal on all ranks, is false if there is no memory for it; then nothing has happened to the buffers, and
  * another algorithm serves the call. An error breaks the team.

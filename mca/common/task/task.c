@@ -352,8 +352,7 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
     const mscclpp_by_plan_t call = describe_by_plan(task);
 
     *served_p = false;
-    if (call.plan == NULL ||
-        (call.early && task->team->fabric != NULL && !mscclpp_by_plan_is_ready(task->team, &call))) {
+    if (call.plan == NULL) {
         return MSCCLPP_OK;
     }
     if (task->app_stream == NULL) {
