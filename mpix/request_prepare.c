@@ -34,7 +34,7 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 /* Makes the communicator of a sender and a receiver, and checks that both have the same partitions. */
 static int make_pair(struct mpix_mscclpp_request *request)
 {
-    uint64_t own[3] = {(uint64_t)request->side, (uint64_t)request->partitions, request->part_bytes}, theirs[3];
+    uint64_t local[3] = {(uint64_t)request->side, (uint64_t)request->partitions, request->part_bytes}, remote[3];
     int ranks[2], rank, code;
     MPI_Group all, pair;
 
@@ -56,16 +56,16 @@ static int make_pair(struct mpix_mscclpp_request *request)
         return code;
     }
     request->call.root = (request->side == MPIX_SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
-    code = MPI_Sendrecv(own, 3, MPI_UINT64_T, rank == ranks[0], 0, theirs, 3, MPI_UINT64_T, rank == ranks[0], 0,
+    code = MPI_Sendrecv(local, 3, MPI_UINT64_T, rank == ranks[0], 0, remote, 3, MPI_UINT64_T, rank == ranks[0], 0,
                         request->call.comm, MPI_STATUS_IGNORE);
-    if (code == MPI_SUCCESS && (own[0] == theirs[0] || own[1] != theirs[1] || own[2] != theirs[2])) {
+    if (code == MPI_SUCCESS && (local[0] == remote[0] || local[1] != remote[1] || local[2] != remote[2])) {
         (void)fprintf(
             stderr,
             "libmpix_mscclpp: MPIX_Mscclpp_prepare: rank %d has %llu partitions of %llu bytes to %s, and rank "
             "%d has %llu of %llu to %s; they must be equal, of a sender and a receiver\n",
-            rank, (unsigned long long)own[1], (unsigned long long)own[2], own[0] == MPIX_SENDER ? "send" : "receive",
-            request->peer, (unsigned long long)theirs[1], (unsigned long long)theirs[2],
-            theirs[0] == MPIX_SENDER ? "send" : "receive");
+            rank, (unsigned long long)local[1], (unsigned long long)local[2],
+            local[0] == MPIX_SENDER ? "send" : "receive", request->peer, (unsigned long long)remote[1],
+            (unsigned long long)remote[2], remote[0] == MPIX_SENDER ? "send" : "receive");
         mpix_request_unprepare(request);
         code = MPI_ERR_ARG;
     }

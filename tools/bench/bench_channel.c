@@ -37,6 +37,7 @@ typedef struct {
     uint64_t wrong;
 } row_t;
 
+/* Whether an MPI function succeeded; if not, with a message. */
 static bool succeeded(const char *what, int code)
 {
     if (0 != code) {
@@ -87,6 +88,7 @@ static bool open_end(end_t *end, bench_env_t *env, size_t capacity)
     return bench_all(env->control, ok);
 }
 
+/* Frees what this side of the pair has made. */
 static void close_end(end_t *end)
 {
     (void)MPIX_Mscclpp_channels_close(end->ports);
@@ -152,7 +154,8 @@ static double time_rounds(end_t *end, int way, size_t bytes, int rounds)
     return bench_max(end->env->control, seconds);
 }
 
-static bool move(end_t *end, void *to, const void *from, size_t bytes)
+/* Copies on the stream and waits. */
+static bool copy_and_wait(end_t *end, void *to, const void *from, size_t bytes)
 {
     const mscclpp_gpu_ops_t *gpu = end->env->gpu;
 
@@ -176,11 +179,11 @@ static uint64_t check(end_t *end, const bench_options_t *options, size_t bytes)
         for (size_t i = 0; i < bytes; ++i) {
             end->staging[i] = (char)content(end->env->rank, seed, i);
         }
-        ok = move(end, end->args.base, end->staging, bytes);
+        ok = copy_and_wait(end, end->args.base, end->staging, bytes);
         memset(end->staging, 0xff, bytes);
-        ok = ok && move(end, end->args.base + end->args.incoming, end->staging, bytes);
+        ok = ok && copy_and_wait(end, end->args.base + end->args.incoming, end->staging, bytes);
         time_rounds(end, seed % BENCH_CHANNEL_WAYS, bytes, 1);
-        ok = ok && move(end, end->staging, end->args.base + end->args.incoming, bytes);
+        ok = ok && copy_and_wait(end, end->staging, end->args.base + end->args.incoming, bytes);
         for (size_t i = 0; i < bytes && end->peer >= 0; ++i) {
             wrong += !ok || (unsigned char)end->staging[i] != content(end->peer, seed, i);
         }
@@ -188,6 +191,7 @@ static uint64_t check(end_t *end, const bench_options_t *options, size_t bytes)
     return bench_sum(end->env->control, wrong);
 }
 
+/* How many rounds are measured: as the options say, or as many as take ROUND_SECONDS if one takes `seconds`. */
 static int choose_rounds(const bench_options_t *options, double seconds)
 {
     const double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);

@@ -93,6 +93,7 @@ bool bench_all(MPI_Comm comm, bool value)
     return 0 == bench_sum(comm, value ? 0 : 1);
 }
 
+/* The table's all-gather, over MPI. */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     bench_allgather(*(MPI_Comm *)context, sendbuf, recvbuf, length);
@@ -107,6 +108,7 @@ static void oob_progress(void *context)
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *(MPI_Comm *)context, &flag, MPI_STATUS_IGNORE);
 }
 
+/* The table's check for revoked communicators: there are none. */
 static mscclpp_status_t oob_check(void *context)
 {
     (void)context;

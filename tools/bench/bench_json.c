@@ -21,6 +21,7 @@ void bench_json_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
+/* Writes a key with a text. */
 static void json_member(FILE *file, const char *name, const char *value)
 {
     fprintf(file, "  \"%s\": ", name);
@@ -28,6 +29,7 @@ static void json_member(FILE *file, const char *name, const char *value)
     fprintf(file, ",\n");
 }
 
+/* Writes what the ranks did between calls. */
 static void json_between(FILE *file, const bench_between_t *between)
 {
     fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",

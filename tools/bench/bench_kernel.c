@@ -67,6 +67,7 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
+/* Asks CUDA's driver for an attribute of a device. False after a message. */
 static bool get_attribute(int attribute, int device, int *value_p)
 {
     cu_device_get_fn_t get = (cu_device_get_fn_t)bench_cuda_find("cuDeviceGet");

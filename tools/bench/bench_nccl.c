@@ -101,7 +101,8 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == status;
 }
 
-static bool call(bench_contender_t *contender, const bench_operation_t *operation)
+/* Makes one call of NCCL. */
+static bool call_nccl(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const char *function = operation->layout->coll->function;
 
@@ -109,6 +110,7 @@ static bool call(bench_contender_t *contender, const bench_operation_t *operatio
            (!contender->waits || finish(contender));
 }
 
+/* Whether NCCL serves a collective. */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
     (void)contender;
@@ -151,7 +153,7 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
     }
     *contender_p = (bench_contender_t){.name = "NCCL",
                                        .env = env,
-                                       .call = call,
+                                       .call = call_nccl,
                                        .finish = waits ? NULL : finish,
                                        .serves = serves,
                                        .waits = waits,

@@ -36,6 +36,7 @@ static mscclpp_allreduce_args_t library_args(const bench_operation_t *operation)
     return args;
 }
 
+/* Whether a call succeeded; if not, with a message. */
 static bool succeeded(const bench_contender_t *contender, mscclpp_status_t status)
 {
     if (MSCCLPP_OK != status) {
@@ -45,6 +46,7 @@ static bool succeeded(const bench_contender_t *contender, mscclpp_status_t statu
     return MSCCLPP_OK == status;
 }
 
+/* Makes one blocking call of the host library. */
 static bool call_library(bench_contender_t *contender, const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = library_args(operation);
@@ -53,6 +55,7 @@ static bool call_library(bench_contender_t *contender, const bench_operation_t *
                                                         : bench_call_collective(contender->team, operation, args.call));
 }
 
+/* Queues one all-reduce in the stream. */
 static bool call_stream(bench_contender_t *contender, const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = library_args(operation);

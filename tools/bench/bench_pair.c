@@ -49,6 +49,7 @@ static void listen(void *context, mscclpp_log_level_t level, const char *line)
     pthread_mutex_unlock(&heard.lock);
 }
 
+/* Begins to keep the line of the log that says why a set-up is refused, whatever the verbosity is. */
 static void start_listening(const bench_env_t *env)
 {
     int level = env->config.verbose > MSCCLPP_LOG_WARN ? env->config.verbose : MSCCLPP_LOG_WARN;
@@ -122,12 +123,14 @@ static bool shared_alloc(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t
     return true;
 }
 
+/* Frees shared memory that the GPU could reach. */
 static void shared_free(const bench_pair_t *pair, mscclpp_shmseg_t *segment)
 {
     pair->env->gpu->host_unregister(mscclpp_shmseg_base(segment));
     mscclpp_shmseg_detach(segment);
 }
 
+/* Allocates the words by which the proxy tells of signals, in memory that the peer shares if it has to. */
 static bool host_tokens(bench_pair_t *pair, void **address_p)
 {
     void *seen;

@@ -266,6 +266,7 @@ static bool call(bench_contender_t *contender, const bench_operation_t *operatio
            (!contender->waits || finish(contender));
 }
 
+/* Serves every collective, but only its time can be compared: it does not combine or exchange anything. */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
     (void)contender;

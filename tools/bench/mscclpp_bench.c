@@ -15,6 +15,7 @@ const char bench_program[] = "mscclpp_bench";
 #define HOST_LARGEST ((size_t)1 << 20)
 #define CHANNEL_LARGEST ((size_t)64 << 10)
 
+/* Whether MPI says that it takes buffers in device memory. */
 static bool mpi_takes_device_buffers(void)
 {
 #if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
@@ -339,6 +340,7 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     return bench_all(env->control, ok && 0 == wrong.ours && 0 == wrong.rival) ? 0 : BENCH_EXIT_WRONG;
 }
 
+/* Runs the benchmark with buffers on the stack. */
 static int run_on_stack(bench_env_t *env, bench_options_t *options)
 {
     char stack[2 * BENCH_STACK_BUFFER];

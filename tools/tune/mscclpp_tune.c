@@ -64,6 +64,7 @@ static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
                              tune->table.bytes[size] / type->size, bench_type_mpi(type), type->size);
 }
 
+/* The call that is measured. */
 static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *layout)
 {
     bench_operation_t operation = {.send = tune->buffers.send,
@@ -301,6 +302,7 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
     return true;
 }
 
+/* Measures all algorithms for one size. *done_p is false if the run was interrupted. */
 static bool measure_size(tune_t *tune, int size, bool *done_p)
 {
     bench_layout_t layout;
@@ -315,6 +317,7 @@ static bool measure_size(tune_t *tune, int size, bool *done_p)
     return ok;
 }
 
+/* Prints what is measured, on rank 0. */
 static void print_header(const tune_t *tune)
 {
     const bench_env_t *env = tune->env;
@@ -337,6 +340,7 @@ static void print_header(const tune_t *tune)
     fflush(stdout);
 }
 
+/* Prints the times of one size, on rank 0. */
 static void print_size(tune_t *tune, int size)
 {
     const tune_table_t *table = &tune->table;
@@ -472,6 +476,7 @@ static bool open_run(tune_t *tune, int index)
     return ok;
 }
 
+/* Frees what the measurement of a collective has made. */
 static void close_run(tune_t *tune)
 {
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {
@@ -508,6 +513,7 @@ static int run(tune_t *tune, int index)
     return status;
 }
 
+/* Measures all collectives of the options. Returns the exit status. */
 static int run_all(bench_env_t *env, const tune_options_t *options)
 {
     static tune_t tune; /* large */

@@ -125,6 +125,7 @@ static bool refuse_line(const tune_files_t *files, int line, const char *text, c
     return false;
 }
 
+/* Reads one line of the file of times. False after a message. */
 static bool read_line(const tune_files_t *files, const char *first, int line, const char *text, size_t length,
                       tune_table_t *table)
 {
@@ -178,6 +179,7 @@ static bool read_measured(tune_files_t *files, const char *first, bool fresh, tu
     return 0 == fflush(files->measured) || complain("write", files->path);
 }
 
+/* Reads the rules file of --output. False after a message. */
 static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
 {
     mscclpp_status_t status = mscclpp_rules_read(path, rules_p);

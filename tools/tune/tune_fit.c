@@ -15,6 +15,7 @@ double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uin
                : 0;
 }
 
+/* The figures with all times multiplied by `times`, and the bandwidth by `bandwidth`. */
 static mscclpp_cost_figures_t scaled(const mscclpp_cost_figures_t *figures, double times, double bandwidth)
 {
     mscclpp_cost_figures_t result = *figures;

@@ -61,6 +61,7 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
 
+/* Reads the value of --type. False after a message. */
 static bool parse_type(const char *name, tune_options_t *options)
 {
     for (int i = 0; i < bench_type_count; ++i) {
@@ -72,6 +73,7 @@ static bool parse_type(const char *name, tune_options_t *options)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double");
 }
 
+/* Adds one collective of the list of --coll. */
 static bool add_coll(const char *name, void *context)
 {
     tune_options_t *options = context;

@@ -40,6 +40,7 @@ void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, co
     }
 }
 
+/* Writes how much time is left, as far as that is known. */
 static void describe_left(double seconds, char *text, size_t length)
 {
     if (seconds < 0) {

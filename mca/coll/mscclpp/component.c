@@ -125,6 +125,7 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
+/* Opens the component: its log, the other components that it needs, and the exchange of settings. */
 static int component_open(void)
 {
     mca_coll_mscclpp_state.output = opal_output_open(NULL);
@@ -177,7 +178,7 @@ static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
 }
 
 /* The number of ranks that the launcher gives in an environment variable, or 0 if it gives none. */
-static long launched(const char *variable)
+static long launcher_count(const char *variable)
 {
     const char *value = getenv(variable);
 
@@ -187,7 +188,7 @@ static long launched(const char *variable)
 /* True if the ranks of this job may be on several nodes, or are to be treated so (ranks_per_node). */
 static bool may_span_nodes(const mscclpp_config_t *config)
 {
-    const long all = launched("OMPI_COMM_WORLD_SIZE"), here = launched("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const long all = launcher_count("OMPI_COMM_WORLD_SIZE"), here = launcher_count("OMPI_COMM_WORLD_LOCAL_SIZE");
 
     return 0 != config->ranks_per_node || all <= 0 || here < all;
 }

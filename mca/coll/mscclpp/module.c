@@ -78,6 +78,7 @@ static void release_previous(mca_coll_mscclpp_module_t *module)
     memset(&module->previous, 0, sizeof(module->previous));
 }
 
+/* Frees what a module holds. */
 static void module_destruct(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_list_remove(module);

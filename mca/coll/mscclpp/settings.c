@@ -35,19 +35,19 @@ void mca_coll_mscclpp_publish_settings(void)
  * True for parameters that decide whether there is ever a set-up exchange. That exchange reports differences in all
  * other parameters.
  */
-static bool decides(const mscclpp_param_t *param)
+static bool decides_setup(const mscclpp_param_t *param)
 {
     return 0 == strcmp(param->name, "enable") || 0 == strcmp(param->name, "priority") ||
            0 == strcmp(param->name, "device");
 }
 
 /* Warns that this rank was started with another value than rank 0. */
-static void report_difference(const mscclpp_param_t *param, uint64_t mine, uint64_t theirs)
+static void report_difference(const mscclpp_param_t *param, uint64_t local, uint64_t rank_0)
 {
     char set[64], value[64];
 
-    mscclpp_settings_text(param, mine, set, sizeof(set));
-    mscclpp_settings_text(param, theirs, value, sizeof(value));
+    mscclpp_settings_text(param, local, set, sizeof(set));
+    mscclpp_settings_text(param, rank_0, value, sizeof(value));
     mscclpp_warn("parameter %s is %s on rank %d of this job and %s on rank 0, whose value counts on all ranks",
                  param->name, set, (int)OPAL_PROC_MY_NAME.vpid, value);
 }
@@ -56,7 +56,7 @@ void mca_coll_mscclpp_adopt_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     opal_process_name_t first = OPAL_PROC_MY_NAME;
-    mscclpp_settings_t mine, theirs;
+    mscclpp_settings_t local, rank_0;
     uint8_t *bytes = NULL;
     size_t size = 0;
     int rc = OMPI_SUCCESS;
@@ -70,22 +70,22 @@ void mca_coll_mscclpp_adopt_settings(void)
         mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
         return;
     }
-    mscclpp_settings_read(&state->config, &mine);
-    memset(&theirs, 0, sizeof(theirs));
-    memcpy(&theirs, bytes, size < sizeof(theirs) ? size : sizeof(theirs));
+    mscclpp_settings_read(&state->config, &local);
+    memset(&rank_0, 0, sizeof(rank_0));
+    memcpy(&rank_0, bytes, size < sizeof(rank_0) ? size : sizeof(rank_0));
     free(bytes);
-    if (sizeof(theirs) == size && mine.names == theirs.names) {
+    if (sizeof(rank_0) == size && local.names == rank_0.names) {
         for (int i = 0; i < mscclpp_param_count; ++i) {
             const mscclpp_param_t *param = &mscclpp_params[i];
 
-            if (!mscclpp_param_is_common(param) || mine.values[i] == theirs.values[i]) {
+            if (!mscclpp_param_is_common(param) || local.values[i] == rank_0.values[i]) {
                 continue;
             }
-            mscclpp_settings_apply(&state->config, param, theirs.values[i]);
-            if (decides(param)) {
-                report_difference(param, mine.values[i], theirs.values[i]);
+            mscclpp_settings_apply(&state->config, param, rank_0.values[i]);
+            if (decides_setup(param)) {
+                report_difference(param, local.values[i], rank_0.values[i]);
                 /* So that the set-up does not report the difference once more. */
-                mscclpp_settings_apply(&state->own, param, theirs.values[i]);
+                mscclpp_settings_apply(&state->own, param, rank_0.values[i]);
             }
         }
     } else {

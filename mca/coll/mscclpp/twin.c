@@ -42,7 +42,7 @@ static bool is_host(const void *address)
 }
 
 /* Yields the allocation that contains an address of shared memory. */
-static void bounds(const void *address, void **base_p, size_t *length_p)
+static void find_bounds(const void *address, void **base_p, size_t *length_p)
 {
     uintptr_t low, high;
 
@@ -53,7 +53,7 @@ static void bounds(const void *address, void **base_p, size_t *length_p)
 }
 
 /* Parses "RANK" or "RANK/CALLS". */
-static bool parse(const char *text, long *rank_p, uint64_t *calls_p)
+static bool parse_rank(const char *text, long *rank_p, uint64_t *calls_p)
 {
     char *end;
 
@@ -80,12 +80,12 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
     }
     shared_only = mca_coll_mscclpp_state.config.twin_shared_only;
     mscclpp_gpu_twin_set_filter(shared_only ? is_host : NULL);
-    mscclpp_gpu_twin_set_bounds(shared_only ? bounds : NULL);
+    mscclpp_gpu_twin_set_bounds(shared_only ? find_bounds : NULL);
     ranks = opal_argv_split(list, ',');
     for (char **text = ranks; text != NULL && *text != NULL; ++text) {
         long value;
         uint64_t calls;
-        if (!parse(*text, &value, &calls)) {
+        if (!parse_rank(*text, &value, &calls)) {
             mscclpp_error(
                 "parameter twin_host_ranks: \"%s\" is not allowed; use RANK or RANK/CALLS, separated by commas", *text);
         } else if (value == rank) {

@@ -21,7 +21,8 @@ static const char *const needed[] = {"basic", "libnbc"};
 
 #define NEEDED_COUNT ((int)(sizeof(needed) / sizeof(needed[0])))
 
-static bool listed(char **names, const char *name)
+/* Whether a list has a name. */
+static bool is_listed(char **names, const char *name)
 {
     for (; names != NULL && *names != NULL; ++names) {
         if (0 == strcmp(*names, name)) {
@@ -32,7 +33,7 @@ static bool listed(char **names, const char *name)
 }
 
 /* True if Open MPI has opened a component or is about to open it. */
-static bool loaded(const char *name)
+static bool is_loaded(const char *name)
 {
     mca_base_component_list_item_t *item;
 
@@ -49,7 +50,7 @@ static bool loaded(const char *name)
  * True if a component could be loaded. Always ask this before loading, because loading a component that does not exist
  * is fatal.
  */
-static bool exists(const char *name)
+static bool can_be_loaded(const char *name)
 {
     mca_base_framework_t *framework = &ompi_coll_base_framework;
     mca_base_component_repository_item_t *file;
@@ -91,7 +92,7 @@ static bool start_component(const mca_base_component_t *component)
  * Loads one component that exists. Components are loaded one at a time, so that a file that cannot be loaded does not
  * keep others from loading. Open MPI reports such a file to the user.
  */
-static bool load(char *name)
+static bool load_component(char *name)
 {
     mca_base_framework_t *framework = &ompi_coll_base_framework;
     opal_list_t *components = &framework->framework_components;
@@ -125,13 +126,13 @@ static bool load(char *name)
 }
 
 /* The names of a list whose components exist and are not loaded. */
-static char **missing(const char *list)
+static char **missing_names(const char *list)
 {
     char **wanted = opal_argv_split(list, ',');
     char **names = NULL;
 
     for (char **name = wanted; name != NULL && *name != NULL; ++name) {
-        if (!listed(names, *name) && !loaded(*name) && exists(*name)) {
+        if (!is_listed(names, *name) && !is_loaded(*name) && can_be_loaded(*name)) {
             (void)opal_argv_append_nosize(&names, *name);
         }
     }
@@ -143,16 +144,16 @@ static char **missing(const char *list)
  * The names to load: those of the user's widen_list, or those of the default if MPI_Init would fail with the user's
  * list.
  */
-static char **choose(void)
+static char **choose_names(void)
 {
     const char *list = mca_coll_mscclpp_state.config.widen_list;
     const char *builtin = mscclpp_param_find("widen_list")->default_value;
-    char **names = missing(list);
+    char **names = missing_names(list);
     const char *lacking[NEEDED_COUNT];
     int count = 0;
 
     for (int i = 0; i < NEEDED_COUNT; ++i) {
-        if (!listed(names, needed[i]) && !loaded(needed[i])) {
+        if (!is_listed(names, needed[i]) && !is_loaded(needed[i])) {
             lacking[count++] = needed[i];
         }
     }
@@ -163,7 +164,7 @@ static char **choose(void)
                   "coll components with commas between, such as \"%s\", which is taken instead",
                   list, lacking[0], count > 1 ? " and " : "", count > 1 ? lacking[1] : "", builtin);
     opal_argv_free(names);
-    return missing(builtin);
+    return missing_names(builtin);
 }
 
 void mca_coll_mscclpp_widen_selection(void)
@@ -177,12 +178,12 @@ void mca_coll_mscclpp_widen_selection(void)
         '^' == selection[0]) {
         return; /* there is no list of components to load */
     }
-    if (loaded(needed[0]) && loaded(needed[1])) {
+    if (is_loaded(needed[0]) && is_loaded(needed[1])) {
         return;
     }
-    names = choose();
+    names = choose_names();
     for (char **name = names; name != NULL && *name != NULL; ++name) {
-        if (load(*name)) {
+        if (load_component(*name)) {
             (void)opal_argv_append_nosize(&added, *name);
         }
     }

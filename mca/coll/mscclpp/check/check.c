@@ -27,14 +27,14 @@ typedef struct check {
     struct check *next;
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_oob_t *oob;
-    uint64_t number;
-    int peers; /* number of ranks in the communicator or, on an inter-communicator, in the remote group */
-    int rank;  /* this rank's index among the peers; -1 on an inter-communicator */
-    int missing;
-    double started;
-    bool warned;
-    bool posted;
-    mca_coll_mscclpp_signature_t *mine;
+    uint64_t number; /* of the call on its communicator */
+    int peers;       /* number of ranks in the communicator or, on an inter-communicator, in the remote group */
+    int rank;        /* this rank's index among the peers; -1 on an inter-communicator */
+    int missing;     /* peers whose arguments have not arrived */
+    double started;  /* time by mscclpp_now */
+    bool warned;     /* a warning has named the missing ranks */
+    bool posted;     /* this rank's arguments have been sent */
+    mca_coll_mscclpp_signature_t *own_signature;
     mca_coll_mscclpp_signature_t *signatures[]; /* by peer; NULL: not received yet */
 } check_t;
 
@@ -48,20 +48,20 @@ static check_t *pending;
 static check_t *arrived;
 
 /* Frees a check and the signatures that it holds. */
-static void discard(check_t *check)
+static void free_check(check_t *check)
 {
     for (int peer = 0; peer < check->peers; ++peer) {
         if (peer != check->rank) {
             free(check->signatures[peer]);
         }
     }
-    free(check->mine);
+    free(check->own_signature);
     free(check);
 }
 
 /* Makes the comparison of one call. Returns NULL if there is no memory. */
-static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
-                       const mca_coll_mscclpp_check_call_t *call)
+static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
+                             const mca_coll_mscclpp_check_call_t *call)
 {
     const int peers = mca_coll_mscclpp_check_peers(module->comm);
     check_t *check = calloc(1, sizeof(*check) + (size_t)peers * sizeof(check->signatures[0]));
@@ -76,21 +76,21 @@ static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t
     check->missing = peers;
     check->rank = -1;
     check->started = mscclpp_now();
-    check->mine = mca_coll_mscclpp_signature_new(call, peers);
-    if (check->mine == NULL) {
+    check->own_signature = mca_coll_mscclpp_signature_new(call, peers);
+    if (check->own_signature == NULL) {
         free(check);
         return NULL;
     }
     if (!OMPI_COMM_IS_INTER(module->comm)) {
         check->rank = ompi_comm_rank(module->comm);
-        check->signatures[check->rank] = check->mine;
+        check->signatures[check->rank] = check->own_signature;
         --check->missing;
     }
     return check;
 }
 
 /* Sends this rank's arguments to all peers. Called, like the next two functions, with the oob's lock held. */
-static mscclpp_status_t post(check_t *check)
+static mscclpp_status_t send_arguments(check_t *check)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
@@ -99,8 +99,8 @@ static mscclpp_status_t post(check_t *check)
 
         if (peer != check->rank) {
             status = mca_coll_mscclpp_oob_post(check->oob, peer, MCA_COLL_MSCCLPP_OOB_CHECK, check->number,
-                                               check->module->calls, check->mine,
-                                               mca_coll_mscclpp_signature_size(check->mine));
+                                               check->module->calls, check->own_signature,
+                                               mca_coll_mscclpp_signature_size(check->own_signature));
         }
     }
     return status;
@@ -129,14 +129,14 @@ static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_m
 }
 
 /* Receives arguments of other ranks. MSCCLPP_IN_PROGRESS until those of all ranks have arrived. */
-static mscclpp_status_t advance(check_t *check)
+static mscclpp_status_t advance_check(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message;
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (!check->posted) {
         check->posted = true;
-        status = post(check);
+        status = send_arguments(check);
     }
     if (MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_advance(check->oob, MCA_COLL_MSCCLPP_OOB_ANY);
@@ -165,7 +165,7 @@ static bool matches(const check_t *check, char *text, size_t size)
         return mca_coll_mscclpp_signatures_match(check->signatures, check->peers, text, size);
     }
     for (int peer = 0; peer < check->peers; ++peer) {
-        if (!mca_coll_mscclpp_signatures_match_inter(check->mine, ompi_comm_rank(check->module->comm),
+        if (!mca_coll_mscclpp_signatures_match_inter(check->own_signature, ompi_comm_rank(check->module->comm),
                                                      check->signatures[peer], peer, text, size)) {
             return false;
         }
@@ -202,7 +202,7 @@ static mscclpp_status_t check_clock(check_t *check)
         return MSCCLPP_OK;
     }
     check->warned = true;
-    mca_coll_mscclpp_signature_name(check->mine->function, name, sizeof(name));
+    mca_coll_mscclpp_signature_name(check->own_signature->function, name, sizeof(name));
     list_missing(check, ranks, sizeof(ranks));
     (void)snprintf(call, sizeof(call), "collective call %llu, %s", (unsigned long long)check->number, name);
     if (late) {
@@ -213,17 +213,18 @@ static mscclpp_status_t check_clock(check_t *check)
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
+/* Logs how the calls differ. */
 static void report_mismatch(const check_t *check, mscclpp_log_level_t level, const char *text)
 {
     char name[64];
 
-    mca_coll_mscclpp_signature_name(check->mine->function, name, sizeof(name));
+    mca_coll_mscclpp_signature_name(check->own_signature->function, name, sizeof(name));
     mscclpp_log(level, "%s: collective call %llu, %s on rank %d: the calls of the ranks do not match: %s",
                 check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), text);
 }
 
 /* All ranks find the same difference, so only the first rank prints it. */
-static mscclpp_log_level_t level_of(const check_t *check)
+static mscclpp_log_level_t report_level(const check_t *check)
 {
     return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
 }
@@ -231,9 +232,9 @@ static mscclpp_log_level_t level_of(const check_t *check)
 /* Ends the job, after a moment in which other ranks can write their reports, too. */
 static void end_job(const check_t *check)
 {
-    const double until = mscclpp_now() + GRACE_SECONDS;
+    const double deadline = mscclpp_now() + GRACE_SECONDS;
 
-    while (mscclpp_now() < until) {
+    while (mscclpp_now() < deadline) {
         opal_progress();
     }
     (void)ompi_mpi_abort(check->module->comm, MPI_ERR_ARG);
@@ -246,7 +247,7 @@ static mscclpp_status_t wait_for(check_t *check)
 
     for (;;) {
         mca_coll_mscclpp_oob_lock(check->oob);
-        status = advance(check);
+        status = advance_check(check);
         pthread_mutex_unlock(&check->oob->lock);
         if (MSCCLPP_IN_PROGRESS != status) {
             return status;
@@ -297,7 +298,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
         mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
 
         if (0 == pthread_mutex_trylock(&(*link)->oob->lock)) {
-            status = advance(*link);
+            status = advance_check(*link);
             pthread_mutex_unlock(&(*link)->oob->lock);
         }
         if (MSCCLPP_IN_PROGRESS != status) {
@@ -326,7 +327,7 @@ static int progress(void)
             report_mismatch(check, MSCCLPP_LOG_ERROR, text);
             end_job(check);
         }
-        discard(check);
+        free_check(check);
         ++ended;
     }
     return ended;
@@ -357,7 +358,7 @@ void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
 
         if (module == NULL || module == check->module) {
             *link = check->next;
-            discard(check);
+            free_check(check);
         } else {
             link = &check->next;
         }
@@ -389,7 +390,8 @@ void mca_coll_mscclpp_check_fini(void)
     }
 }
 
-static bool waits(mca_coll_mscclpp_check_function_t function)
+/* Whether a function waits for its call to end. */
+static bool is_blocking(mca_coll_mscclpp_check_function_t function)
 {
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
 }
@@ -398,7 +400,7 @@ static bool waits(mca_coll_mscclpp_check_function_t function)
  * Tells the other ranks that this rank has given up the comparison, so that a rank that comes late to the call does not
  * wait for ranks that have left it.
  */
-static void give_up(check_t *check, mscclpp_status_t status)
+static void abandon_check(check_t *check, mscclpp_status_t status)
 {
     check->module->check_failed = true;
     if (MSCCLPP_ERR_PEER != status && check->rank >= 0) {
@@ -419,7 +421,7 @@ static mscclpp_status_t compare_now(check_t *check)
 
     if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
         status = MSCCLPP_ERR_INVALID;
-        report_mismatch(check, level_of(check), text);
+        report_mismatch(check, report_level(check), text);
         if (check->rank < 0) {
             /*
              * On an inter-communicator, only the ranks whose own calls do not match find the error. The other ranks
@@ -435,10 +437,10 @@ static mscclpp_status_t compare_now(check_t *check)
  * Sends this rank's arguments and does not wait, because the call ends with an error anyway. Peers that have not met
  * the error yet compare this call with theirs. What is sent to this rank in return may never be received.
  */
-static void only_tell(check_t *check)
+static void send_without_waiting(check_t *check)
 {
     mca_coll_mscclpp_oob_lock(check->oob);
-    (void)post(check);
+    (void)send_arguments(check);
     pthread_mutex_unlock(&check->oob->lock);
     mca_coll_mscclpp_oob_break_off(check->module);
 }
@@ -463,21 +465,21 @@ static bool is_known(uintptr_t caller, bool *is_mpi_p)
 bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
     const uintptr_t address = (uintptr_t)caller;
-    Dl_info mpi, found;
+    Dl_info mpi, symbol;
     bool is_mpi;
 
     if (is_known(address, &is_mpi)) {
         return is_mpi;
     }
-    if (0 == dladdr(caller, &found) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
+    if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
         return !module->comparing;
     }
-    if (found.dli_fbase != mpi.dli_fbase) {
+    if (symbol.dli_fbase != mpi.dli_fbase) {
         return !module->comparing; /* the caller is a component in front of this one, or one that serves a compared
                                       call */
     }
-    is_mpi = found.dli_sname != NULL &&
-             (0 == strncmp(found.dli_sname, "MPI_", 4) || 0 == strncmp(found.dli_sname, "PMPI_", 5));
+    is_mpi = symbol.dli_sname != NULL &&
+             (0 == strncmp(symbol.dli_sname, "MPI_", 4) || 0 == strncmp(symbol.dli_sname, "PMPI_", 5));
     __atomic_store_n(&known_callers[address / 16 % KNOWN], (uint64_t)address << 1 | is_mpi, __ATOMIC_RELAXED);
     return is_mpi;
 }
@@ -507,24 +509,24 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         (void)mca_coll_mscclpp_state.bind(module);
     }
     oob = mca_coll_mscclpp_oob_of(module);
-    check = oob != NULL ? create(module, oob, call) : NULL;
+    check = oob != NULL ? create_check(module, oob, call) : NULL;
     if (check == NULL) {
         return mca_coll_mscclpp_check_without_memory(module);
     }
-    if (!waits(call->function)) {
+    if (!is_blocking(call->function)) {
         push_arrived(check);
         (void)progress(); /* sends this rank's arguments, unless progress is already running further down the stack */
         return OMPI_SUCCESS;
     }
     if (call->hopeless) {
-        only_tell(check);
-        discard(check);
+        send_without_waiting(check);
+        free_check(check);
         return OMPI_SUCCESS; /* the call itself reports the error */
     }
     status = compare_now(check);
     if (MSCCLPP_OK != status && MSCCLPP_ERR_INVALID != status) {
-        give_up(check, status);
+        abandon_check(check, status);
     }
-    discard(check);
+    free_check(check);
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
 }

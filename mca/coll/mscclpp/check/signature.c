@@ -212,16 +212,16 @@ bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *sign
     }
     for (int rank = 0; rank < ranks && 0 != signatures[0]->pairs; ++rank) {
         for (int peer = 0; peer < ranks; ++peer) {
-            const mca_coll_mscclpp_signature_t *mine = signatures[rank];
+            const mca_coll_mscclpp_signature_t *sender = signatures[rank];
 
-            if (mine->same_to) {
-                if (mine->pair[peer].to != signatures[0]->pair[peer].to) {
+            if (sender->same_to) {
+                if (sender->pair[peer].to != signatures[0]->pair[peer].to) {
                     (void)snprintf(text, size, "the part of rank %d has %llu bytes on rank 0 and %llu on rank %d", peer,
                                    (unsigned long long)signatures[0]->pair[peer].to,
-                                   (unsigned long long)mine->pair[peer].to, rank);
+                                   (unsigned long long)sender->pair[peer].to, rank);
                     return false;
                 }
-            } else if (!pair_matches(mine, rank, signatures[peer], peer, text, size)) {
+            } else if (!pair_matches(sender, rank, signatures[peer], peer, text, size)) {
                 return false;
             }
         }

@@ -18,8 +18,8 @@ static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf,
 }
 
 /* Serves the call by the component before this one, with copies of device buffers in host memory. */
-static int stage(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
-                 struct ompi_datatype_t *datatype, struct ompi_op_t *op)
+static int stage_call(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
+                      mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
     return mca_coll_mscclpp_stage_allreduce(sendbuf, recvbuf, count, datatype, op, module->comm, &module->super);
 }
@@ -47,11 +47,11 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
 /* With the parameter mixed_buffers: true on all ranks if any of them passed device memory. */
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p)
 {
-    int mine = *device_p;
-    int all = 0;
-    int rc = call_previous(module, &mine, &all, 1, &ompi_mpi_int.dt, &ompi_mpi_op_max.op);
+    int local = *device_p;
+    int any = 0;
+    int rc = call_previous(module, &local, &any, 1, &ompi_mpi_int.dt, &ompi_mpi_op_max.op);
 
-    *device_p = 0 != all;
+    *device_p = 0 != any;
     return rc;
 }
 
@@ -94,7 +94,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return false;
     }
-    if (mca_coll_mscclpp_have_team(module, sendbuf, recvbuf, &status)) {
+    if (mca_coll_mscclpp_ensure_team(module, sendbuf, recvbuf, &status)) {
         status = mscclpp_allreduce(module->team, &args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
             mca_coll_mscclpp_count_served(module, MSCCLPP_COLL_LAST);
@@ -127,10 +127,10 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     mca_coll_mscclpp_request_await(module);
     if (OPAL_UNLIKELY(!ompi_datatype_is_predefined(datatype))) {
         /* The data may lie elsewhere than the pointers. Staging examines the data, and passes host memory on. */
-        return stage(module, sendbuf, recvbuf, count, datatype, op);
+        return stage_call(module, sendbuf, recvbuf, count, datatype, op);
     }
     device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
-    mca_coll_mscclpp_take_in_hand(module);
+    mca_coll_mscclpp_number_call(module);
     if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
         rc = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != rc) {
@@ -142,7 +142,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     }
     return serve_on_device(module, sendbuf, recvbuf, count, datatype, op, false, &rc)
                ? rc
-               : stage(module, sendbuf, recvbuf, count, datatype, op);
+               : stage_call(module, sendbuf, recvbuf, count, datatype, op);
 }
 
 /* Stages a call that kernels do not serve, or leaves it to Open MPI if that takes device buffers. */
@@ -185,7 +185,7 @@ static bool is_applications(const mca_coll_mscclpp_module_t *module, const void 
            (!module->inner && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
 }
 
-/* MPI_Iallreduce. Calls in host memory go to the component before this one at once, if none is waiting before them. */
+/* MPI_Iallreduce. A call on host memory goes to the previous component at once, unless other calls wait before it. */
 static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                              struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
                              mca_coll_base_module_t *base)
@@ -223,15 +223,13 @@ static mscclpp_allreduce_args_t persistent_args(const void *sbuf, void *rbuf, mc
     };
 }
 
+/* For mca_coll_mscclpp_lane_make: prepares the team for the request's arguments. */
 static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *args)
 {
     return mscclpp_allreduce_prepare(team, args);
 }
 
-/*
- * MPI_Iallreduce. A call on host memory goes to the component before this one at once, unless another call waits before
- * it.
- */
+/* Serves one start of a persistent request. */
 static int serve_again(mca_coll_mscclpp_request_t *request)
 {
     mscclpp_allreduce_args_t args = persistent_args(MCA_COLL_MSCCLPP_KEPT(request, PASSED));

@@ -1,7 +1,7 @@
 /*
- * What the component offers to libmpix_mscclpp (mpix/), which finds the table by its name in the loaded component. Only
- * types of mpi.h and of C, and plain structures of device/types, so that the library needs nothing else of the
- * component.
+ * The table of functions that the component offers to libmpix_mscclpp (mpix/). The library finds the table by its name
+ * in the loaded component. It needs nothing else of the component, so only types of mpi.h, of C and of device/types are
+ * used.
  *
  * The table and the structure of a call may grow at their ends; `size` tells how long they are. A change of anything
  * else takes a new version.
@@ -79,6 +79,7 @@ typedef enum {
 typedef struct {
     uint32_t version;
     uint32_t size; /* bytes of this structure */
+    /* Queues a call in its stream. Collective in the first call of a communicator, which waits. */
     mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
     /* Tells whether the communicator's queued operations have failed. Never waits. `text` is empty if nothing is known.
@@ -90,7 +91,7 @@ typedef struct {
 
     /* Waits for all work in the stream. Returns an MPI error code. */
     int (*wait)(void *stream);
-    int (*is_capturing)(void *stream);
+    int (*is_capturing)(void *stream); /* whether the stream is being captured */
 
     /*
      * Streams of the twin. If the component runs on GPUs, streams are NULL, or functions fail with

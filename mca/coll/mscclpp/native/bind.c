@@ -61,27 +61,27 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     return MPI_SUCCESS;
 }
 
+/* Whether a module has a team, its own or that of a lane. */
 static bool has_team(const mca_coll_mscclpp_module_t *module)
 {
     return module->team != NULL || module->lanes != NULL;
 }
 
+/* Whether a module keeps its communicator alive (oob/message.h). */
 static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
 {
     return module->keeps_comm;
 }
 
-/*
- * Finds a module for which `is_so` is true. Releases the lock before the caller uses the module, because such use may
- * take the lock.
- */
-static mca_coll_mscclpp_module_t *next_that(bool (*is_so)(const mca_coll_mscclpp_module_t *))
+/* Finds a module for which `is_wanted` is true; NULL: there is none. The lock is released before the caller uses the
+ * module, because such use may take the lock. */
+static mca_coll_mscclpp_module_t *find_module(bool (*is_wanted)(const mca_coll_mscclpp_module_t *))
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
 
     pthread_mutex_lock(&state->lock);
-    for (module = state->modules; module != NULL && !is_so(module); module = module->next) {
+    for (module = state->modules; module != NULL && !is_wanted(module); module = module->next) {
     }
     pthread_mutex_unlock(&state->lock);
     return module;
@@ -97,11 +97,11 @@ static void free_all(void)
     state->finalizing = true;
     pthread_mutex_unlock(&state->lock);
     mca_coll_mscclpp_check_settle(NULL);
-    while ((module = next_that(has_team)) != NULL) {
+    while ((module = find_module(has_team)) != NULL) {
         mca_coll_mscclpp_module_release_team(module);
     }
     /* Open MPI does not expect any communicators to be left when it disconnects from other jobs. */
-    while ((module = next_that(keeps_comm)) != NULL) {
+    while ((module = find_module(keeps_comm)) != NULL) {
         mca_coll_mscclpp_oob_let_go(module);
     }
     mscclpp_team_finalize(FINALIZE_SECONDS);
@@ -182,8 +182,8 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
 }
 
 /* Makes the team if this is its first call. True if there is one to serve the call. */
-bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
-                                mscclpp_status_t *status_p)
+bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
+                                  mscclpp_status_t *status_p)
 {
     *status_p = MSCCLPP_OK;
     if (MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !mca_coll_mscclpp_state.finalizing) {

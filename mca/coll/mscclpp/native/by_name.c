@@ -4,6 +4,7 @@
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/task/by_name.h"
 
+/* Runs a plan on the communicator's team, which is made in its first call. */
 int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm)
 {
@@ -24,12 +25,12 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
         return MPI_ERR_BUFFER;
     }
     mca_coll_mscclpp_request_await(module);
-    mca_coll_mscclpp_take_in_hand(module);
+    mca_coll_mscclpp_number_call(module);
     args.call = module->in_hand;
     if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
         return mca_coll_mscclpp_refuse_broken(module, "plan");
     }
-    if (!mca_coll_mscclpp_have_team(module, args.in, out, &status)) {
+    if (!mca_coll_mscclpp_ensure_team(module, args.in, out, &status)) {
         return MSCCLPP_OK == status ? MPI_ERR_UNSUPPORTED_OPERATION : mca_coll_mscclpp_status_to_ompi(status);
     }
     status = mscclpp_by_name(module->team, &args);

@@ -14,11 +14,9 @@ static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
     return mscclpp_user_create(team, &mca_coll_mscclpp_state.config, context);
 }
 
-/*
- * Makes the team in the communicator's first call, which waits for all ranks. *user_p is NULL, on all ranks, if there
- * can be none. `base` is an address on the device to use.
- */
-static int have_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
+/* Makes the communicator's object for channels, and its team, in the first call, which waits for all ranks. *user_p
+ * is NULL, on all ranks, if there can be none. `base` is an address on the device to use. */
+static int ensure_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
 {
     const void *const buffers[2] = {base, base};
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
@@ -62,7 +60,7 @@ mscclpp_status_t mca_coll_mscclpp_channels_find_failure(const mca_coll_mscclpp_m
 }
 
 /* The MPI error code for a status. */
-static int code_of(mscclpp_status_t status)
+static int mpi_code(mscclpp_status_t status)
 {
     return MSCCLPP_ERR_NOT_SUPPORTED == status ? MPI_ERR_UNSUPPORTED_OPERATION
            : MSCCLPP_ERR_REVOKED == status     ? MPI_ERR_COMM
@@ -72,75 +70,75 @@ static int code_of(mscclpp_status_t status)
 static int memory_create(MPI_Comm comm, void *base, uint64_t bytes, mscclpp_user_memory_t **memory_p)
 {
     mscclpp_user_t *user;
-    const int rc = have_user(comm, base, &user);
+    const int rc = ensure_user(comm, base, &user);
 
-    return OMPI_SUCCESS != rc ? rc : code_of(mscclpp_user_memory_create(user, base, bytes, memory_p));
+    return OMPI_SUCCESS != rc ? rc : mpi_code(mscclpp_user_memory_create(user, base, bytes, memory_p));
 }
 
 static int memory_free(mscclpp_user_memory_t *memory)
 {
-    return code_of(mscclpp_user_memory_free(memory));
+    return mpi_code(mscclpp_user_memory_free(memory));
 }
 
 static int memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view)
 {
-    return code_of(mscclpp_user_memory_view(memory, view));
+    return mpi_code(mscclpp_user_memory_view(memory, view));
 }
 
 static int channels_create(mscclpp_user_memory_t *memory, int kind, int n, const int *peers, int per_peer,
                            mscclpp_user_channels_t **channels_p)
 {
-    return code_of(mscclpp_user_channels_create(memory, (mscclpp_user_kind_t)kind, n, peers, per_peer, channels_p));
+    return mpi_code(mscclpp_user_channels_create(memory, (mscclpp_user_kind_t)kind, n, peers, per_peer, channels_p));
 }
 
 static int channels_free(mscclpp_user_channels_t *channels)
 {
-    return code_of(mscclpp_user_channels_free(channels));
+    return mpi_code(mscclpp_user_channels_free(channels));
 }
 
 static int channels_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_user_channel_t *view)
 {
-    return code_of(mscclpp_user_channels_view(channels, index, view));
+    return mpi_code(mscclpp_user_channels_view(channels, index, view));
 }
 
 static int channels_open(mscclpp_user_channels_t *channels)
 {
-    return code_of(mscclpp_user_channels_open(channels));
+    return mpi_code(mscclpp_user_channels_open(channels));
 }
 
 static int channels_close(mscclpp_user_channels_t *channels)
 {
-    return code_of(mscclpp_user_channels_close(channels));
+    return mpi_code(mscclpp_user_channels_close(channels));
 }
 
 static int channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                 int (*handler)(void *context, const mscclpp_dev_request_t *request), void *context)
 {
-    return code_of(mscclpp_user_channels_set_handler(channels, index, handler, context));
+    return mpi_code(mscclpp_user_channels_set_handler(channels, index, handler, context));
 }
 
 static int channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                              const mscclpp_dev_request_t *items)
 {
-    return code_of(mscclpp_user_channels_set_list(channels, index, count, items));
+    return mpi_code(mscclpp_user_channels_set_list(channels, index, count, items));
 }
 
 static int room_create(MPI_Comm comm, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
 {
     mscclpp_user_t *user;
-    const int rc = have_user(comm, NULL, &user);
+    const int rc = ensure_user(comm, NULL, &user);
 
-    return OMPI_SUCCESS != rc ? rc : code_of(mscclpp_user_room_create(user, blocks, bytes, room_p));
+    return OMPI_SUCCESS != rc ? rc : mpi_code(mscclpp_user_room_create(user, blocks, bytes, room_p));
 }
 
 static int room_free(mscclpp_user_room_t *room)
 {
-    return code_of(mscclpp_user_room_free(room));
+    return mpi_code(mscclpp_user_room_free(room));
 }
 
 static int room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
 {
-    return code_of(mscclpp_user_room_view(room, view));
+    return mpi_code(mscclpp_user_room_view(room, view));
 }
 
 const mca_coll_mscclpp_channel_api_t mca_coll_mscclpp_channel_api = {

@@ -31,6 +31,7 @@ static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, t
     call->buffers[0] = NULL;
 }
 
+/* Describes MPI_Allgather: each rank sends one block to all. */
 static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                            count_t rcount, type_t *rtype)
 {
@@ -44,6 +45,7 @@ static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t sco
     return 0 != call->args.count;
 }
 
+/* Describes MPI_Alltoall: each rank sends a block to each. */
 static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                           count_t rcount, type_t *rtype)
 {
@@ -60,6 +62,7 @@ static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scou
     return 0 != call->args.count;
 }
 
+/* Describes MPI_Bcast: the root sends, all others receive. */
 static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t *type, int root)
 {
     call->args.root = root;
@@ -72,6 +75,7 @@ static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t 
     return 0 != call->args.count;
 }
 
+/* Describes MPI_Gather: each rank sends a block, and the root receives all. */
 static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                         count_t rcount, type_t *rtype, int root)
 {
@@ -90,6 +94,7 @@ static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount
     return 0 != call->args.count;
 }
 
+/* Describes MPI_Scatter: the root sends a block to each rank. */
 static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          count_t rcount, type_t *rtype, int root)
 {
@@ -121,7 +126,7 @@ static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, in
     call->buffers[0] = NULL;
 }
 
-/* All ranks know the counts of all ranks. */
+/* Describes MPI_Allgatherv. All ranks know the counts of all ranks. */
 static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                             counts_t rcounts, displs_t displs, type_t *rtype)
 {
@@ -166,6 +171,7 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
     return true;
 }
 
+/* Describes MPI_Alltoallv: blocks of different sizes from each rank to each. */
 static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls, type_t *stype,
                            void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
@@ -178,6 +184,7 @@ static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t sc
     return fill_exchange(call, &send, &recv);
 }
 
+/* Describes MPI_Alltoallw: as MPI_Alltoallv, with a type for each block. */
 static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                            type_t *const *stypes, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *const *rtypes)
 {
@@ -190,6 +197,7 @@ static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t sc
     return fill_exchange(call, &send, &recv);
 }
 
+/* Describes MPI_Gatherv: blocks of different sizes from all ranks to the root. */
 static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          counts_t rcounts, displs_t displs, type_t *rtype, int root)
 {
@@ -212,6 +220,7 @@ static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scoun
     return true;
 }
 
+/* Describes MPI_Scatterv: blocks of different sizes from the root to all ranks. */
 static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t displs, type_t *stype,
                           void *rbuf, count_t rcount, type_t *rtype, int root)
 {
@@ -247,6 +256,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
     call->touches = true;
 }
 
+/* Describes MPI_Reduce. Only the root has a receive buffer. */
 static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                         struct ompi_op_t *op, int root)
 {
@@ -300,7 +310,8 @@ static uint64_t count_at(const void *counts, int peer)
     return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);
 }
 
-/* All blocks have one size. If the last element ends with padding, the blocks lie further apart than that size. */
+/* Describes MPI_Reduce_scatter_block: all blocks have one size. If the last element ends with padding, the blocks
+ * lie further apart than that size. */
 static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, void *rbuf, count_t rcount,
                                       type_t *type, struct ompi_op_t *op)
 {
@@ -313,6 +324,7 @@ static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, 
     return 0 != rcount;
 }
 
+/* Describes MPI_Reduce_scatter: a reduction whose result is divided into blocks of different sizes. */
 static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *rbuf, counts_t rcounts, type_t *type,
                                 struct ompi_op_t *op)
 {
@@ -320,6 +332,7 @@ static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *
     return call->staged || fill_reduced_blocks(call, rank, count_at, &rcounts);
 }
 
+/* Describes MPI_Scan. */
 static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                       struct ompi_op_t *op)
 {
@@ -329,7 +342,8 @@ static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, coun
     return 0 != count;
 }
 
-/* The receive buffer of rank 0 is not significant, unless rank 0 works in place and has its operand there. */
+/* Describes MPI_Exscan. The receive buffer of rank 0 is not significant, unless rank 0 works in place and has its
+ * operand there. */
 static bool fill_exscan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                         struct ompi_op_t *op)
 {

@@ -13,10 +13,10 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *devi
 
 /*
  * bind.c: makes the team if this is the communicator's first call on device buffers. True if there is a team to serve
- * the call.
+ * the call. Otherwise *status_p is MSCCLPP_OK if the call can be served in another way, or an error.
  */
-bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
-                                mscclpp_status_t *status_p);
+bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
+                                  mscclpp_status_t *status_p);
 
 /*
  * make.c: makes a new team of the communicator in each call. Collective. MSCCLPP_ERR_NOT_SUPPORTED is returned on all
@@ -25,8 +25,8 @@ bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *s
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
 
-/* Counts a blocking call, which runs at once. */
-static inline void mca_coll_mscclpp_take_in_hand(mca_coll_mscclpp_module_t *module)
+/* Numbers a blocking call, which runs at once. */
+static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *module)
 {
     const uint64_t call = module->calls + 1;
 

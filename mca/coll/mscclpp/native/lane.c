@@ -8,8 +8,8 @@
 
 /* Lanes: the teams that carry out persistent requests. */
 
-/* Most lanes of one communicator. Each has its own scratch in device memory. */
-#define LANES 32
+/* The most lanes of one communicator. Each has its own scratch in device memory. */
+#define MAX_LANES 32
 
 /* The number of lanes of a communicator. */
 static int count_lanes(const mca_coll_mscclpp_module_t *module)
@@ -25,7 +25,8 @@ static int count_lanes(const mca_coll_mscclpp_module_t *module)
     return lanes;
 }
 
-static void insert(mca_coll_mscclpp_lane_t *lane)
+/* Adds a lane to its communicator's list. */
+static void insert_lane(mca_coll_mscclpp_lane_t *lane)
 {
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     lane->next = lane->module->lanes;
@@ -34,12 +35,12 @@ static void insert(mca_coll_mscclpp_lane_t *lane)
 }
 
 /* Replaces the values by their maxima over all ranks. */
-static int agree(mca_coll_mscclpp_module_t *module, uint64_t *values, int number)
+static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t *values, int number)
 {
-    uint64_t mine[3];
+    uint64_t local[3];
 
-    memcpy(mine, values, sizeof(mine));
-    return module->previous.allreduce(mine, values, number, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+    memcpy(local, values, sizeof(local));
+    return module->previous.allreduce(local, values, number, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
                                       module->previous.allreduce_module);
 }
 
@@ -56,11 +57,11 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     if (module->no_lanes || mca_coll_mscclpp_state.finalizing) {
         return OMPI_SUCCESS;
     }
-    if (count_lanes(module) < LANES) {
+    if (count_lanes(module) < MAX_LANES) {
         lane = calloc(1, sizeof(*lane));
         agreed[2] = lane == NULL;
     }
-    rc = agree(module, agreed, 3);
+    rc = find_maxima(module, agreed, 3);
     if (OMPI_SUCCESS != rc || 0 == agreed[0] || 0 != agreed[2]) {
         free(lane);
         return rc;
@@ -80,7 +81,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
         return MSCCLPP_ERR_NOT_SUPPORTED == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
     }
     lane->rung = mscclpp_team_lingered(lane->team);
-    insert(lane);
+    insert_lane(lane);
     *lane_p = lane;
     return OMPI_SUCCESS;
 }
@@ -112,7 +113,7 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_
         return NULL;
     }
     request->lane = lane;
-    request->give_up = lane_free;
+    request->free_lane = lane_free;
     return request;
 }
 

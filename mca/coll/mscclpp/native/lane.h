@@ -15,10 +15,10 @@ struct mca_coll_mscclpp_lane {
     mca_coll_mscclpp_oob_port_t port;
     mscclpp_team_t *team; /* NULL once the communicator has been freed */
     mca_coll_mscclpp_queue_t queue;
-    uint64_t calls; /* starts so far */
-    uint64_t rung;
-    bool broken;
-    bool told_broken;
+    uint64_t calls;   /* starts so far */
+    uint64_t rung;    /* number of starts without a launch that have been counted */
+    bool broken;      /* a start has failed, and all further ones fail */
+    bool told_broken; /* that has been reported */
 };
 
 /*

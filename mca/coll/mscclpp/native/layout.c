@@ -20,13 +20,13 @@ static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {
     const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
 
-    call->far = malloc(size);
-    if (call->far == NULL) {
+    call->allocated = malloc(size);
+    if (call->allocated == NULL) {
         mscclpp_error("%s: no memory for %zu bytes of lists of %zu ranks", mscclpp_coll_name(call->args.coll), size,
                       ranks);
         return false;
     }
-    call->send = call->far;
+    call->send = call->allocated;
     call->recv = call->send + ranks;
     call->send_runs = (mscclpp_dev_runs_t *)(void *)(call->recv + ranks);
     call->recv_runs = call->send_runs + ranks;
@@ -48,20 +48,20 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
     call->module = module;
     call->more_packs[0] = call->more_packs[1] = NULL;
     call->ranks = ompi_comm_size(module->comm);
-    call->far = NULL;
+    call->allocated = NULL;
     if (call->ranks > MSCCLPP_DEV_MAX_RANKS) {
         return allocate_lists(call) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
     }
-    call->send = call->near.send;
-    call->recv = call->near.recv;
-    call->send_runs = call->near.send_runs;
-    call->recv_runs = call->near.recv_runs;
+    call->send = call->built_in.send;
+    call->recv = call->built_in.recv;
+    call->send_runs = call->built_in.send_runs;
+    call->recv_runs = call->built_in.recv_runs;
     return OMPI_SUCCESS;
 }
 
 void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call)
 {
-    free(call->far);
+    free(call->allocated);
     free(call->more_packs[0]);
     free(call->more_packs[1]);
 }
@@ -97,8 +97,9 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
     return elements;
 }
 
-/* Adds elements to those that are to be packed. A failure becomes the call's error. */
-static void pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *to, const elements_t *elements, uint64_t offset)
+/* Adds elements to the list of those that are to be packed. A failure becomes the call's error. */
+static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *to, const elements_t *elements,
+                     uint64_t offset)
 {
     int rc;
 
@@ -120,8 +121,8 @@ typedef struct {
     uintptr_t high;
 } bounds_t;
 
-/* Stretches bounds so that they include elements. */
-static void stretch(bounds_t *bounds, const elements_t *elements)
+/* Widens bounds so that they include elements. */
+static void include_elements(bounds_t *bounds, const elements_t *elements)
 {
     const ptrdiff_t last = elements->extent * (ptrdiff_t)(elements->count - 1);
     uintptr_t low = (uintptr_t)elements->first, high = low + (uintptr_t)elements->true_extent;
@@ -166,9 +167,9 @@ static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buff
     }
     call->touches = true;
     if (!elements.dense) {
-        stretch(&bounds, &elements);
+        include_elements(&bounds, &elements);
         *scattered_p = is_scattered(&bounds);
-        pack(call, &packs[0], &elements, 0);
+        add_pack(call, &packs[0], &elements, 0);
         *pack_count = 1;
     }
     return elements.first;
@@ -193,13 +194,13 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
 }
 
 /* Describes the elements of block `index`. */
-static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int index)
+static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int index)
 {
     const size_t count = index == blocks->stays ? 0
                          : blocks->regular      ? blocks->count
                                                 : (size_t)mca_coll_mscclpp_count_at(blocks->counts, index);
     const struct ompi_datatype_t *type = blocks->types == NULL ? blocks->type : blocks->types[index];
-    ptrdiff_t lb, at, extent = 1;
+    ptrdiff_t lb, offset, extent = 1;
 
     /* MPI lets type and displacement of an empty block be anything. */
     if (0 == count) {
@@ -208,10 +209,10 @@ static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int index)
     if (blocks->types == NULL) {
         ompi_datatype_get_extent(type, &lb, &extent);
     }
-    at = blocks->offsets != NULL ? blocks->offsets[index]
-         : blocks->regular       ? index * blocks->distance * extent
-                                 : mca_coll_mscclpp_displ_at(blocks->displs, index) * extent;
-    return elements_at(blocks->address, at, count, type);
+    offset = blocks->offsets != NULL ? blocks->offsets[index]
+             : blocks->regular       ? index * blocks->distance * extent
+                                     : mca_coll_mscclpp_displ_at(blocks->displs, index) * extent;
+    return elements_at(blocks->address, offset, count, type);
 }
 
 /* The number of blocks of a buffer: one per edge, or one per rank. */
@@ -223,13 +224,13 @@ static int count_blocks(const mca_coll_mscclpp_native_t *call, const mca_coll_ms
 /* Describes the block at index `i` in the order of ranks, and returns the rank that it is for or from. */
 static int next_block(const mca_coll_mscclpp_blocks_t *blocks, int i, elements_t *block)
 {
-    *block = block_at(blocks, blocks->edges == NULL ? i : blocks->edges->edge[i].block);
+    *block = elements_of_block(blocks, blocks->edges == NULL ? i : blocks->edges->edge[i].block);
     return blocks->edges == NULL ? i : blocks->edges->edge[i].peer;
 }
 
 /* Returns a list of packs with room for each block. Returns NULL without memory, which becomes the call's error. */
-static mscclpp_coll_pack_t *packs_for(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *own,
-                                      mscclpp_coll_pack_t **more, int blocks)
+static mscclpp_coll_pack_t *find_packs(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *own,
+                                       mscclpp_coll_pack_t **more, int blocks)
 {
     if (blocks <= MSCCLPP_DEV_MAX_RANKS) {
         return own;
@@ -303,7 +304,7 @@ static extent_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_m
         if (0 != block.count) {
             described->strided = described->strided && 0 == total->bytes;
             extent.lowest = (uintptr_t)block.first < extent.lowest ? (uintptr_t)block.first : extent.lowest;
-            stretch(&extent.bounds, &block);
+            include_elements(&extent.bounds, &block);
         }
         total->bytes += block.count * block.size;
         call->args.most = total->bytes > call->args.most ? total->bytes : call->args.most;
@@ -335,7 +336,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     described->scattered = (!extent.dense || blocks->types != NULL) && is_scattered(&extent.bounds);
     extent.dense = extent.dense && !described->scattered;
     described->packs =
-        extent.dense ? described->own_packs : packs_for(call, described->own_packs, described->more_packs, count);
+        extent.dense ? described->own_packs : find_packs(call, described->own_packs, described->more_packs, count);
     for (int i = 0; i < count && described->packs != NULL; ++i) {
         const int peer = next_block(blocks, i, &block);
 
@@ -348,7 +349,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
             described->list[peer].offset = (uintptr_t)block.first - extent.lowest;
             continue;
         }
-        pack(call, &described->packs[described->pack_count++], &block, packed);
+        add_pack(call, &described->packs[described->pack_count++], &block, packed);
         if (peer != last) {
             described->list[peer].offset = packed;
         }

@@ -11,7 +11,7 @@
 
 #include "mca/common/base/log.h"
 
-/* One in CALL_INTERVAL calls of this callback does anything. */
+/* Only one in CALL_INTERVAL calls of this callback does any work. */
 #define CALL_INTERVAL 64u
 
 /* The least time between two searches through the modules, of which there may be thousands. */
@@ -31,7 +31,7 @@ static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 }
 
 /* Finds a module that has been in the same host call for long; NULL if there is none. `watchers` keeps it alive. */
-static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
+static mca_coll_mscclpp_module_t *find_suspect(double time, uint64_t *call_p)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
@@ -73,10 +73,10 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 /* Reports the mixture and ends the job, after a moment in which other ranks can write their reports, too. */
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 {
-    double until = mscclpp_now() + GRACE_SECONDS;
+    double deadline = mscclpp_now() + GRACE_SECONDS;
 
     mca_coll_mscclpp_report_mixed(module, call, ompi_comm_rank(module->comm), peer);
-    while (mscclpp_now() < until) {
+    while (mscclpp_now() < deadline) {
         /* Peers that begin the call only now are refused too. */
         (void)find_device_rank(module, call);
         opal_progress();
@@ -110,7 +110,7 @@ static int find_mixture(void)
     module = NULL;
     if (time - last_search >= PERIOD_SECONDS) {
         last_search = time;
-        module = suspect(time, &call);
+        module = find_suspect(time, &call);
     }
     if (module != NULL) {
         peer = find_device_rank(module, call);

@@ -31,12 +31,12 @@ typedef struct {
     bool touches;              /* this rank sends or receives something */
     bool staged;               /* no kernel knows the type or the operation; equal on all ranks */
     int rc;                    /* OMPI_SUCCESS, or the error for a call that cannot be described */
-    mscclpp_dev_block_t *send; /* this list and the next three are in `near` or in `far` */
+    mscclpp_dev_block_t *send; /* this list and the next three are in `built_in` or in `allocated` */
     mscclpp_dev_block_t *recv;
     mscclpp_dev_runs_t *send_runs;
     mscclpp_dev_runs_t *recv_runs;
-    mca_coll_mscclpp_lists_t near;
-    void *far; /* allocated lists; NULL: `near` is large enough */
+    mca_coll_mscclpp_lists_t built_in; /* lists for small communicators */
+    void *allocated;                   /* memory of longer lists; NULL: `built_in` is large enough */
     mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t *more_packs[2]; /* used in place of the packs in the lists if there are more blocks than

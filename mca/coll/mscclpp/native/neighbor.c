@@ -17,16 +17,16 @@
 static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int edge)
 {
     const int dim = edge / 2, size = cart->dims[dim];
-    int at = cart->coords[dim] + (0 == edge % 2 ? -1 : 1), step = 1;
+    int coordinate = cart->coords[dim] + (0 == edge % 2 ? -1 : 1), step = 1;
 
-    if (0 == cart->periods[dim] && (at < 0 || at >= size)) {
+    if (0 == cart->periods[dim] && (coordinate < 0 || coordinate >= size)) {
         return MPI_PROC_NULL;
     }
     for (int lower = dim + 1; lower < cart->ndims; ++lower) {
         step *= cart->dims[lower];
     }
-    at = (at + size) % size;
-    return rank + (at - cart->coords[dim]) * step;
+    coordinate = (coordinate + size) % size;
+    return rank + (coordinate - cart->coords[dim]) * step;
 }
 
 /* The number of edges out of a rank (`out`) or into it. */
@@ -61,7 +61,7 @@ static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int
 }
 
 /* Sorts edges by peer, and edges of one peer by turn. */
-static int compare(const void *left, const void *right)
+static int by_peer(const void *left, const void *right)
 {
     const mca_coll_mscclpp_edge_t *a = left, *b = right;
 
@@ -88,14 +88,15 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
                 (mca_coll_mscclpp_edge_t){.peer = peer, .block = i, .turn = out && OMPI_COMM_IS_CART(comm) ? i ^ 1 : i};
         }
     }
-    qsort(edges->edge, (size_t)edges->count, sizeof(edges->edge[0]), compare);
+    qsort(edges->edge, (size_t)edges->count, sizeof(edges->edge[0]), by_peer);
     for (int i = 1; i < edges->count; ++i) {
         edges->parallel = edges->parallel || edges->edge[i].peer == edges->edge[i - 1].peer;
     }
     return edges;
 }
 
-/* The topology never changes, so the edges are looked up once. */
+/* Returns the edges of the topology, which are looked up once, since it never changes. None without memory, which
+ * becomes the call's error. */
 static const mca_coll_mscclpp_edges_t *edges_of(call_t *call, bool out)
 {
     static const mca_coll_mscclpp_edges_t none = {.count = 0};
@@ -165,6 +166,7 @@ static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t 
     return fill_edges(call, &send, &recv);
 }
 
+/* Describes MPI_Neighbor_allgather: one block to all neighbours. */
 static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                                     count_t rcount, type_t *rtype)
 {
@@ -172,6 +174,7 @@ static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, co
     return fill_regular(call, sbuf, scount, stype, 0, rbuf, rcount, rtype);
 }
 
+/* Describes MPI_Neighbor_alltoall: a block to each neighbour. */
 static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                                    count_t rcount, type_t *rtype)
 {
@@ -179,6 +182,7 @@ static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, cou
     return fill_regular(call, sbuf, scount, stype, (ptrdiff_t)scount, rbuf, rcount, rtype);
 }
 
+/* Describes MPI_Neighbor_allgatherv: one block to all neighbours, whose blocks differ in size. */
 static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype,
                                      void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype)
 {
@@ -190,6 +194,7 @@ static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, c
     return fill_edges(call, &send, &recv);
 }
 
+/* Describes MPI_Neighbor_alltoallv: blocks of different sizes to the neighbours. */
 static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                                     type_t *stype, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
@@ -202,6 +207,8 @@ static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, co
     return fill_edges(call, &send, &recv);
 }
 
+/* Describes MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in
+ * bytes. */
 static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,
                                     const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf, counts_t rcounts,
                                     const MPI_Aint *roffsets, type_t *const *rtypes)

@@ -11,6 +11,7 @@ typedef mca_coll_mscclpp_request_t request_t;
 
 #define PREVIOUS(slot_, ...) (module->previous.slot_(__VA_ARGS__, module->previous.slot_##_module))
 
+/* Hands a barrier to the component before this one in its turn. */
 static int barrier_later(request_t *request)
 {
     module_t *module = request->module;
@@ -31,6 +32,7 @@ static int start_barrier(struct ompi_communicator_t *comm, ompi_request_t **requ
     return request == NULL ? MPI_ERR_NO_MEM : mca_coll_mscclpp_request_submit(request, request_p);
 }
 
+/* MPI_Barrier_init: hands the call over after the calls in progress. */
 static int make_barrier(struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,
                         mca_coll_base_module_t *base)
 {

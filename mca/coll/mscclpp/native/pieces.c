@@ -5,6 +5,7 @@
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/base/log.h"
 
+/* The pieces of one element of a type, as an attribute of the type. */
 typedef struct {
     size_t count;
     mscclpp_coll_piece_t piece[];
@@ -73,17 +74,17 @@ int mca_coll_mscclpp_pieces_of(const struct ompi_datatype_t *type, const mscclpp
 {
     struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type;
     void *value = NULL;
-    int found = 0;
+    int has_list = 0;
     list_t *list;
     int rc;
 
     pthread_mutex_lock(&lock);
     rc = make_key();
     if (OMPI_SUCCESS == rc) {
-        rc = ompi_attr_get_c(owner->d_keyhash, key, &value, &found);
+        rc = ompi_attr_get_c(owner->d_keyhash, key, &value, &has_list);
     }
     list = value;
-    if (OMPI_SUCCESS == rc && !found) {
+    if (OMPI_SUCCESS == rc && !has_list) {
         rc = make_list(owner, &list);
         if (OMPI_SUCCESS == rc) {
             rc = ompi_attr_set_c(TYPE_ATTR, owner, &owner->d_keyhash, key, list, false);

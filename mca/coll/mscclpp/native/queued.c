@@ -53,7 +53,7 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
  * Makes the communicator's queue in its first queued call, which waits for all ranks. The queue stays NULL on all ranks
  * if calls cannot be queued, or if no rank has passed device memory yet.
  */
-static int have_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device)
+static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device)
 {
     uint64_t most = 0;
     bool tried = false;
@@ -69,7 +69,7 @@ static int have_queue(mca_coll_mscclpp_module_t *module, const void *const buffe
 }
 
 /* How an enqueued call ended, from a status. */
-static end_t end_of(mscclpp_status_t status, int *code_p)
+static end_t end_from_status(mscclpp_status_t status, int *code_p)
 {
     *code_p = OMPI_SUCCESS;
     switch (status) {
@@ -89,8 +89,8 @@ static end_t end_of(mscclpp_status_t status, int *code_p)
     }
 }
 
-/* What an earlier operation has failed with; else that another rank did. */
-static mscclpp_status_t why_broken(mscclpp_team_t *team)
+/* The error of an earlier operation on this rank, or that another rank failed. */
+static mscclpp_status_t find_cause(mscclpp_team_t *team)
 {
     char text[320];
     const mscclpp_status_t status = mscclpp_team_find_failure(team, text, sizeof(text));
@@ -109,7 +109,7 @@ static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *native, 
             mscclpp_error("%s: queued call %llu: an earlier one failed; this and further ones return an error",
                           mca_coll_mscclpp_comm_name(lane->module->comm), (unsigned long long)lane->calls + 1);
         }
-        return why_broken(lane->team);
+        return find_cause(lane->team);
     }
     status = mscclpp_team_find_stream(lane->team, native, stream_p);
     if (MSCCLPP_OK == status) {
@@ -118,8 +118,8 @@ static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *native, 
     return status;
 }
 
-/* Tells whether a buffer keeps the call on the device: device memory, none, or MPI_IN_PLACE. */
-static bool on_device(const void *buffer)
+/* Whether a buffer lets kernels serve the call: device memory, none, or MPI_IN_PLACE. */
+static bool is_none_or_device(const void *buffer)
 {
     return buffer == NULL || MPI_IN_PLACE == buffer || mca_coll_mscclpp_is_device(buffer);
 }
@@ -128,7 +128,7 @@ static bool on_device(const void *buffer)
 static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     const void *const buffers[2] = {call->sendbuf, call->recvbuf};
-    const bool device = mca_coll_mscclpp_is_device(call->recvbuf) && on_device(call->sendbuf);
+    const bool device = mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf);
     mscclpp_allreduce_args_t args = {
         .sendbuf = MPI_IN_PLACE == call->sendbuf ? call->recvbuf : call->sendbuf,
         .recvbuf = call->recvbuf,
@@ -148,7 +148,7 @@ static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    *code_p = have_queue(module, buffers, device);
+    *code_p = ensure_queue(module, buffers, device);
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
@@ -163,9 +163,10 @@ static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *
     if (MSCCLPP_OK == status) {
         mca_coll_mscclpp_count_queued(MSCCLPP_COLL_LAST, module->queued->team);
     }
-    return end_of(status, code_p);
+    return end_from_status(status, code_p);
 }
 
+/* Enqueues a barrier. MCA_COLL_MSCCLPP_NOT_QUEUED if the communicator has no queue yet. */
 static end_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mscclpp_gpu_stream_t *stream;
@@ -179,7 +180,7 @@ static end_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *ca
     if (MSCCLPP_OK == status) {
         status = mscclpp_team_enqueue_barrier(module->queued->team, module->queued->calls, stream);
     }
-    return end_of(status, code_p);
+    return end_from_status(status, code_p);
 }
 
 /* Copies the arguments into the form that the other entry points use. */
@@ -225,7 +226,7 @@ static bool fits_count(size_t count)
 }
 
 /* Tells whether only the two ends of a pair know the size of its block. */
-static bool is_unsized(const mca_coll_mscclpp_native_t *native)
+static bool has_unknown_sizes(const mca_coll_mscclpp_native_t *native)
 {
     return native->args.varied && !native->args.known;
 }
@@ -238,9 +239,9 @@ static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t 
 {
     const void *in = native->args.in, *out = native->args.out;
 
-    return (call->agreed || is_unsized(native)) && !native->touches
+    return (call->agreed || has_unknown_sizes(native)) && !native->touches
                ? true
-               : on_device(in) && on_device(out) && (in != NULL || out != NULL);
+               : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
 }
 
 /* Describes a call other than all-reduce and barrier. False, on all ranks, if there is nothing to do. */
@@ -257,7 +258,7 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
         0 == native->recv[ompi_comm_rank(module->comm)].bytes) {
         native->args.out = NULL; /* it may be any pointer */
     }
-    if (is_unsized(native)) {
+    if (has_unknown_sizes(native)) {
         mca_coll_mscclpp_native_drop_empty(native);
     }
     if (call->agreed && !native->args.known) {
@@ -278,7 +279,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
     if (native->staged) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    *code_p = have_queue(module, native->buffers, device && (native->touches || !is_unsized(native)));
+    *code_p = ensure_queue(module, native->buffers, device && (native->touches || !has_unknown_sizes(native)));
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
@@ -301,7 +302,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
     if (MSCCLPP_OK == status) {
         mca_coll_mscclpp_count_queued(native->args.coll, module->queued->team);
     }
-    return end_of(status, code_p);
+    return end_from_status(status, code_p);
 }
 
 /* Enqueues a collective call other than all-reduce and barrier. */
@@ -365,8 +366,8 @@ static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call,
 {
     const bool barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
     const void *const buffers[2] = {barrier ? NULL : call->sendbuf, barrier ? NULL : call->recvbuf};
-    const bool device = barrier || (mca_coll_mscclpp_is_device(call->recvbuf) && on_device(call->sendbuf));
-    const int rc = have_queue(module, buffers, device);
+    const bool device = barrier || (mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf));
+    const int rc = ensure_queue(module, buffers, device);
 
     *queues_p = OMPI_SUCCESS == rc && module->queued != NULL && device && (barrier || knows_allreduce(module, call));
     return rc;
@@ -383,7 +384,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     } else {
         const bool device = !native.touches || all_on_device(&native, call);
 
-        rc = have_queue(module, native.buffers, native.touches && device);
+        rc = ensure_queue(module, native.buffers, native.touches && device);
         native.args.known = true;
         *most_p = native.args.most;
         *queues_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && device &&
@@ -393,6 +394,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     return rc;
 }
 
+/* Prepares a call so that it can be queued often. See api.h. */
 static int prepare(const call_t *call, int *queues_p, uint64_t *most_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
@@ -418,12 +420,12 @@ static end_t find_failure(MPI_Comm comm, char *text, size_t size)
 
     text[0] = '\0';
     if (module != NULL && module->queued != NULL && module->queued->team != NULL) {
-        end = end_of(mscclpp_team_find_failure(module->queued->team, text, size), &code);
+        end = end_from_status(mscclpp_team_find_failure(module->queued->team, text, size), &code);
     }
     if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == end) {
         const mscclpp_status_t status = mca_coll_mscclpp_channels_find_failure(module, text, size);
 
-        end = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : end_of(status, &code);
+        end = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : end_from_status(status, &code);
     }
     return end;
 }
@@ -458,7 +460,7 @@ static int with_stream(void *native, mscclpp_status_t (*use)(mscclpp_gpu_stream_
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
 }
 
-/* Runs MPI's progress meanwhile, as other ranks may depend on it. */
+/* Waits for a stream, with MPI's progress meanwhile, as other ranks may depend on it. */
 static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, int *answer_p)
 {
     mscclpp_status_t status;
@@ -481,6 +483,7 @@ static int wait_stream(void *stream)
     return with_stream(stream, wait_for, NULL);
 }
 
+/* Whether the application's stream is being captured. */
 static int is_capturing(void *stream)
 {
     int answer = 0;

@@ -22,7 +22,7 @@ static mca_coll_mscclpp_request_t *handed_over; /* requests that other component
 static atomic_int under_way;
 
 /* Puts a request at the end of its communicator's queue. */
-static void append(mca_coll_mscclpp_request_t *request)
+static void append_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
 
@@ -42,7 +42,7 @@ static void append(mca_coll_mscclpp_request_t *request)
 }
 
 /* Removes the oldest call of a queue once it is over. */
-static void take_first(mca_coll_mscclpp_queue_t *queue)
+static void remove_first(mca_coll_mscclpp_queue_t *queue)
 {
     pthread_mutex_lock(&lock);
     queue->first = queue->first->next;
@@ -58,6 +58,7 @@ static void take_first(mca_coll_mscclpp_queue_t *queue)
     pthread_mutex_unlock(&lock);
 }
 
+/* The oldest call of a queue; NULL: there is none. */
 static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_request_t *request;
@@ -68,8 +69,8 @@ static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queu
     return request;
 }
 
-/* The owner may free the request in another thread before this function returns. */
-static void complete(mca_coll_mscclpp_request_t *request)
+/* Completes a request. The owner may free it in another thread before this function returns. */
+static void complete_request(mca_coll_mscclpp_request_t *request)
 {
     request->super.super.req_status.MPI_ERROR = request->result;
     atomic_fetch_sub_explicit(&under_way, 1, memory_order_relaxed);
@@ -88,7 +89,7 @@ static void serve(void *argument)
 }
 
 /* Resumes a call's fiber. False if the call is over. */
-static bool go_on(mca_coll_mscclpp_request_t *request)
+static bool resume_call(mca_coll_mscclpp_request_t *request)
 {
     if (request->fiber == NULL) {
         request->fiber = mscclpp_fiber_create(serve, request);
@@ -100,19 +101,19 @@ static bool go_on(mca_coll_mscclpp_request_t *request)
     return !mscclpp_fiber_resume(request->fiber);
 }
 
-/* Returns the number of calls that ended. */
-static int advance(mca_coll_mscclpp_queue_t *queue)
+/* Runs the calls of a queue, oldest first, until one has to wait. Returns the number of calls that ended. */
+static int advance_queue(mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_request_t *request;
     int ended = 0;
 
-    while ((request = first_of(queue)) != NULL && !go_on(request)) {
-        take_first(queue);
+    while ((request = first_of(queue)) != NULL && !resume_call(request)) {
+        remove_first(queue);
         if (OMPI_SUCCESS == request->result && request->inner != NULL) {
             request->next = handed_over;
             handed_over = request;
         } else {
-            complete(request);
+            complete_request(request);
             ++ended;
         }
     }
@@ -134,21 +135,20 @@ static int advance_handed_over(void)
         *link = request->next;
         request->result = request->inner->req_status.MPI_ERROR;
         (void)ompi_request_free(&request->inner);
-        complete(request);
+        complete_request(request);
         ++ended;
     }
     return ended;
 }
 
-/*
- * Begins a turn of running calls. False if another thread runs them, or in a fiber: the call that runs there has its
- * turn, further down the stack.
- */
+/* Begins a turn of running calls. False if another thread has the turn, or inside a fiber, since the code that
+ * resumed the fiber has it. */
 static bool begin_turn(void)
 {
     return !mscclpp_fiber_inside() && !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
 }
 
+/* Ends the turn. */
 static void end_turn(void)
 {
     atomic_flag_clear_explicit(&busy, memory_order_release);
@@ -176,7 +176,7 @@ static int progress(void)
     }
     for (queue = next_of(NULL); queue != NULL; queue = next) {
         next = next_of(queue);
-        ended += advance(queue);
+        ended += advance_queue(queue);
     }
     ended += advance_handed_over();
     end_turn();
@@ -198,9 +198,9 @@ static void begin_request(mca_coll_mscclpp_request_t *request)
 
     request->fiber = NULL;
     request->inner = NULL;
-    append(request);
+    append_request(request);
     if (begin_turn()) {
-        (void)advance(queue);
+        (void)advance_queue(queue);
         end_turn();
     }
 }
@@ -214,7 +214,7 @@ static int free_request(ompi_request_t **outer)
         return MPI_ERR_REQUEST;
     }
     if (request->lane != NULL) {
-        request->give_up(request->lane);
+        request->free_lane(request->lane);
         OBJ_RELEASE(request->module);
     }
     OMPI_REQUEST_FINI(*outer);
@@ -301,6 +301,7 @@ int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_re
     return OMPI_SUCCESS;
 }
 
+/* Sets the fields of a new request that never change. */
 static void request_construct(mca_coll_mscclpp_request_t *request)
 {
     request->super.super.req_type = OMPI_REQUEST_COLL;

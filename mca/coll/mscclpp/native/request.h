@@ -37,20 +37,20 @@ struct mca_coll_mscclpp_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_request_t *next;
     mca_coll_mscclpp_module_t *module;
-    mca_coll_mscclpp_queue_t *queue;                /* the request's queue, also while it is not in it */
-    mca_coll_mscclpp_lane_t *lane;                  /* of a persistent request; else NULL */
-    void (*give_up)(mca_coll_mscclpp_lane_t *lane); /* called with the lane when the request is freed */
+    mca_coll_mscclpp_queue_t *queue;                  /* the request's queue, also while it is not in it */
+    mca_coll_mscclpp_lane_t *lane;                    /* of a persistent request; else NULL */
+    void (*free_lane)(mca_coll_mscclpp_lane_t *lane); /* called with the lane when the request is freed */
     /*
      * Carries out the call, in a fiber, and returns an MPI error code. If another component has to complete the call,
      * `serve` leaves that component's request in `inner`.
      */
     int (*serve)(mca_coll_mscclpp_request_t *request);
     mca_coll_mscclpp_passed_t passed;
-    uint64_t call; /* number of the call on the communicator; 0: it has none */
-    uint64_t most; /* for a persistent request: the size of the largest block of all ranks */
-    mscclpp_fiber_t *fiber;
-    ompi_request_t *inner;
-    int result;
+    uint64_t call;          /* number of the call on the communicator; 0: it has none */
+    uint64_t most;          /* for a persistent request: the size of the largest block of all ranks */
+    mscclpp_fiber_t *fiber; /* runs the call; NULL: not started yet */
+    ompi_request_t *inner;  /* the request of the component that completes the call; NULL: none */
+    int result;             /* MPI error code of the call */
 };
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_request_t);

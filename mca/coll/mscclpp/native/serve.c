@@ -10,8 +10,8 @@
                           data */
 #define AGREE_EVERY 64 /* and then in one of this many such calls */
 
-/* True if there is a team. Its ranks of one node can then agree, through its board, on who serves a call. */
-static bool have_board(const mca_coll_mscclpp_module_t *module)
+/* True if there is a team. Its ranks on one node can then agree, through its board, on who serves a call. */
+static bool has_board(const mca_coll_mscclpp_module_t *module)
 {
     return module->team != NULL && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
 }
@@ -20,7 +20,7 @@ static bool have_board(const mca_coll_mscclpp_module_t *module)
  * Decides for a rank that sends and receives nothing. It does what its peers do, because they may wait for it. Peers
  * that pass nothing do not decide either. If no rank decides, the call is served as one on host buffers.
  */
-static bool follow(mca_coll_mscclpp_module_t *module)
+static bool follow_peers(mca_coll_mscclpp_module_t *module)
 {
     mscclpp_team_t *team = module->team;
     bool device = false;
@@ -36,16 +36,16 @@ static bool follow(mca_coll_mscclpp_module_t *module)
 }
 
 /* Yields the maxima over all ranks. In a fiber this uses a nonblocking all-reduce. */
-static int agree(mca_coll_mscclpp_module_t *module, const uint64_t *mine, uint64_t *all, int count)
+static int find_maxima(mca_coll_mscclpp_module_t *module, const uint64_t *local, uint64_t *all, int count)
 {
     ompi_request_t *request;
     int rc;
 
     if (!mscclpp_fiber_inside()) {
-        return module->previous.allreduce(mine, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+        return module->previous.allreduce(local, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
                                           module->previous.allreduce_module);
     }
-    rc = module->previous.iallreduce(mine, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+    rc = module->previous.iallreduce(local, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
                                      &request, module->previous.iallreduce_module);
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -62,9 +62,9 @@ static int agree(mca_coll_mscclpp_module_t *module, const uint64_t *mine, uint64
 /* Yields on all ranks whether any of them passes device memory, and the size of the largest block. */
 static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
 {
-    const uint64_t mine[2] = {*device_p, call->args.most};
+    const uint64_t local[2] = {*device_p, call->args.most};
     uint64_t all[2] = {0, 0};
-    const int rc = agree(module, mine, all, 2);
+    const int rc = find_maxima(module, local, all, 2);
 
     *device_p = 0 != all[0];
     call->args.most = all[1];
@@ -76,7 +76,7 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
  * True if this rank passes device memory. If it passes data, only buffers with data count, because a buffer without
  * data may be any pointer.
  */
-static bool is_device(const mca_coll_mscclpp_native_t *call)
+static bool passes_device(const mca_coll_mscclpp_native_t *call)
 {
     return call->touches ? mca_coll_mscclpp_is_device(call->args.out) || mca_coll_mscclpp_is_device(call->args.in)
                          : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
@@ -95,7 +95,7 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 }
 
 /*
- * True if the ranks have to agree on the kind of memory before they serve the call.
+ * True if the ranks have to agree on the kind of memory before they serve the call. May mark the call as staged.
  *
  * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. On one
  * node, it reads the team's board. Ranks of other nodes do not see that board, and making a team takes all ranks, so in
@@ -106,7 +106,7 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
  */
 static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
-    const bool board = have_board(module);
+    const bool board = has_board(module);
 
     if (call->ranks < 2 || (board && !mscclpp_team_spans_nodes(module->team)) || all_pass_data(call)) {
         return false;
@@ -161,7 +161,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
     if (call->staged) {
         return false;
     }
-    if (mca_coll_mscclpp_have_team(module, call->buffers[0], call->buffers[1], &status)) {
+    if (mca_coll_mscclpp_ensure_team(module, call->buffers[0], call->buffers[1], &status)) {
         status = mscclpp_collective(module->team, &call->args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
             mca_coll_mscclpp_count_served(module, call->args.coll);
@@ -186,12 +186,12 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
  */
 static bool takes_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
-    const bool device = is_device(call);
+    const bool device = passes_device(call);
 
-    if (!have_board(module)) {
+    if (!has_board(module)) {
         return device;
     }
-    return device || call->touches ? mscclpp_team_decide(module->team, module->in_hand, device) : follow(module);
+    return device || call->touches ? mscclpp_team_decide(module->team, module->in_hand, device) : follow_peers(module);
 }
 
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
@@ -199,16 +199,16 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     bool device;
 
     mca_coll_mscclpp_request_await(module);
-    mca_coll_mscclpp_take_in_hand(module);
+    mca_coll_mscclpp_number_call(module);
     call->args.call = module->in_hand;
     if (agrees_first(module, call)) {
-        device = is_device(call);
+        device = passes_device(call);
         *rc_p = agree_on_exchange(module, call, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
     } else if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
-        device = is_device(call);
+        device = passes_device(call);
         *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
@@ -229,7 +229,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
-    bool device = is_device(call);
+    bool device = passes_device(call);
 
     call->args.call = module->in_hand;
     call->args.early = true;
@@ -260,16 +260,17 @@ bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module)
 
 bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
-    if (__atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL || is_device(call)) {
+    if (__atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL || passes_device(call)) {
         return false;
     }
     if (call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !all_pass_data(call)) {
         return false; /* peers may pass device memory and ask this rank to agree */
     }
-    mca_coll_mscclpp_take_in_hand(module);
+    mca_coll_mscclpp_number_call(module);
     return true;
 }
 
+/* For mca_coll_mscclpp_lane_make: prepares the team for the call's arguments. */
 static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *context)
 {
     mca_coll_mscclpp_native_t *call = context;
@@ -286,7 +287,7 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
     }
     call->args.early = true;
     call->args.known = true;
-    return mca_coll_mscclpp_lane_make(module, call->buffers, is_device(call), &call->args.most, prepare_team, call,
+    return mca_coll_mscclpp_lane_make(module, call->buffers, passes_device(call), &call->args.most, prepare_team, call,
                                       lane_p);
 }
 

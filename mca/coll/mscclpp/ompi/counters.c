@@ -31,6 +31,7 @@ static const char *const collectives[MCA_COLL_MSCCLPP_COUNTED_LAST] = {
 #undef NAME
 };
 
+/* The counter of each collective of the host library. MSCCLPP_COLL_LAST stands for all-reduce. */
 static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
 #define AS(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = MCA_COLL_MSCCLPP_COUNTED_##name_,
     MSCCLPP_COLLS(AS)
@@ -49,15 +50,16 @@ static unsigned long long rung_calls;
 static unsigned long long planned_calls;
 static unsigned long long calls[MCA_COLL_MSCCLPP_COUNTED_LAST][WAYS];
 
+/* Registers a counter with MPI's tool interface. If that fails, only its value cannot be read. */
 static void register_counter(const char *name, const char *description, unsigned long long *counter)
 {
-    /* If the variable cannot be registered, only its value is lost. */
     (void)mca_base_component_pvar_register(
         mca_coll_mscclpp_state.version, name, description, OPAL_INFO_LVL_5, MCA_BASE_PVAR_CLASS_COUNTER,
         MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL, counter);
 }
 
+/* Registers a variable whose value is a text. */
 static void register_text(const char *name, const char *description, mca_base_notify_fn_t length,
                           mca_base_get_value_fn_t read)
 {
@@ -77,6 +79,7 @@ static int count_plan(struct mca_base_pvar_t *variable, mca_base_pvar_event_t ev
     return OPAL_SUCCESS;
 }
 
+/* Yields the name of the plan that served the last call. */
 static int read_plan(const struct mca_base_pvar_t *variable, void *value, void *object)
 {
     (void)variable, (void)object;
@@ -128,6 +131,7 @@ void mca_coll_mscclpp_register_counters(void)
     }
 }
 
+/* Adds to a collective's counter. */
 static void add_to_count(mca_coll_mscclpp_counted_t counted, way_t way, uint64_t more)
 {
     if (counted < MCA_COLL_MSCCLPP_COUNTED_LAST) {

@@ -6,12 +6,14 @@
 
 #include "mca/common/base/log.h"
 
+/* Makes a queue empty. */
 static void queue_init(mca_coll_mscclpp_oob_queue_t *queue)
 {
     queue->first = NULL;
     queue->end = &queue->first;
 }
 
+/* Puts a message at the end of a queue. */
 static void queue_append(mca_coll_mscclpp_oob_queue_t *queue, mca_coll_mscclpp_oob_message_t *message)
 {
     message->next = NULL;

@@ -20,6 +20,7 @@ static bool in_place(call_t *call, const void *sbuf, void *rbuf)
     return MPI_IN_PLACE == sbuf;
 }
 
+/* MPI_Allgather: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
 static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -33,6 +34,7 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)peers(comm), rdtype);
 }
 
+/* MPI_Allgatherv: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
 static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                 struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                 mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -47,6 +49,7 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
     mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, displs, rdtype);
 }
 
+/* MPI_Alltoall: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
 static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -61,6 +64,7 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * ranks, rdtype);
 }
 
+/* MPI_Alltoallv: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
 static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -74,6 +78,7 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, rdispls, rdtype);
 }
 
+/* MPI_Alltoallw: as MPI_Alltoallv, with a type for each block. */
 static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -95,6 +100,7 @@ static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_
     mca_coll_mscclpp_stage_elements(&call->recv.write, out, dtype);
 }
 
+/* MPI_Allreduce: reads and writes `count` elements. */
 static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
@@ -112,6 +118,7 @@ static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *
     describe_reduction(call, sbuf, rbuf, (size_t)rcount * (size_t)ompi_comm_size(comm), (size_t)rcount, dtype);
 }
 
+/* MPI_Reduce_scatter: reads the elements of all ranks, and writes this rank's block. */
 static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                     struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                     struct ompi_communicator_t *comm)
@@ -126,6 +133,7 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
     describe_reduction(call, sbuf, rbuf, all, own, dtype);
 }
 
+/* MPI_Scan: reads and writes `count` elements. */
 static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                           struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {

@@ -9,6 +9,7 @@
 typedef mca_coll_mscclpp_stage_layout_t layout_t;
 typedef mca_coll_mscclpp_check_pair_t pair_t;
 
+/* Bytes of data in one element. */
 static uint64_t size_of(const struct ompi_datatype_t *type)
 {
     size_t size = 0;
@@ -194,7 +195,8 @@ static void fill(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_msccl
     }
 }
 
-static bool is_device(const mca_coll_mscclpp_stage_argument_t *argument)
+/* Whether an argument has data in device memory. */
+static bool has_device_data(const mca_coll_mscclpp_stage_argument_t *argument)
 {
     const char *address;
 
@@ -216,8 +218,8 @@ int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_msc
     check.has_root = view->rooted;
     check.root = view->root;
     fill(call, view, module->comm, &check);
-    check.hopeless =
-        MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state && (is_device(&call->recv) || is_device(&call->send));
+    check.hopeless = MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state &&
+                     (has_device_data(&call->recv) || has_device_data(&call->send));
     rc = mca_coll_mscclpp_check_call(module, &check);
     free(check.pairs);
     return rc;

@@ -115,6 +115,7 @@ static bool is_contiguous(const block_t *block)
            (1 == block->count || block->extent == (ptrdiff_t)block->size);
 }
 
+/* Makes a list of pieces empty. */
 static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
 {
     list->pieces = list->own;
@@ -122,6 +123,7 @@ static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
     list->capacity = sizeof(list->own) / sizeof(list->own[0]);
 }
 
+/* Frees the memory of a list of pieces, and makes it empty. */
 static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
 {
     if (list->pieces != list->own) {

@@ -8,6 +8,7 @@
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
+/* The number of edges into this rank and out of it. */
 typedef struct {
     int in;
     int out;
@@ -73,6 +74,7 @@ static void keep_holes(call_t *call, degrees_t degrees)
     }
 }
 
+/* MPI_Neighbor_allgather: reads one block, unless there is no edge out, and writes one for each edge in. */
 static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                         struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -84,6 +86,7 @@ static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll
     keep_holes(call, degrees);
 }
 
+/* MPI_Neighbor_allgatherv: reads one block, unless there is no edge out, and writes one for each edge in. */
 static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                          struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                          mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -96,6 +99,7 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
     keep_holes(call, degrees);
 }
 
+/* MPI_Neighbor_alltoall: reads a block for each edge out, and writes one for each edge in. */
 static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                        struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -107,6 +111,7 @@ static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_
     keep_holes(call, degrees);
 }
 
+/* MPI_Neighbor_alltoallv: reads a block for each edge out, and writes one for each edge in. */
 static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -119,6 +124,7 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
     keep_holes(call, degrees);
 }
 
+/* MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in bytes. */
 static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         const MPI_Aint *sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, const MPI_Aint *rdispls,

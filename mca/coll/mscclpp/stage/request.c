@@ -270,6 +270,7 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
     return OMPI_SUCCESS;
 }
 
+/* Sets the fields of a new request that never change. */
 static void request_construct(mca_coll_mscclpp_stage_request_t *request)
 {
     request->super.super.req_type = OMPI_REQUEST_COLL;
