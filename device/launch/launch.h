@@ -89,6 +89,12 @@ int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twi
 
 /* Puts a copy of what `added` has recorded behind what `graph` has. After ENOMEM only a part of it may be there. */
 int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_twin_graph_t *added);
+
+/*
+ * Calls `release` when the job that was recorded last, and all its copies, have been freed: when the graph is destroyed
+ * and no launch of it is under way. EINVAL if no job has been recorded, or if it has such a function already.
+ */
+int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void *object), void *object);
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
 
 /* True if all launches and copies have ended. */

@@ -212,6 +212,10 @@ void mscclpp_dev_twin_free_job(job_t *job)
         mscclpp_dev_twin_free_job(part);
         part = next;
     }
+    if (job->keeper != NULL && __atomic_sub_fetch(&job->keeper->count, 1, __ATOMIC_ACQ_REL) == 0) {
+        job->keeper->release(job->keeper->object);
+        free(job->keeper);
+    }
     free(job->blocks);
     free(job);
 }

@@ -75,6 +75,10 @@ static job_t *copy_job(const job_t *job)
     copy->function = job->function;
     copy->argument = job->argument;
     copy->condition = job->condition;
+    copy->keeper = job->keeper;
+    if (copy->keeper != NULL) {
+        (void)__atomic_add_fetch(&copy->keeper->count, 1, __ATOMIC_RELAXED);
+    }
     if (job->body != NULL && !copy_body(copy, job->body, job)) {
         mscclpp_dev_twin_free_job(copy);
         return NULL;
@@ -121,6 +125,28 @@ int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_t
         graph->end = &(*graph->end)->next;
     }
     return 0;
+}
+
+int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void *object), void *object)
+{
+    mscclpp_dev_twin_keeper_t *keeper = calloc(1, sizeof(*keeper));
+    job_t *last = NULL;
+
+    if (keeper == NULL) {
+        return ENOMEM;
+    }
+    *keeper = (mscclpp_dev_twin_keeper_t){1, release, object};
+    pthread_mutex_lock(&queue->lock);
+    for (job_t *job = queue->graph != NULL ? queue->graph->first : NULL; job != NULL; job = job->next) {
+        last = job;
+    }
+    if (last != NULL && last->keeper == NULL) {
+        last->keeper = keeper;
+        keeper = NULL;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    free(keeper);
+    return keeper == NULL ? 0 : EINVAL;
 }
 
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue)

@@ -18,6 +18,13 @@ typedef struct {
     mscclpp_dev_linger_block_t linger;
 } mscclpp_dev_twin_shared_t;
 
+/* What recorded jobs and their copies keep alive. The last of them to be freed calls `release`. */
+typedef struct {
+    uint32_t count; /* jobs */
+    void (*release)(void *object);
+    void *object;
+} mscclpp_dev_twin_keeper_t;
+
 typedef struct mscclpp_dev_twin_job {
     struct mscclpp_dev_twin_job *next;
     mscclpp_dev_twin_copy_t copy;     /* `to` NULL: no copy */
@@ -29,6 +36,7 @@ typedef struct mscclpp_dev_twin_job {
     const uint64_t *condition;         /* of a loop, which is carried out while it is not 0; NULL: no loop */
     struct mscclpp_dev_twin_job *body; /* of a loop: jobs that it owns; the last one's `next` is the loop */
     bool kept;                         /* a loop owns it */
+    mscclpp_dev_twin_keeper_t *keeper; /* NULL: the job keeps nothing alive */
     uint32_t workers;                  /* threads that it needs, its body included */
     mscclpp_dev_twin_shared_t *blocks; /* one for each block of the grid; NULL: the job launches no kernel */
     union {

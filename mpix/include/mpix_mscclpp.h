@@ -25,8 +25,8 @@
  * - Queued kernels take room on the GPU, which is reserved in a communicator's first queued call: up to four
  *   communicators of a process get it at a time. A kernel of the application that needs the whole GPU at once (a
  *   cooperative launch) waits for queued kernels, as for any other kernel.
- * - Before a communicator is freed, what was queued on it must have ended, and graphs with its calls must no longer be
- *   launched.
+ * - Before a communicator is freed, what was queued on it must have ended, and graphs with its calls must not be under
+ *   way. If they are launched later, these calls end at once, without a result.
  *
  * Graphs: calls may be captured in a CUDA graph. Each becomes one kernel node, or a few nodes without host nodes. All
  * ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.

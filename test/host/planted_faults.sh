@@ -150,7 +150,7 @@ run() {
     local program
     linked "$1" || return
     : >"$work/log"
-    TSAN_OPTIONS=halt_on_error=1:exitcode=66 timeout -k 5 "$limit" "${runner[@]}" "$work/$1" "${@:2}" \
+    TSAN_OPTIONS=${tsan_options:-halt_on_error=1:exitcode=66} timeout -k 5 "$limit" "${runner[@]}" "$work/$1" "${@:2}" \
         >"$work/log" 2>&1 &
     program=$!
     while [ "$has_fault" = yes ] && kill -0 "$program" 2>/dev/null; do

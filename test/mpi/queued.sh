@@ -36,6 +36,16 @@ cases_queued() {
     # Threads queue in any order, so each of their streams needs a hardware queue, of which MPS gives fewer by itself.
     run "queued:threads" 120 -n 3 -x CUDA_DEVICE_MAX_CONNECTIONS=8 --mca mpi_yield_when_idle 1 "${forced[@]}" \
         "$bindir/test_queued_errors" --threads
+    for n in 2 3; do
+        run "queued:graphs:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_graphs"
+    done
+    run "queued:graphs:renewal" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_epoch_limit 16 "$bindir/test_graphs"
+    run "queued:graphs:nodes" 60 -n 3 "${nodes[@]}" "$bindir/test_graphs"
+    # The line comes when memory is given back, here when another communicator is made.
+    run_saying "queued:graphs:freed" 'calls of this communicator, which had been freed; these calls did nothing' 60 \
+        -n 3 "${forced[@]}" "$bindir/test_graphs" --freed
+    run "queued:graphs:freed:nodes" 60 -n 3 "${nodes[@]}" "$bindir/test_graphs" --freed
+    run "queued:graphs:modes" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_graphs" --modes
     run "queued:late" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
     run "queued:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_timeout 20 "$bindir/test_queued_errors" --busy
     run "queued:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_errors" --without

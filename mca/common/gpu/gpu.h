@@ -191,6 +191,13 @@ typedef struct {
     bool (*is_capturing)(mscclpp_gpu_stream_t *stream);
 
     /*
+     * Calls `release` when the graph that the stream is captured in, and all that is made of it, are destroyed and no
+     * longer run. Call this after a launch in that stream. Any thread may call `release`, so it must not call the
+     * runtime. MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot tell; then `release` is never called.
+     */
+    mscclpp_status_t (*retain)(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object);
+
+    /*
      * Tells whether all work in the stream is done: MSCCLPP_OK, MSCCLPP_IN_PROGRESS, or the error of work that failed.
      */
     mscclpp_status_t (*stream_query)(mscclpp_gpu_stream_t *stream);

@@ -178,6 +178,23 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     return MSCCLPP_OK;
 }
 
+static void forget_captured(void *context)
+{
+    mscclpp_runner_t *runner = context;
+
+    (void)__atomic_sub_fetch(&runner->captured, 1, __ATOMIC_RELEASE);
+}
+
+/* Keeps the runner's memory as long as the graph that the last operation was captured in; or for ever. */
+static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream)
+{
+    (void)__atomic_add_fetch(&runner->captured, 1, __ATOMIC_RELAXED);
+    if (runner->gpu->retain(stream, forget_captured, runner) != MSCCLPP_OK) {
+        mscclpp_debug("%s: the runtime does not tell when a graph ends; the memory of its operations is not freed",
+                      runner->group->oob.label);
+    }
+}
+
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -187,7 +204,9 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
         mscclpp_linger_note_enqueue();
         mscclpp_linger_clear(runner);
         status = runner->gpu->launch(stream, launch);
-        if (status == MSCCLPP_OK && !runner->recorded) {
+        if (status == MSCCLPP_OK && runner->recorded) {
+            keep_for_graph(runner, stream);
+        } else if (status == MSCCLPP_OK) {
             mscclpp_runner_note_launch(runner, launch->nblocks);
         }
         return status;
@@ -198,4 +217,21 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
     }
     status = await_end(runner, launch, what);
     return status != MSCCLPP_OK ? status : mscclpp_runner_check_mailbox(runner, what);
+}
+
+mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner)
+{
+    static const uint64_t failed = 1;
+    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(runner->scratch + runner->layout.state_offset);
+    mscclpp_status_t status = mscclpp_runner_take_stream(runner);
+
+    __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->copy(runner->stream, &state->failed, &failed, sizeof(failed));
+    }
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->stream_sync(runner->stream);
+    }
+    mscclpp_runner_give_stream(runner);
+    return status;
 }

@@ -37,7 +37,9 @@ struct mscclpp_runner {
     mscclpp_dev_mailbox_t *mailbox;        /* address for the host */
     mscclpp_dev_mailbox_t *device_mailbox; /* address for kernels */
     uint64_t launches;                     /* operations started on the device; the mailbox counts ended ones */
-    uint32_t reporting_blocks;             /* blocks that report the end of the last operation in the mailbox */
+    uint64_t
+        captured; /* operations in graphs that still exist, whose memory must stay; read it by the function below */
+    uint32_t reporting_blocks; /* blocks that report the end of the last operation in the mailbox */
     mscclpp_linger_t linger;
     mscclpp_repeats_t repeats;
     uint64_t epochs; /* epochs (packet flags) used since the scratch was last cleared */
@@ -81,6 +83,18 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what);
+
+/* True if a graph with operations of this runner still exists, or may exist where the runtime cannot tell. */
+static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
+{
+    return __atomic_load_n(&runner->captured, __ATOMIC_ACQUIRE) != 0;
+}
+
+/*
+ * launch.c: makes operations of graphs that outlive the runner end at once, without using anything but this rank's
+ * scratch and mailbox. No operation runs meanwhile.
+ */
+mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner);
 
 /* Counts an operation that was started. `blocks` blocks will report its end. */
 void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks);

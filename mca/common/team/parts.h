@@ -47,6 +47,9 @@ struct mscclpp_team {
 
     /* Used by team.c after the team has ended. */
     mscclpp_team_t *next_remains;
+    uint64_t reports; /* ends of operations that kernels had reported when the team ended; for teams in graphs */
+    char *kept_label; /* a copy of the label, which the creator of the team frees; NULL: none */
+    bool told_late;
     void *engine_memory; /* the engines' memory, while peers may still map it; NULL: none */
     void *given_up;      /* unused scratch, while peers may still map it; NULL: none */
 };

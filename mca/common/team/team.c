@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/common/gpu/pool.h"
 #include "mca/common/gpu/users.h"
@@ -16,7 +17,8 @@
 
 /*
  * Ended teams whose scratch peers may still map. To free exported memory before its importers have closed it is
- * undefined, so the scratch is kept here until they have. So is the board, on which peers report that they have.
+ * undefined, so the scratch is kept here until they have. So is the board, on which peers report that they have. Graphs
+ * that hold operations of the team keep it here, too, with the mailbox: kernels of such graphs read both.
  */
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *remains_first;
@@ -35,24 +37,60 @@ static bool is_closed_by_all(const mscclpp_team_t *team)
     return true;
 }
 
-/* Frees the teams whose memory every peer has closed, or all of them if `all` is set. True if none is left. */
+/* The number of operations whose ends blocks of kernels have reported, summed over the blocks. */
+static uint64_t count_reports(const mscclpp_team_t *team)
+{
+    const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
+    uint64_t reports = 0;
+
+    for (size_t b = 0; b < sizeof(mailbox->ended) / sizeof(mailbox->ended[0]); ++b) {
+        reports += __atomic_load_n(&mailbox->ended[b], __ATOMIC_RELAXED);
+    }
+    return reports;
+}
+
+/* Says once that a graph was launched after the end of the communicator. */
+static void check_late_launches(mscclpp_team_t *team)
+{
+    if (team->runner.mailbox != NULL && !team->told_late && count_reports(team) != team->reports) {
+        team->told_late = true;
+        mscclpp_error("%s: a graph was launched with calls of this communicator, which had been freed; these calls "
+                      "did nothing",
+                      team->kept_label != NULL ? team->kept_label : "a communicator");
+    }
+}
+
+/* Adds an ended team to the teams that are never freed. The lock is held. */
+static void keep_for_ever(mscclpp_team_t *team);
+
+/*
+ * Frees the teams whose memory no peer and no graph uses. If `all` is set, peers do not count, and teams in graphs are
+ * never freed. True if no team is left that waits for peers.
+ */
 static bool free_ended_teams(bool all)
 {
     mscclpp_team_t **link, *remains, *freed = NULL;
-    bool empty;
+    bool none_waits = true;
 
     pthread_mutex_lock(&remains_lock);
     link = &remains_first;
     while ((remains = *link) != NULL) {
-        if (all || is_closed_by_all(remains)) {
-            *link = remains->next_remains;
+        const bool captured = mscclpp_runner_is_captured(&remains->runner), closed = is_closed_by_all(remains);
+
+        check_late_launches(remains);
+        if (!all && (captured || !closed)) {
+            none_waits = none_waits && closed;
+            link = &remains->next_remains;
+            continue;
+        }
+        *link = remains->next_remains;
+        if (captured || remains->fabric != NULL) {
+            keep_for_ever(remains);
+        } else {
             remains->next_remains = freed;
             freed = remains;
-        } else {
-            link = &remains->next_remains;
         }
     }
-    empty = remains_first == NULL;
     pthread_mutex_unlock(&remains_lock);
     /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
     while ((remains = freed) != NULL) {
@@ -60,11 +98,15 @@ static bool free_ended_teams(bool all)
         mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->runner.scratch);
         remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
         mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->given_up);
+        if (remains->runner.mailbox != NULL) {
+            remains->runner.gpu->host_free(remains->runner.mailbox);
+        }
         mscclpp_plans_free(remains);
         mscclpp_shmseg_detach(remains->group.board_segment);
+        free(remains->kept_label);
         free(remains);
     }
-    return empty;
+    return none_waits;
 }
 
 void mscclpp_team_reap(void)
@@ -89,28 +131,51 @@ static mscclpp_team_t *stuck_first;
 
 static void keep_for_ever(mscclpp_team_t *team)
 {
-    pthread_mutex_lock(&remains_lock);
     team->next_remains = stuck_first;
     stuck_first = team;
-    pthread_mutex_unlock(&remains_lock);
+}
+
+/* Makes operations in graphs that outlive the team end at once. False if there are none. */
+static bool outlive(mscclpp_team_t *team)
+{
+    if (team->runner.mailbox == NULL || !mscclpp_runner_is_captured(&team->runner)) {
+        return false;
+    }
+    if (mscclpp_runner_disable(&team->runner) != MSCCLPP_OK) {
+        mscclpp_error("%s: graphs with calls of this communicator must not be launched any more",
+                      team->group.oob.label);
+    }
+    team->kept_label = strdup(team->group.oob.label);
+    team->reports = count_reports(team);
+    return true;
 }
 
 /* Destroys a team for good, without parking it. */
 static void destroy(mscclpp_team_t *team)
 {
+    bool in_graphs;
+
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         team->runner.stuck = true;
     }
     if (team->runner.stuck) {
         mscclpp_fabric_abandon(team->fabric);
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->group.oob.label);
+        pthread_mutex_lock(&remains_lock);
         keep_for_ever(team);
+        pthread_mutex_unlock(&remains_lock);
         return;
     }
     mscclpp_runner_give_stream(&team->runner);
+    in_graphs = outlive(team);
     mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
-    mscclpp_plans_leave(team);
-    mscclpp_fabric_destroy(team->fabric);
+    if (in_graphs && team->fabric != NULL) {
+        mscclpp_fabric_abandon(team->fabric); /* kernels of the graphs read its memory, which is never freed */
+    } else {
+        mscclpp_plans_leave(team);
+        mscclpp_fabric_destroy(team->fabric);
+        team->fabric = NULL;
+    }
     if (team->runner.mailbox != NULL) {
         mscclpp_runner_release_mappings(&team->runner, true);
     }
@@ -123,8 +188,9 @@ static void destroy(mscclpp_team_t *team)
     if (team->group.board != NULL) {
         mscclpp_board_store(&team->group.board[team->group.rank].closed, 1);
     }
-    if (team->runner.mailbox != NULL) {
+    if (team->runner.mailbox != NULL && !in_graphs) {
         team->runner.gpu->host_free(team->runner.mailbox);
+        team->runner.mailbox = NULL;
     }
     if (team->runner.scratch != NULL && team->group.board != NULL) {
         keep_until_closed(team);
@@ -166,11 +232,11 @@ void mscclpp_team_finalize(double seconds)
         struct timespec pause = {0, 100000};
 
         if (mscclpp_now() > until) {
-            (void)free_ended_teams(true);
             break;
         }
         nanosleep(&pause, NULL);
     }
+    (void)free_ended_teams(true);
     mscclpp_mapping_drain();
     mscclpp_stream_drain();
     mscclpp_ctrl_finalize();

@@ -63,6 +63,15 @@ run_stale() {
     run test_queue --quick --timeout "$deadline" stale
 }
 
+# Two operations at once are a race, so races are not looked for.
+run_overlap() {
+    MSCCLPP_TEST_RACES=1 tsan_options=report_bugs=0 run test_queue --quick --timeout "$deadline" overlap
+}
+
+run_outlived() {
+    run test_queue --quick --timeout "$deadline" outlived
+}
+
 run_user() {
     run test_user --timeout "$deadline"
 }

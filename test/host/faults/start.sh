@@ -11,6 +11,14 @@ plant queue-sent-too-early queue "$barrier" "$launcher" \
     's|^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);||'
 plant queue-gate-open queue "$barrier" "$launcher" \
     's|^    mscclpp_dev_gate\(ctx, args\);||'
+plant queue-barrier-relaxed queue "$barrier" "$launcher" \
+    's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
+plant queue-busy-removed overlap "$barrier" "$launcher" \
+    's/(return mscclpp_dev_atom_relaxed_gpu_add_u64\(&args->state->running.*) == 1;/\1 != 0;/'
+plant queue-graph-freed-early outlived mca/common/run/launch.c mca/common/run/launch.c \
+    's/if \(runner->gpu->retain\(/(void)__atomic_sub_fetch(\&runner->captured, 1, __ATOMIC_RELAXED);\n    &/'
+plant queue-graph-goes-on outlived mca/common/run/launch.c mca/common/run/launch.c \
+    's/uint64_t failed = 1;/uint64_t failed = 0;/'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \

@@ -40,6 +40,9 @@
 /* Functions of newer drivers; NULL where the driver lacks them. */
 #define CUDA_DRIVER_OPTIONAL_ENTRIES(X)                                                                                \
     X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)                                          \
+    X(stream_get_capture_info, cuStreamGetCaptureInfo, 11030)                                                          \
+    X(user_object_create, cuUserObjectCreate, 11030)                                                                   \
+    X(graph_retain_user_object, cuGraphRetainUserObject, 11030)                                                        \
     X(launch_kernel, cuLaunchKernelEx, 11060)                                                                          \
     X(ctx_get_flags, cuCtxGetFlags, 7000)                                                                              \
     X(ctx_set_flags, cuCtxSetFlags, 12010)
@@ -102,6 +105,7 @@ mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **s
 void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object);
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);

@@ -301,6 +301,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .stream_destroy = mscclpp_cuda_stream_destroy,
     .stream_wrap = mscclpp_cuda_stream_wrap,
     .is_capturing = mscclpp_cuda_is_capturing,
+    .retain = mscclpp_cuda_retain,
     .stream_query = mscclpp_cuda_stream_query,
     .stream_sync = mscclpp_cuda_stream_sync,
     .copy = mscclpp_cuda_copy,

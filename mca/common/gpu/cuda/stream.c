@@ -146,6 +146,39 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
     return cudaSuccess != error || cudaStreamCaptureStatusNone != capture;
 }
 
+/* Hands a reference to the graph that is captured. Call with the device entered. */
+static CUresult retain(const mscclpp_cuda_driver_t *driver, CUstream stream, CUhostFn release, void *object)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = NULL;
+    CUuserObject reference;
+    CUresult result = driver->stream_get_capture_info(stream, &capture, NULL, &graph, NULL, NULL);
+
+    if (CUDA_SUCCESS != result || CU_STREAM_CAPTURE_STATUS_ACTIVE != capture) {
+        return CUDA_SUCCESS != result ? result : CUDA_ERROR_ILLEGAL_STATE;
+    }
+    result = driver->user_object_create(&reference, object, release, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    if (CUDA_SUCCESS != result) {
+        return result;
+    }
+    return driver->graph_retain_user_object(graph, reference, 1, CU_GRAPH_USER_OBJECT_MOVE);
+}
+
+mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    mscclpp_cuda_scope_t scope;
+    CUresult result;
+
+    if (driver->stream_get_capture_info == NULL || driver->user_object_create == NULL ||
+        driver->graph_retain_user_object == NULL || MSCCLPP_OK != mscclpp_cuda_enter(stream->device, &scope)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    result = retain(driver, stream->stream, release, object);
+    mscclpp_cuda_leave(&scope);
+    return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;

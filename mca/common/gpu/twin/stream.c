@@ -113,6 +113,11 @@ bool mscclpp_twin_is_capturing(mscclpp_gpu_stream_t *stream)
     return mscclpp_dev_twin_queue_is_recorded(stream->queue);
 }
 
+mscclpp_status_t mscclpp_twin_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object)
+{
+    return mscclpp_dev_twin_keep(stream->queue, release, object) == 0 ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
 mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
 {
     if (!mscclpp_dev_twin_queue_idle(stream->queue)) {

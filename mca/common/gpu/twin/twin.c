@@ -400,6 +400,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_twin_ops = {
     .stream_destroy = mscclpp_twin_stream_destroy,
     .stream_wrap = mscclpp_twin_stream_wrap,
     .is_capturing = mscclpp_twin_is_capturing,
+    .retain = mscclpp_twin_retain,
     .stream_query = mscclpp_twin_stream_query,
     .stream_sync = mscclpp_twin_stream_sync,
     .copy = mscclpp_twin_stream_copy,
