@@ -31,12 +31,14 @@ typedef struct {
     size_t rows;
 } part_t;
 
+/* Prints a message and ends the job. */
 static void fail(const char *text)
 {
     fprintf(stderr, "cg: rank %d: %s\n", rank, text);
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* The rows of the grid that this rank has. */
 static part_t divide(size_t n)
 {
     part_t part = {n, n * (size_t)rank / (size_t)size, 0};
@@ -75,6 +77,7 @@ static void dot(double *result, const double *a, const double *b, const part_t *
     MPI_Allreduce(MPI_IN_PLACE, result, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* A number in device memory. */
 static double value_of(const double *number)
 {
     double value;

@@ -64,6 +64,7 @@ static unsigned blocks_of(size_t count)
     return (unsigned)((count + THREADS - 1) / THREADS);
 }
 
+/* y = A x for the five-point stencil of the Poisson equation. */
 static __global__ void stencil(double *y, const double *x, size_t rows, size_t columns)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -98,6 +99,7 @@ static __device__ double add_up(double mine)
     return part[threadIdx.x];
 }
 
+/* The scalar product of a and b, one sum for each block. */
 static __global__ void dot_blocks(double *block_sums, const double *a, const double *b, size_t count)
 {
     double mine = 0.0;
@@ -111,6 +113,7 @@ static __global__ void dot_blocks(double *block_sums, const double *a, const dou
     }
 }
 
+/* Adds up the sums of all blocks. */
 static __global__ void dot_end(double *result, const double *block_sums, unsigned blocks)
 {
     double mine = 0.0;
@@ -133,6 +136,7 @@ void cg_dot(double *result, const double *a, const double *b, size_t count)
     CHECK(cudaGetLastError());
 }
 
+/* Moves the solution along the direction p, and updates the residual. */
 static __global__ void advance(double *x, double *r, const double *p, const double *ap, const double *rr,
                                const double *pap, size_t count)
 {
@@ -152,6 +156,7 @@ void cg_advance(double *x, double *r, const double *p, const double *ap, const d
     CHECK(cudaGetLastError());
 }
 
+/* The next direction, from the residual and the last one. */
 static __global__ void turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -74,6 +74,7 @@ void loop_close(void)
     CHECK(cudaGraphDestroy(graph));
 }
 
+/* Ends a step: keeps the residual, and decides whether the graph's loop goes on. */
 static __global__ void next(double *rr, const double *rr_new, loop_control_t *control,
                             cudaGraphConditionalHandle handle)
 {

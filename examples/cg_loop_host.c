@@ -21,6 +21,7 @@ static void *stream, *body;
 static loop_control_t *control;
 static uint64_t goes_on;
 
+/* Ends the job if a call failed. */
 static void check(int code, const char *what)
 {
     if (code != MPI_SUCCESS) {
@@ -29,6 +30,7 @@ static void check(int code, const char *what)
     }
 }
 
+/* Runs in the stream's thread. */
 static void carry_out(void *argument)
 {
     const operation_t *operation = argument;
@@ -36,6 +38,7 @@ static void carry_out(void *argument)
     operation->carry_out(operation);
 }
 
+/* Queues an operation in the stream. */
 static void put(operation_t operation)
 {
     operation_t *kept = malloc(sizeof(*kept));
@@ -116,6 +119,7 @@ void loop_turn(double *p, const double *r, const double *rr_new, const double *r
     put((operation_t){turn, {p}, {r, rr_new, rr}, {count}});
 }
 
+/* Ends a step: keeps the residual, and decides whether the loop goes on. */
 static void next(const operation_t *o)
 {
     *o->to[0] = *o->from[0];

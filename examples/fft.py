@@ -74,17 +74,20 @@ class Transposition:
 
     @staticmethod
     def _message(array, blocks):
+        """The buffer, counts, displacements and types that Alltoallw takes."""
         counts = [0 if block is None else 1 for block in blocks]
         types = [MPI.BYTE if block is None else block for block in blocks]
         return [array, counts, [0] * SIZE, types]
 
     def __call__(self, array):
+        """Moves the array to the new distribution, and returns the part that is here then."""
         result = xp.empty(self.after, dtype=complex)
         ready()
         COMM.Alltoallw(self._message(array, self.sent), self._message(result, self.received))
         return result
 
     def free(self):
+        """Frees the datatypes."""
         for block in self.sent + self.received:
             if block is not None:
                 block.Free()
@@ -100,6 +103,7 @@ def main():
     transpose = Transposition(shape, 0, 1)
 
     def transform(array):
+        """The transform of a distributed array: along two axes here, then along the third after a transposition."""
         array = xp.fft.fftn(array, axes=(1, 2))
         return xp.fft.fft(transpose(array), axis=0)
 

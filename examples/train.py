@@ -52,6 +52,7 @@ class Net:
 
     @staticmethod
     def views(vector):
+        """The two matrices of weights as views of one vector."""
         cut = INPUTS * HIDDEN
         return vector[:cut].reshape(INPUTS, HIDDEN), vector[cut:].reshape(HIDDEN, 1)
 
@@ -65,6 +66,7 @@ class Net:
         return float((error * error).sum()) / total
 
     def step(self):
+        """Moves the parameters against their gradients."""
         self.parameters -= RATE * self.gradients
 
 

@@ -12,6 +12,7 @@
 
 static int rank, ranks;
 
+/* Starts MPI, and chooses the GPU by the rank on this machine. */
 static void begin(int *argc, char ***argv)
 {
     MPI_Comm machine;
@@ -52,6 +53,7 @@ static int finish(const char *name, int wrong)
     return all != 0;
 }
 
+/* Returns the memory, or ends the program if it is NULL. */
 static inline void *must(void *memory)
 {
     if (memory == NULL) {

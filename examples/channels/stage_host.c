@@ -18,6 +18,7 @@ typedef struct launch {
 static void *stream;
 static launch_t *launches;
 
+/* Returns the memory, or ends the program if it is NULL. */
 static void *must(void *memory)
 {
     if (memory == NULL) {
@@ -77,6 +78,7 @@ void stage_to_host(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+/* Queues a kernel in the stream. */
 static void launch(void (*function)(mpix_group_t *block, void *args), unsigned blocks, const void *args, size_t size)
 {
     launch_t *launched = must(malloc(sizeof(*launched)));

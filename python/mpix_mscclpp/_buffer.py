@@ -31,6 +31,7 @@ class Array:
             self._of_memory(thing, writes)
 
     def _of_torch(self, tensor):
+        """Takes the address and size of a tensor of PyTorch."""
         if not tensor.is_contiguous():
             raise ValueError("the tensor is not contiguous; pass tensor.contiguous()")
         self.address = tensor.data_ptr()
@@ -38,6 +39,7 @@ class Array:
         self.code = _TORCH.get(str(tensor.dtype).rpartition(".")[2], str(tensor.dtype))
 
     def _of_interface(self, interface, writes):
+        """Takes the address and size of an array with __cuda_array_interface__."""
         address, read_only = interface["data"]
         self.address = address or 0
         if writes and read_only:
@@ -52,6 +54,7 @@ class Array:
                              f"{interface['strides']})")
 
     def _of_memory(self, thing, writes):
+        """Takes the address and size of an object with the buffer protocol."""
         view = memoryview(thing)
         if not view.contiguous:
             raise ValueError("the buffer is not contiguous")
@@ -75,6 +78,7 @@ def _is_contiguous(shape, strides, item):
         return True
 
     def follows(pairs):
+        """Whether the dimensions lie one behind the other without gaps."""
         step = item
         for length, stride in pairs:
             if length != 1 and stride != step:
@@ -101,6 +105,7 @@ class Message:
             self._read(spec if isinstance(spec, (list, tuple)) else [spec], writes)
 
     def _read(self, spec, writes):
+        """Reads a list: the array, counts, displacements and type, as mpi4py takes them."""
         if not 1 <= len(spec) <= 4:
             raise ValueError(f"a list for a buffer has 1 to 4 entries, not {len(spec)}: the array, counts, "
                              "displacements, type")
@@ -149,6 +154,7 @@ class Message:
         return integers(counts, blocks, "counts"), integers(displs, blocks, "displacements")
 
     def _items(self):
+        """How many elements of its type the array has."""
         extent = self.type.Get_extent()[1]
         if extent <= 0 or self.array.size % extent:
             raise ValueError(f"{self.array.size} bytes are not a multiple of the type's extent of {extent}")
@@ -168,5 +174,6 @@ def _is_special(thing, special):
 
 
 def _is_type(thing):
+    """Whether an entry of a list is an MPI datatype, or a list of them."""
     return isinstance(thing, MPI.Datatype) or (
         isinstance(thing, (list, tuple)) and len(thing) > 0 and all(isinstance(one, MPI.Datatype) for one in thing))

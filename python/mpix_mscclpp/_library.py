@@ -37,6 +37,7 @@ def function(name, *types):
     found.restype = INT
 
     def call(*arguments):
+        """Calls the function, and raises an exception for an error code."""
         code = found(*arguments)
         if code != MPI.SUCCESS:
             raise MPI.Exception(code)

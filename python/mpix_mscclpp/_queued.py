@@ -78,6 +78,7 @@ class Queued:
 
     @staticmethod
     def _block(message, blocks=1):
+        """Address, count, type."""
         return message.address, message.count(blocks), handle(message.type)
 
     def _vector(self, message):
@@ -100,6 +101,7 @@ class Queued:
         return send, receive, count, handle(leading.type)
 
     def _reduce_all(self, collective, sendbuf, recvbuf, op, stream):
+        """A reduction in which all ranks get a result."""
         send, receive, count, datatype = self._reduction(sendbuf, recvbuf)
         return self._call(collective, (send.address, receive.address, count, datatype, handle(op)), (receive, send),
                           stream)
@@ -107,20 +109,25 @@ class Queued:
     # The collectives.
 
     def Allreduce(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
+        """As MPI.Comm.Allreduce, in the order of the stream."""
         return self._reduce_all(_allreduce, sendbuf, recvbuf, op, stream)
 
     def Scan(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
+        """As MPI.Comm.Scan, in the order of the stream."""
         return self._reduce_all(_scan, sendbuf, recvbuf, op, stream)
 
     def Exscan(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
+        """As MPI.Comm.Exscan, in the order of the stream."""
         return self._reduce_all(_exscan, sendbuf, recvbuf, op, stream)
 
     def Reduce(self, sendbuf, recvbuf, op=MPI.SUM, root=0, *, stream=None):
+        """As MPI.Comm.Reduce, in the order of the stream."""
         send, receive, count, datatype = self._reduction(sendbuf, recvbuf)
         return self._call(_reduce, (send.address, receive.address, count, datatype, handle(op), root),
                           (send, receive), stream)
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
+        """As MPI.Comm.Reduce_scatter_block, in the order of the stream."""
         send, receive, count, datatype = self._reduction(sendbuf, recvbuf, self._ranks())
         return self._call(_reduce_scatter_block, (send.address, receive.address, count, datatype, handle(op)),
                           (receive, send), stream)
@@ -134,48 +141,58 @@ class Queued:
         return self._call(_reduce_scatter, arguments, (receive, send), stream)
 
     def Barrier(self, *, stream=None):
+        """As MPI.Comm.Barrier, in the order of the stream."""
         return self._call(_barrier, (), (), stream)
 
     def Bcast(self, buf, root=0, *, stream=None):
+        """As MPI.Comm.Bcast, in the order of the stream."""
         message = Message(buf, writes=root not in (self.comm.Get_rank(), MPI.ROOT))
         return self._call(_bcast, (*self._block(message), root), (message,), stream)
 
     def Allgather(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Comm.Allgather, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         return self._call(_allgather, (*self._block(send), *self._block(receive, self._ranks())),
                           (receive, send), stream)
 
     def Allgatherv(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Comm.Allgatherv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         places = self._vector(receive)
         return self._call(_allgatherv, (*self._block(send), *places[:4]), (receive, send), stream)
 
     def Gather(self, sendbuf, recvbuf, root=0, *, stream=None):
+        """As MPI.Comm.Gather, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         return self._call(_gather, (*self._block(send), *self._block(receive, self._ranks()), root),
                           (send, receive), stream)
 
     def Gatherv(self, sendbuf, recvbuf, root=0, *, stream=None):
+        """As MPI.Comm.Gatherv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         places = self._vector(receive)
         return self._call(_gatherv, (*self._block(send), *places[:4], root), (send, receive), stream)
 
     def Scatter(self, sendbuf, recvbuf, root=0, *, stream=None):
+        """As MPI.Comm.Scatter, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         return self._call(_scatter, (*self._block(send, self._ranks()), *self._block(receive), root),
                           (receive, send), stream)
 
     def Scatterv(self, sendbuf, recvbuf, root=0, *, stream=None):
+        """As MPI.Comm.Scatterv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         places = self._vector(send)
         return self._call(_scatterv, (*places[:4], *self._block(receive), root), (receive, send), stream)
 
     def Alltoall(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Comm.Alltoall, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         ranks = self._ranks()
         return self._call(_alltoall, (*self._block(send, ranks), *self._block(receive, ranks)), (receive, send), stream)
 
     def Alltoallv(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Comm.Alltoallv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         there, here = self._vector(send), self._vector(receive)
         return self._call(_alltoallv, (*there[:4], *here[:4]), (receive, send), stream)
@@ -199,6 +216,7 @@ class Queued:
     # Persistent requests: `comm.Allreduce_init(...)` takes the arguments of `comm.Allreduce`, without the stream.
 
     def __getattr__(self, name):
+        """Makes the functions <collective>_init, which return a persistent request."""
         collective = name[:-len("_init")] if name.endswith("_init") else ""
         if collective not in _COLLECTIVES:
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
@@ -233,6 +251,7 @@ class Queued:
         return code.value, text.value.decode()
 
     def _asked(self, what):
+        """A counter of the communicator, from MPIX_Mscclpp_query."""
         value = ctypes.c_longlong()
         _query(handle(self.comm), what, ctypes.addressof(value))
         return value.value

@@ -39,13 +39,16 @@ class Request:
         return self._pointer.value
 
     def _all(self, function_):
+        """Calls a function that takes a list of requests for this one."""
         self.ptr  # raises if it has been freed
         function_(1, ctypes.addressof(self._pointer))
 
     def attach_stream(self, stream=None):
+        """Each start makes the call in the order of this stream."""
         _attach_stream(self.ptr, address_of(stream, self._kept))
 
     def attach_kernels(self, stream=None):
+        """Kernels in this stream release what is started."""
         _attach_kernels(self.ptr, address_of(stream, self._kept))
 
     def attach_graph(self, graph):
@@ -66,12 +69,15 @@ class Request:
         return handle.raw
 
     def prepare(self):
+        """Makes what executions need. Collective."""
         self._all(_prepare)
 
     def start(self):
+        """Starts an execution."""
         self._all(_start)
 
     def complete(self):
+        """Lets the stream wait for the execution."""
         self._all(_complete)
 
     def pready(self, low=0, high=None):
@@ -79,16 +85,19 @@ class Request:
         _pready(low, low if high is None else high, self.ptr)
 
     def parrived(self, partition):
+        """Whether a partition has arrived."""
         flag = ctypes.c_int()
         _parrived(self.ptr, partition, ctypes.addressof(flag))
         return flag.value != 0
 
     def test(self):
+        """Whether the execution has ended."""
         flag = ctypes.c_int()
         _test(self.ptr, ctypes.addressof(flag))
         return flag.value != 0
 
     def wait(self):
+        """Waits for the execution on the host."""
         self._all(_wait)
 
     def free(self):

@@ -107,6 +107,7 @@ def address_of(stream, things):
 
 
 def _current(things):
+    """The current stream of the framework that one of the arguments belongs to."""
     for thing in things:
         framework = type(thing).__module__.partition(".")[0]
         if framework == "torch" and thing.is_cuda:

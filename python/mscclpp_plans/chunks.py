@@ -38,9 +38,11 @@ class Operation(Node):
         self.kind, self.rank, self.sources, self.target = kind, rank, sources, target
 
     def reads(self):
+        """The spans that the operation reads."""
         return self.sources
 
     def writes(self):
+        """The spans that the operation writes."""
         return [self.target]
 
     def alike(self, sources=None, target=None):

@@ -31,7 +31,9 @@ def merge(operations):
 
 
 def _adjoin(first, second):
+    """Whether two operations of one kind have adjacent spans, so that one operation can do both."""
     def follows(span, more):
+        """Whether a span begins where the other ends."""
         return span[:2] == more[:2] and span.index + span.size == more.index
 
     return (first.kind, first.rank, len(first.sources)) == (second.kind, second.rank, len(second.sources)) and \

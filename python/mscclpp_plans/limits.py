@@ -16,6 +16,7 @@ class Limits:
 
 
 def _too_many(plan):
+    """Yields (rank, block, what, how many, limit) for all that a plan has a limit for."""
     for gpu in plan["gpus"]:
         yield gpu["id"], None, "semaphores", len(gpu.get("semaphores", [])), Limits.NUMBERS
         for channels in gpu["channels"]:

@@ -63,6 +63,7 @@ class Compiled:
 
     @staticmethod
     def _whole(choice):
+        """Whether a choice cuts messages neither into instances nor into turns."""
         return choice.instances == 1 and not choice.turn
 
     def _finish(self, choice):

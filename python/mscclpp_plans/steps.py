@@ -31,9 +31,11 @@ class Step(Node):
         self.block = 0
 
     def reads(self):
+        """The spans that the step reads."""
         return self.sources
 
     def writes(self):
+        """The spans that the step writes."""
         return [self.target, *self.also]
 
     @property
@@ -59,6 +61,7 @@ def lower(program, operations, packets):
 
 
 def _lower_plain(program, operations):
+    """Steps for operations that are carried out with signals."""
     steps = []
     for operation in operations:
         if operation.kind == "reduce":
@@ -104,6 +107,7 @@ class _Sender:
 
 
 def _lower_packets(program, operations):
+    """Steps for operations that are carried out with packets."""
     sender = _Sender(program)
     for operation in operations:
         target = operation.target

@@ -286,6 +286,7 @@ static void draw_blocks(case_t *c, uint64_t *state)
     }
 }
 
+/* Bytes from the begin of a buffer to the end of its last block. */
 static size_t end_of(const mscclpp_dev_block_t *list, int count)
 {
     uint64_t end = 0;
@@ -341,6 +342,7 @@ static bool uses_in(const case_t *c, int rank)
     return (!of_root || rank == c->root) && (!c->side[rank].in_place || case_scatters(c->coll));
 }
 
+/* Whether a rank's receive buffer is significant. */
 static bool uses_out(const case_t *c, int rank)
 {
     if (c->coll == MSCCLPP_COLL_BCAST) {
@@ -351,6 +353,7 @@ static bool uses_out(const case_t *c, int rank)
                : false;
 }
 
+/* Draws the buffers of one rank: in place or not, their kind and alignment. */
 static void draw_side(case_t *c, int rank, uint64_t *state)
 {
     case_side_t *side = &c->side[rank];
@@ -405,6 +408,7 @@ static bool is_mapped(const case_t *c)
     return mapped;
 }
 
+/* The algorithm that has to serve the case, as the library chooses it. */
 static int find_served(const case_t *c, size_t scratch_size)
 {
     const uint64_t n = (uint64_t)c->ranks, units = (c->most + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -475,6 +479,7 @@ void case_free(case_t *c)
     free(c->recv);
 }
 
+/* Fills memory with random bytes. */
 static void fill_noise(unsigned char *to, size_t bytes, uint64_t seed)
 {
     uint64_t word;

@@ -7,6 +7,7 @@
 #include "device/types/nodes.h"
 #include "test/unit/unit.h"
 
+/* Returns the memory, or ends the program if it is NULL. */
 static void *need(void *memory)
 {
     if (memory == NULL) {
@@ -53,6 +54,7 @@ void coll_end_close(coll_end_t *end)
     user_pool_destroy(&end->out_pool);
 }
 
+/* Reports a fault with the numbers that repeat the case. Returns false. */
 static bool fail(const coll_end_t *end, const case_t *c, const char *what)
 {
     char text[512], choice[128];
@@ -67,6 +69,7 @@ static bool fail(const coll_end_t *end, const case_t *c, const char *what)
     return false;
 }
 
+/* Makes the case's call on this rank. */
 static mscclpp_status_t make_call(coll_end_t *end, const case_t *c, const void *in, void *out)
 {
     const int rank = end->rank->rank;

@@ -86,6 +86,7 @@ static void reduce_by_nodes(const case_t *c, const void *const *operands, uint64
     }
 }
 
+/* Computes the result of a reduction on a rank, in the order of the ranks. */
 static void expect_combined(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
                             unsigned char *result)
 {
@@ -107,6 +108,7 @@ static void expect_combined(const case_t *c, int rank, unsigned char *const *in,
     }
 }
 
+/* Writes bytes as hexadecimal digits, the highest first. */
 static void print_bytes(char *text, size_t size, const unsigned char *bytes, size_t count)
 {
     size_t i, used = 0;

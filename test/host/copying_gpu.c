@@ -21,6 +21,7 @@ struct mscclpp_gpu_stream {
     bool closing;
 };
 
+/* Copies; a word of 8 bytes in one store, as a copy engine does. */
 static void do_copy(const copy_t *copy)
 {
     if (copy->size == sizeof(uint64_t) && ((uintptr_t)copy->to | (uintptr_t)copy->from) % sizeof(uint64_t) == 0) {
@@ -31,6 +32,7 @@ static void do_copy(const copy_t *copy)
     }
 }
 
+/* A stream's thread: carries out its copies in order. */
 static void *stream_main(void *argument)
 {
     mscclpp_gpu_stream_t *stream = argument;
@@ -61,6 +63,7 @@ static void *stream_main(void *argument)
     return NULL;
 }
 
+/* Makes a stream with a thread. */
 static mscclpp_status_t stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
@@ -79,6 +82,7 @@ static mscclpp_status_t stream_create(int device, mscclpp_gpu_stream_t **stream_
     return MSCCLPP_OK;
 }
 
+/* Ends the stream's thread after its last copy. */
 static void stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     if (stream == NULL) {
@@ -94,6 +98,7 @@ static void stream_destroy(mscclpp_gpu_stream_t *stream)
     free(stream);
 }
 
+/* Whether the stream is empty. */
 static mscclpp_status_t stream_query(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_status_t status;
@@ -104,6 +109,7 @@ static mscclpp_status_t stream_query(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
+/* Waits until the stream is empty. */
 static mscclpp_status_t stream_sync(mscclpp_gpu_stream_t *stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -114,6 +120,7 @@ static mscclpp_status_t stream_sync(mscclpp_gpu_stream_t *stream)
     return MSCCLPP_OK;
 }
 
+/* Adds a copy to the stream. */
 static mscclpp_status_t enqueue(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     copy_t *copy = malloc(sizeof(*copy));
@@ -156,6 +163,7 @@ static void query(const void *address, mscclpp_mem_info_t *info_p)
 static mscclpp_gpu_ops_t ops;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Fills in the table: that of the twin, with these streams. */
 static void fill(void)
 {
     ops = mscclpp_gpu_twin_ops;

@@ -17,6 +17,7 @@ typedef struct {
     unsigned char *done; /* 1: covered, 2: impossible */
 } state_t;
 
+/* Returns the memory, or ends the program if it is NULL. */
 static void *need(void *memory)
 {
     if (memory == NULL) {

@@ -203,6 +203,7 @@ static long double draw_real(const element_t *element, mscclpp_op_t op, uint64_t
     return random_next(state) >> 63 != 0 ? -value : value;
 }
 
+/* Stores a number in a floating-point format. */
 static void store_real(element_kind_t kind, long double value, unsigned char *to)
 {
     uint16_t half;

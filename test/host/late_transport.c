@@ -55,6 +55,7 @@ void late_break(mscclpp_conn_t *conn, mscclpp_status_t status)
     __atomic_store_n(&conn->broken, (int)status, __ATOMIC_RELEASE);
 }
 
+/* Makes the transport and the inner one. */
 static mscclpp_status_t late_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                     mscclpp_transport_t **transport_p)
 {
@@ -87,6 +88,7 @@ static mscclpp_status_t conn_status(const mscclpp_conn_t *conn)
     return (mscclpp_status_t)__atomic_load_n(&conn->broken, __ATOMIC_ACQUIRE);
 }
 
+/* Passes the oldest operation that was held back to the inner transport. */
 static mscclpp_status_t do_one(mscclpp_conn_t *conn)
 {
     const late_op_t *op = &conn->ops[conn->done++ % ROOM];
@@ -101,6 +103,7 @@ static mscclpp_status_t do_one(mscclpp_conn_t *conn)
     }
 }
 
+/* Carries out a random number of the operations that were held back. */
 static mscclpp_status_t late_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -125,6 +128,7 @@ static mscclpp_status_t late_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
+/* Makes a connection and the inner one. */
 static mscclpp_status_t late_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
@@ -155,6 +159,7 @@ static mscclpp_status_t late_conn_connect(mscclpp_conn_t *conn, const void *addr
     return inner_ops()->conn_connect(conn->inner, address, length);
 }
 
+/* Frees a connection and the inner one. */
 static void late_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_conn_t **link;
@@ -236,6 +241,7 @@ static mscclpp_status_t late_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote,
     return to % sizeof(uint64_t) != 0 ? MSCCLPP_ERR_INVALID : begin(conn, &op);
 }
 
+/* Flushes, or says at random that it cannot be done yet. */
 static mscclpp_status_t late_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn_status(conn);

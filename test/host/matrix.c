@@ -126,6 +126,7 @@ static uint64_t draw_large(const matrix_group_t *group, uint64_t max_bytes, uint
     return bytes > max_bytes || bytes == 0 ? 1 + random_below(state, max_bytes) : bytes;
 }
 
+/* Draws a number of elements: mostly one of a list, else about one unit for each rank, or a large one. */
 static uint64_t draw_count(const matrix_group_t *group, mscclpp_dtype_t dtype, uint64_t max_bytes, uint64_t *state)
 {
     static const uint16_t counts[] = {1, 2, 3, 5, 7, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 4099};
@@ -148,6 +149,7 @@ static uint64_t draw_count(const matrix_group_t *group, mscclpp_dtype_t dtype, u
     return count > most ? most : count;
 }
 
+/* Draws everything of one case from its seed. */
 static void draw_case(const matrix_group_t *group, size_t max_bytes, int index, case_t *c)
 {
     uint64_t seed = random_mix(group->seed, (uint64_t)index);
@@ -186,6 +188,7 @@ static void draw_case(const matrix_group_t *group, size_t max_bytes, int index, 
     }
 }
 
+/* Prints the case that failed, with the numbers that repeat it. */
 static void print_case(const runner_t *runner, const case_t *c)
 {
     const matrix_group_t *group = runner->state->group;
@@ -223,6 +226,7 @@ static bool fail(runner_t *runner, const case_t *c, const char *what)
     return false;
 }
 
+/* Writes bytes as hexadecimal digits. */
 static void print_bytes(char *text, size_t size, const unsigned char *bytes, size_t count)
 {
     size_t i, used = 0;
@@ -301,6 +305,7 @@ static void fill_padding(void *buffer, size_t bytes, unsigned char salt)
     }
 }
 
+/* Whether the algorithm that served the call is the one that was asked for. */
 static bool check_name(runner_t *runner, const case_t *c)
 {
     const matrix_group_t *group = runner->state->group;
@@ -410,6 +415,7 @@ static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t be
     }
 }
 
+/* Makes one call and checks its result and what lies around its buffers. */
 static void run_case(runner_t *runner, const case_t *c)
 {
     const rank_t *rank = runner->rank;
@@ -450,6 +456,7 @@ static void run_case(runner_t *runner, const case_t *c)
     user_buffer_close(&out);
 }
 
+/* What each rank does: all cases of the group, one after the other. */
 static void body(rank_t *rank)
 {
     group_state_t *state = rank->argument;

@@ -9,6 +9,7 @@
 
 #define PARTS_MAX 16
 
+/* Prints what is wrong with an argument, and what is allowed. Returns the exit status. */
 static int usage(const part_t *parts, const char *program, const char *wrong)
 {
     fprintf(stderr, "%s: '%s' is not allowed; use [--quick|--long] [--timeout SECONDS] [PART]..., of", program, wrong);

@@ -41,6 +41,7 @@ static void progress(void *context)
     (void)mscclpp_proxy_progress(((port_rank_t *)context)->proxy);
 }
 
+/* Makes the port channels of each block to both neighbours of the ring. */
 static void create_channels(port_rank_t *port)
 {
     const int peers[2] = {(port->rank->rank + 1) % port->rank->size,
@@ -66,6 +67,7 @@ static void create_channels(port_rank_t *port)
     }
 }
 
+/* Exchanges what the neighbours need of each other, and connects them. */
 static void connect_ring(port_rank_t *port)
 {
     const int size = port->rank->size, me = port->rank->rank;

@@ -53,6 +53,7 @@ bool process_state_long(void)
     return value != NULL && strcmp(value, "1") == 0 && !process_state_slow();
 }
 
+/* The number of entries of a folder. */
 static int count_entries(const char *path)
 {
     DIR *folder = opendir(path);
@@ -67,6 +68,7 @@ static int count_entries(const char *path)
     return count;
 }
 
+/* The number of lines of a file. */
 static int count_lines(const char *path)
 {
     FILE *file = fopen(path, "r");

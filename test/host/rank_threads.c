@@ -35,6 +35,7 @@ typedef struct {
     void (*body)(rank_t *rank);
 } thread_t;
 
+/* Waits for all ranks. Returns whether any of them passed true. */
 static bool world_barrier(world_t *world, bool flag)
 {
     unsigned generation = __atomic_load_n(&world->generation, __ATOMIC_ACQUIRE), turns = 0;
@@ -59,6 +60,7 @@ static bool world_barrier(world_t *world, bool flag)
     return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;
 }
 
+/* The table's all-gather, between threads. */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     thread_t *thread = context;
@@ -95,6 +97,7 @@ static mscclpp_status_t check(void *context)
     return __atomic_load_n(&thread->world->revoked, __ATOMIC_RELAXED) ? MSCCLPP_ERR_REVOKED : MSCCLPP_OK;
 }
 
+/* The table's post_message: puts the message in the peer's list. */
 static mscclpp_status_t post_message(void *context, int peer, const void *bytes, size_t length)
 {
     thread_t *thread = context;
@@ -119,6 +122,7 @@ static mscclpp_status_t post_message(void *context, int peer, const void *bytes,
     return MSCCLPP_OK;
 }
 
+/* The table's poll_message: takes the oldest message of this rank's list. */
 static mscclpp_status_t poll_message(void *context, int *peer_p, void *bytes, size_t *length_p)
 {
     thread_t *thread = context;

@@ -16,6 +16,7 @@ typedef struct {
 static const format_t half_format = {10, 15};
 static const format_t bfloat_format = {7, 127};
 
+/* The value of a number of 16 bits. */
 static double decode(const format_t *format, uint16_t bits)
 {
     int exponent = (bits & 0x7fff) >> format->mantissa;
@@ -33,6 +34,7 @@ static double decode(const format_t *format, uint16_t bits)
     return bits >> 15 != 0 ? -value : value;
 }
 
+/* The number of 16 bits nearest to a value. */
 static uint16_t encode(const format_t *format, double value)
 {
     int largest = (1 << (15 - format->mantissa)) - 1;
@@ -93,6 +95,7 @@ static uint64_t load_integer(const element_t *element, const unsigned char *from
     return bits;
 }
 
+/* Combines two integers. */
 static uint64_t combine_integer(mscclpp_op_t op, bool is_signed, uint64_t x, uint64_t y)
 {
     bool greater = is_signed ? (int64_t)x > (int64_t)y : x > y;
@@ -123,6 +126,7 @@ static uint64_t combine_integer(mscclpp_op_t op, bool is_signed, uint64_t x, uin
     }
 }
 
+/* Combines integers of all ranks, in their order. */
 static void reduce_integer(const element_t *element, mscclpp_op_t op, const unsigned char *const *from, int nranks,
                            unsigned char *to)
 {
@@ -165,6 +169,7 @@ static long double load_real(element_kind_t kind, const unsigned char *from)
     }
 }
 
+/* Stores a number in a floating-point format. */
 static void store_real(element_kind_t kind, long double value, unsigned char *to)
 {
     uint16_t bits;
@@ -211,6 +216,7 @@ static long double combine_real(element_kind_t kind, mscclpp_op_t op, long doubl
     }
 }
 
+/* Combines numbers of all ranks, in their order. */
 static void reduce_real(element_kind_t kind, mscclpp_op_t op, const unsigned char *const *from, int nranks,
                         unsigned char *to)
 {

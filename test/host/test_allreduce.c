@@ -29,6 +29,7 @@ static struct {
     bool slow; /* all grids, more cases */
 } options;
 
+/* Prints the options. */
 static void usage(void)
 {
     int i;
@@ -54,6 +55,7 @@ static void usage(void)
            "  --verbose         prints every case\n");
 }
 
+/* Reads a number of an option, or exits. */
 static long number(const char *name, const char *text, long min, long max)
 {
     char *end;
@@ -66,6 +68,7 @@ static long number(const char *name, const char *text, long min, long max)
     return value;
 }
 
+/* Reads a grid such as 2x4, or exits. */
 static void parse_grid(const char *text)
 {
     char rest;
@@ -77,6 +80,7 @@ static void parse_grid(const char *text)
     }
 }
 
+/* Exits if an option names what does not exist. */
 static int find_name(const char *option, const char *text, int index)
 {
     if (index < 0) {
@@ -86,6 +90,7 @@ static int find_name(const char *option, const char *text, int index)
     return index;
 }
 
+/* Reads the command line, or exits. */
 static void parse(int argc, char **argv)
 {
     static const struct option table[] = {
@@ -160,6 +165,7 @@ static void parse(int argc, char **argv)
 /* Names the group that hangs, because a call's deadline has failed or a wait has no deadline. */
 static const matrix_group_t *current;
 
+/* At the alarm: prints what runs, so that it can be repeated. */
 static void hung(int signal_number)
 {
     char text[256];

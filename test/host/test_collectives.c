@@ -137,6 +137,7 @@ typedef struct {
     coll_images_t images;
 } group_t;
 
+/* What each rank does: all cases of the group on one team. */
 static void run_group_on(rank_t *rank)
 {
     group_t *group = rank->argument;
@@ -164,6 +165,7 @@ static void run_group_on(rank_t *rank)
     coll_end_close(&end);
 }
 
+/* Runs cases of the same ranks and grid on one team. */
 static void run_group(const case_choice_t *choices, const uint64_t *seeds, int count)
 {
     const int ranks = choices[0].ranks;
@@ -263,6 +265,7 @@ static const char *take_option(int *argc, char **argv, const char *name)
     return value;
 }
 
+/* Runs the one case that the numbers of a failure name. Returns the exit status. */
 static int run_one(const char *text)
 {
     case_choice_t choice;

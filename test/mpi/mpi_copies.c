@@ -67,6 +67,7 @@ static void await_late(void)
     }
 }
 
+/* Starts a thread that copies or fills after a delay. */
 static int start_late(uintptr_t to, const char *from, char *kept, unsigned char byte, size_t size)
 {
     late_copy.to = (char *)to;
@@ -78,6 +79,7 @@ static int start_late(uintptr_t to, const char *from, char *kept, unsigned char 
     return late_copy.running ? 0 : -1;
 }
 
+/* A copy from host memory that ends late: it reads a copy of the source, as CUDA does. */
 static int late_to_device(uintptr_t to, uintptr_t from, size_t size)
 {
     char *kept;

@@ -54,6 +54,7 @@ static void refuse(const char *name, int result)
         }                                                                                                              \
     } while (0)
 
+/* A stream that is made once. */
 static void *own_stream(void)
 {
     static void *stream;
@@ -64,6 +65,7 @@ static void *own_stream(void)
     return stream;
 }
 
+/* Device memory that is allocated once. */
 static uintptr_t own_memory(void)
 {
     static uintptr_t memory;

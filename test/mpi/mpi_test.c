@@ -52,6 +52,7 @@ static void __attribute__((noreturn)) die(const char *reason)
     abort();
 }
 
+/* This rank's number on its node. */
 static int local_rank(void)
 {
     MPI_Comm node;
@@ -233,6 +234,7 @@ static void set(char *to, int byte, size_t size)
     }
 }
 
+/* Allocates memory of a kind. */
 static void *allocate(mt_kind_t kind, size_t length)
 {
     void *address = NULL, *unused;
@@ -279,6 +281,7 @@ mt_buffer_t mt_buffer_alloc(mt_kind_t kind, size_t size, size_t misalign)
     return buffer;
 }
 
+/* Checks that nobody wrote next to a buffer. */
 static void check_guard(const char *guard, size_t length, const char *what, const char *side)
 {
     char bytes[2 * GUARD];

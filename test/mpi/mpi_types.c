@@ -246,6 +246,7 @@ static const mt_layout_t *const complex_quad_layouts[] = {&complex256, NULL};
 #define ADD(type_, ops_, layouts_) add(#type_, type_, ops_, layouts_)
 #define ADD_ONE(type_, ops_, layout_) add(#type_, type_, ops_, (const mt_layout_t *const[]){&(layout_), NULL})
 
+/* Adds the types of C to the table. */
 static void add_c_types(void)
 {
     ADD(MPI_CHAR, INTEGER_OPS, signed_layouts);
@@ -290,6 +291,7 @@ static void add_c_types(void)
     ADD_ONE(MPI_LONG_DOUBLE_INT, PAIR_OPS, long_double_int);
 }
 
+/* Adds the types of Fortran to the table. */
 static void add_fortran_types(void)
 {
     ADD(MPI_INTEGER, INTEGER_OPS, signed_layouts);

@@ -55,6 +55,7 @@ static void combine(const unsigned *in, unsigned *inout, int ints)
     }
 }
 
+/* A user's operation on elements of op_type. */
 static void user_op(void *in, void *inout, int *length, MPI_Datatype *unused)
 {
     (void)unused;

@@ -73,6 +73,7 @@ static void ring_kernel(mpix_group_t *block, void *argument)
     ring->wrong[block->block * THREADS + block->index] += mpix_failed(block) != 0;
 }
 
+/* A ring over memory channels. */
 static void memory_channels(void *stream)
 {
     mpix_memory_channel_t *handles = mt_host_alloc(sizeof(*handles) * 2 * BLOCKS * (size_t)mt_size);
@@ -221,6 +222,7 @@ static void port_kernel(mpix_group_t *block, void *argument)
     *wrong += mpix_failed(block) != 0;
 }
 
+/* A ring over port channels. */
 static void port_channels(void *stream)
 {
     mpix_port_channel_t *handles = mt_host_alloc(sizeof(*handles) * BLOCKS * (size_t)mt_size);

@@ -22,6 +22,7 @@ static void use(MPI_Comm comm, int seed)
     MT_CHECK(6 == served, "kernels served %llu of 6 calls", (unsigned long long)served);
 }
 
+/* Uses a communicator, if this rank has it, and frees it. */
 static void use_and_free(MPI_Comm *comm, const char *what, int seed)
 {
     int before = mt_failures();
@@ -33,6 +34,7 @@ static void use_and_free(MPI_Comm *comm, const char *what, int seed)
     MT_CHECK(before == mt_failures(), "the failures above are those of %s", what);
 }
 
+/* Communicators by MPI_Comm_dup and its relatives. */
 static void derived(void)
 {
     MPI_Comm comm, again;
@@ -59,6 +61,7 @@ static void derived(void)
     use_and_free(&comm, "a duplicate of MPI_COMM_SELF", 10);
 }
 
+/* Communicators of groups. */
 static void from_groups(void)
 {
     MPI_Group world, most;
@@ -114,6 +117,7 @@ static void use_intercomm(MPI_Comm comm, int low, int count)
     free(values);
 }
 
+/* An inter-communicator and what it is merged to. */
 static void intercomm(void)
 {
     MPI_Comm local, inter, merged;
@@ -192,6 +196,7 @@ static void alive_at_once(void)
 
 #define CHILDREN 2
 
+/* Spawns processes and uses the communicators with them. */
 static void spawn(const char *program)
 {
     MPI_Comm inter, merged;
@@ -208,6 +213,7 @@ static void spawn(const char *program)
     MT_MPI(MPI_Comm_disconnect(&inter));
 }
 
+/* What a spawned process does. */
 static void be_child(MPI_Comm parents)
 {
     MPI_Comm merged;
@@ -219,6 +225,7 @@ static void be_child(MPI_Comm parents)
     MT_MPI(MPI_Comm_disconnect(&parents));
 }
 
+/* A communicator of a session. */
 static void sessions(void)
 {
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)

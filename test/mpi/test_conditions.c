@@ -60,6 +60,7 @@ static int pair_count(int block, int from, int to)
     return from == to && block == 1 ? 0 : block + (from + 2 * to) % 3;
 }
 
+/* Chooses counts and places of all ranks for one size of block. */
 static void shape_make(shape_t *shape, int block)
 {
     shape->block = block;
@@ -80,6 +81,7 @@ static void shape_make(shape_t *shape, int block)
     }
 }
 
+/* Makes a request of collective number `coll`. */
 static void request_make(int coll, const shape_t *s, void *in, void *out, MPIX_Mscclpp_request *request)
 {
     const MPI_Comm comm = MPI_COMM_WORLD;
@@ -213,6 +215,7 @@ typedef struct {
     size_t size;
 } data_t;
 
+/* Allocates the buffers. */
 static void data_make(data_t *data)
 {
     data->size = sizeof(int) * (BLOCK_MAX + 4) * (size_t)mt_size;
@@ -224,6 +227,7 @@ static void data_make(data_t *data)
     data->wanted = mt_host_alloc(data->size);
 }
 
+/* Frees the buffers. */
 static void data_free(data_t *data)
 {
     mt_buffer_free(&data->source, "source");
@@ -250,6 +254,7 @@ static void data_fill(data_t *data, int coll, const shape_t *shape, int salt)
     mt_buffer_set(&data->result, 0x77);
 }
 
+/* Compares the result with the expected one. */
 static void data_check(data_t *data, int coll, int block, int way, int turn)
 {
     mt_buffer_get(&data->result, data->host, data->size);

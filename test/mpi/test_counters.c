@@ -35,6 +35,7 @@ static const struct {
 static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handles[COLLECTIVES][WAYS];
 
+/* Opens the counters of MPI's tool interface. */
 static void open_counters(void)
 {
     int total, provided;
@@ -76,6 +77,7 @@ static void read_counters(unsigned long long values[COLLECTIVES][WAYS])
 static int *counts, *places, *offsets;
 static MPI_Datatype *types;
 
+/* Makes the lists of counts and places that the collectives take. */
 static void make_lists(void)
 {
     counts = mt_host_alloc(sizeof(int) * (size_t)mt_size);
@@ -90,6 +92,7 @@ static void make_lists(void)
     }
 }
 
+/* Makes one call of collective number `coll`. Returns its error code. */
 static int call(int coll, int *in, int *out)
 {
     const MPI_Comm comm = MPI_COMM_WORLD;

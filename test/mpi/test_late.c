@@ -79,6 +79,7 @@ static int reduce(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int count
     return code;
 }
 
+/* Finds the collective that the command line names. */
 static void find_coll(const char *name)
 {
     for (coll = 0; coll < COLLS && 0 != strcmp(colls[coll], name); ++coll) {
@@ -97,6 +98,7 @@ static void after(void (*handler)(int), int milliseconds)
     MT_CHECK(0 == sigaction(SIGALRM, &action, NULL) && 0 == setitimer(ITIMER_REAL, &timer, NULL), "no timer");
 }
 
+/* The last rank is late by some seconds, so that a warning names it. */
 static void warn(MPI_Comm comm, int seconds)
 {
     mt_call_t call = mt_call(comm, 1000, 5);

@@ -60,6 +60,7 @@ static void burst(int calls)
     }
 }
 
+/* Checks the sum of all ranks. */
 static void check_sum(void)
 {
     int own = mt_rank + 1, sum = 0;
