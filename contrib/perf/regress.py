@@ -2,10 +2,11 @@
 """Compares a new run of mscclpp_bench --json with a stored one, or ours with the other side of a run.
 
 Usage: regress.py [--tolerance FRACTION] [--most-over US] [--init-over MS] STORED NEW
-       regress.py --most-over US NEW
+       regress.py [--most-over US] [--most-ratio RATIO] NEW
 
 Runs with --compare: one line for each ratio ours / theirs that is worse by more than the tolerance (default 0.1), and,
-with --most-over, for each row of the new run in which ours takes more than theirs and US microseconds.
+with --most-over, for each row of the new run in which ours takes more than theirs and US microseconds, with
+--most-ratio, in which it takes more than RATIO times theirs.
 Ratios and not times, since machines of one kind differ from one another, and both sides of a ratio are of one run.
 Runs without --compare, both of one machine: with --most-over, one line for each row that takes more than the stored one
 and US microseconds; and with --host-buffers one, if MPI_Init took over MS milliseconds (default 10) more than then.
@@ -92,6 +93,13 @@ def longer_times(stored, new, most_over, rival):
             yield f"over: {name(key)}: {time(after):.2f} us, {over:.2f} more than {other}, {most_over:g} allowed"
 
 
+def larger_ratios(new, most_ratio):
+    """Rows of the new run in which ours takes more than so many times as long as theirs."""
+    for key, after in new.items():
+        if has_rival(after) and (after["ratio"] is None or after["ratio"] > most_ratio):
+            yield f"over: {name(key)}: ratio {after['ratio']}, {most_ratio:g} allowed"
+
+
 def longer_init(stored, new, init_over):
     if "mpi_init_us" in stored and "mpi_init_us" in new:
         over = 1e-3 * (new["mpi_init_us"] - stored["mpi_init_us"])
@@ -128,12 +136,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tolerance", type=fraction, default=0.1, metavar="FRACTION")
     parser.add_argument("--most-over", type=amount, metavar="US")
+    parser.add_argument("--most-ratio", type=fraction, metavar="RATIO")
     parser.add_argument("--init-over", type=amount, default=10, metavar="MS")
     parser.add_argument("stored", nargs="?", metavar="STORED")
     parser.add_argument("new", metavar="NEW")
     options = parser.parse_args()
-    if not options.stored and options.most_over is None:
-        parser.error("one file needs --most-over")
+    if not options.stored and options.most_over is None and options.most_ratio is None:
+        parser.error("one file needs --most-over or --most-ratio")
     try:
         new, after = keyed(options.new, options)
         stored, before = keyed(options.stored, options) if options.stored else ({}, {})
@@ -145,6 +154,8 @@ def main():
     lines = list(worse_ratios(before, after, options))
     if options.most_over is not None:
         lines += longer_times(before, after, options.most_over, new.get("compare", "none"))
+    if options.most_ratio is not None:
+        lines += larger_ratios(after, options.most_ratio)
     lines += list(longer_init(stored, new, options.init_over)) + list(faults(before, after))
     for line in lines:
         print(line)

@@ -4,8 +4,9 @@
 plans.py FOLDER RANKS writes some. Those that MPI calls are served by lie in FOLDER, those for two nodes in
 FOLDER/nodes, those that no rank may use, or that hang, in FOLDER/bad.
 
-plans.py --usable FOLDER TOOL prints, of each plan in a folder that has to serve MPI calls of 2 to 4 ranks, the ranks,
-the collective, the operation, the name and the file. TOOL is mscclpp_plan.
+plans.py --usable FOLDER TOOL MOST [--nodes] prints, of each plan in a folder that has to serve MPI calls of 2 to MOST
+ranks, the ranks, the collective, the operation, the name and the file; with --nodes, of those that can serve calls over
+two nodes. TOOL is mscclpp_plan.
 """
 import copy
 import glob
@@ -229,8 +230,21 @@ def packet_order(n):
     return assemble("packet_order", "allgather", ranks, "LL", use_double_scratch_buffer=True)
 
 
-def usable(folder, tool):
-    """Plans that are right, and whose packets need not order other stores."""
+def joins_nodes(plan):
+    """Whether ports alone lead from the first half of the ranks to the second one, and some do."""
+    half, ports = len(plan["gpus"]) // 2, 0
+    for r, gpu in enumerate(plan["gpus"]):
+        for channel in gpu["channels"]:
+            far = [p for p in channel.get("connected_to", ()) if (p < half) != (r < half)]
+            far += [p for group in channel.get("rank_groups", ()) for p in group["ranks"] if (p < half) != (r < half)]
+            if far and channel["channel_type"] != "port":
+                return False
+            ports += len(far)
+    return ports > 0
+
+
+def usable(folder, tool, most, nodes):
+    """Plans that are right, and whose packets need not order other stores. With `nodes`, those that join two nodes."""
     paths = sorted(glob.glob(os.path.join(folder, "**", "*.json"), recursive=True))
     done = subprocess.run([tool, "check", "--json", *paths], capture_output=True, text=True, errors="replace",
                           check=False)
@@ -239,15 +253,15 @@ def usable(folder, tool):
             continue
         with open(entry["file"], encoding="utf-8") as file:
             plan = json.load(file)
-        if 2 <= len(plan["gpus"]) <= 4 and plan["collective"] in ("allreduce", "allgather", "reducescatter",
-                                                                  "alltoall"):
+        if 2 <= len(plan["gpus"]) <= most and (not nodes or joins_nodes(plan)) and plan["collective"] in (
+                "allreduce", "allgather", "reducescatter", "alltoall"):
             op = next((word for word in ("max", "min") if f'"reduce_op": "{word}"' in json.dumps(plan)), "any")
             print(len(plan["gpus"]), plan["collective"], op, plan["name"], entry["file"])
 
 
 def main():
     if sys.argv[1] == "--usable":
-        usable(sys.argv[2], sys.argv[3])
+        usable(sys.argv[2], sys.argv[3], int(sys.argv[4]), "--nodes" in sys.argv)
         return
     folder, n = sys.argv[1], int(sys.argv[2])
     os.makedirs(os.path.join(folder, "bad"))

@@ -382,25 +382,38 @@ cases_plans_refused() {
     done
 }
 
-# Plans that MSCCL++ has written, where MSCCLPP_TEST_PLANS names a folder of them.
+# Plans that MSCCL++ has written, where MSCCLPP_TEST_PLANS names a folder of them: on one node, and those whose ports
+# can join two nodes, over imitated ones.
 cases_plans_of_mscclpp() {
-    local folder=${MSCCLPP_TEST_PLANS:-} file ranks kind op name rest rule collective rules=$scratch/of_mscclpp
+    local folder=${MSCCLPP_TEST_PLANS:-} most=4
     if [ -z "$folder" ]; then
         skip "plans:of MSCCL++" "MSCCLPP_TEST_PLANS names no folder of them"
         return 0
     fi
+    [ "${MSCCLPP_TEST_LONG:-0}" != 1 ] || most=16
+    cases_plans_of_folder "$folder" of "" "$most"
+    cases_plans_of_folder "$folder" of:shm "nodes=2" "$most" --mca coll_mscclpp_transport shm
+    [ "$ucx" != yes ] || cases_plans_of_folder "$folder" of:ucx "nodes=2" "$most" --mca coll_mscclpp_transport ucx
+}
+
+# cases_plans_of_folder FOLDER NAME NODES MOST ARGUMENT...: those of 2 to MOST ranks, each by a rule, whatever its own
+# range is.
+cases_plans_of_folder() {
+    local folder=$1 called=$2 nodes=$3 most=$4 ranks kind op name file rule rules=$scratch/of_mscclpp where
+    shift 4
     while read -r ranks kind op name file; do
         # The twin alone carries out switch channels.
         if [ "$MSCCLPP_TEST_DEVICE" != host ] && grep -q '"switch_channel_id"' "$file"; then
             continue
         fi
-        rest=${file#"$folder"/}
-        # Whatever their own range is.
-        rule="ranks=$ranks device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=plan:$name"
-        collective=${kind/reducescatter/reduce_scatter_block}
-        echo "collective=$collective $rule" >"$rules"
-        run "plans:of MSCCL++:${rest%.json}" 240 -n "$ranks" "${forced[@]}" --mca coll_mscclpp_plans "$file" --mca \
-            coll_mscclpp_plan_check full --mca coll_mscclpp_rules "$rules" "$bindir/test_plans" "$kind" planned "$op" \
-            5000
-    done < <(python3 "$(dirname "$0")/plans.py" --usable "$folder" "$bindir/../../mscclpp_plan")
+        where=()
+        [ -z "$nodes" ] || where=(--mca coll_mscclpp_ranks_per_node $((ranks / 2)))
+        rule="ranks=$ranks device=$MSCCLPP_TEST_DEVICE bytes<=1g $nodes algorithm=plan:$name"
+        echo "collective=${kind/reducescatter/reduce_scatter_block} $rule" >"$rules"
+        name=${file#"$folder"/}
+        run "plans:$called MSCCL++:${name%.json}" 240 -n "$ranks" "${forced[@]}" "${where[@]}" "$@" \
+            --mca coll_mscclpp_plans "$file" --mca coll_mscclpp_plan_check full --mca coll_mscclpp_rules "$rules" \
+            "$bindir/test_plans" "$kind" planned "$op" 5000
+    done < <(python3 "$(dirname "$0")/plans.py" --usable "$folder" "$bindir/../../mscclpp_plan" "$most" \
+        ${nodes:+--nodes})
 }

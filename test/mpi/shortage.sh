@@ -4,6 +4,29 @@
 # shellcheck disable=SC2154 # these
 
 # On each allocation that fails all ranks end alike. The errors that these jobs print are theirs to print.
+# Plans whose memory joins nodes: a rank, or several at once, cannot make it.
+cases_no_memory_of_plans() {
+    local plans=$scratch/no_memory.plans job
+    if [ "${patterns[0]:-}" != --list ]; then
+        grep -aqs yajl_parse "$component_dir/mca_coll_mscclpp.so" || {
+            skip "no_memory:plans" "built without yajl, which reads plans"
+            return 0
+        }
+        python3 "$(dirname "$0")/plans.py" "$plans" 2 >"$log" 2>&1 || {
+            report_failure "no_memory:plans" "plans.py writes no plans"
+            return 0
+        }
+    fi
+    job=(-n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm
+        --mca coll_mscclpp_reuse 0 --mca coll_mscclpp_plans "$plans/nodes/allreduce_hierarchical.json")
+    run "no_memory:plans:device" 240 "${job[@]}" "$bindir/test_no_memory" gpu 1000
+    if [ "${MSCCLPP_TEST_LONG:-0}" = 1 ]; then
+        run "no_memory:plans" 240 "${job[@]}" "$bindir/test_no_memory"
+    else
+        skip "no_memory:plans" "set MSCCLPP_TEST_LONG=1"
+    fi
+}
+
 cases_no_memory() {
     local n per who transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
     local -a init=("${forced[@]}") shared=()
@@ -16,6 +39,7 @@ cases_no_memory() {
     for n in 2 3; do
         run "no_memory:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
+    cases_no_memory_of_plans
     run "no_memory:stage" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" stage
     # The same for what is taken of the device.
     for n in 2 3; do

@@ -104,8 +104,8 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
     for (int i = 0; i < count; ++i) {
         mscclpp_plan_file_t *file = &files[i];
         const bool usable = file->plan != NULL && file->refusal == NULL;
-        const char *never = usable ? mscclpp_plan_library_misfit(file, team->group.on_twin) : NULL;
         const char *why = usable ? reason_of_misfit(team, file) : NULL;
+        const char *never = usable && why == NULL ? mscclpp_plan_library_misfit(file, team->group.on_twin) : NULL;
 
         if (why == NULL && never == NULL && team->group.oob.rank == 0) {
             mscclpp_plan_library_prove(file, proof_wanted(config));
