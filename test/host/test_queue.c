@@ -541,10 +541,14 @@ static void run_outlived(rank_t *rank)
         meet(rank);
     }
     mscclpp_team_destroy(line.team);
+    if (rank->rank == 0) {
+        mscclpp_dev_twin_graph_destroy(graph); /* so rank 0 has no memory left for the others to write to */
+        graph = NULL;
+    }
     meet(rank);
     mscclpp_team_reap();
     meet(rank);
-    if (graph != NULL && rank->rank != 0) { /* no rank waits for rank 0 */
+    if (graph != NULL) {
         CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
         while (!mscclpp_dev_twin_queue_idle(line.native)) {
             nanosleep(&(struct timespec){0, 100000}, NULL);
