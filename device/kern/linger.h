@@ -219,36 +219,36 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
                                           mscclpp_dev_linger_block_t *own, uint32_t code)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
-    mscclpp_dev_ctx_t mine = *ctx;
+    mscclpp_dev_ctx_t op_ctx = *ctx;
 
-    mine.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
-    if (mine.block >= mine.nblocks) {
-        if (mine.tid == 0 && mine.nblocks > 1) {
-            mscclpp_dev_st_release_sys_u64(&own->args.mailbox->ended[mine.block], own->args.launches + 1);
+    op_ctx.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
+    if (op_ctx.block >= op_ctx.nblocks) {
+        if (op_ctx.tid == 0 && op_ctx.nblocks > 1) {
+            mscclpp_dev_st_release_sys_u64(&own->args.mailbox->ended[op_ctx.block], own->args.launches + 1);
         }
         /* The data about this operation may be overwritten after this barrier. */
-        mscclpp_dev_block_sync(&mine);
+        mscclpp_dev_block_sync(&op_ctx);
         return;
     }
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
-        ctx->failed =
-            mscclpp_dev_linger_serve_zerocopy(&mine, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)], &own->zerocopy, code);
+        ctx->failed = mscclpp_dev_linger_serve_zerocopy(&op_ctx, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)],
+                                                        &own->zerocopy, code);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {
-        ctx->failed = mscclpp_dev_linger_serve_put(&mine, &own->args, code);
+        ctx->failed = mscclpp_dev_linger_serve_put(&op_ctx, &own->args, code);
     } else if (kernel == MSCCLPP_KERNEL_PLAN) {
-        ctx->failed = mscclpp_dev_linger_serve_plan(&mine, own);
+        ctx->failed = mscclpp_dev_linger_serve_plan(&op_ctx, own);
     } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
                mscclpp_dev_linger_is_varied(kernel)) {
-        ctx->failed = mscclpp_dev_linger_serve_coll(&mine, &own->blocks, code, own->words[MSCCLPP_DEV_BELL_COLL]);
+        ctx->failed = mscclpp_dev_linger_serve_coll(&op_ctx, &own->blocks, code, own->words[MSCCLPP_DEV_BELL_COLL]);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
-        if (mine.tid == 0) {
+        if (op_ctx.tid == 0) {
             own->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);
         }
-        mscclpp_dev_block_sync(&mine);
-        ctx->failed = kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES ? mscclpp_dev_linger_nodes(mine, &own->nodes)
-                                                               : mscclpp_dev_linger_nodes_packets(mine, &own->nodes);
+        mscclpp_dev_block_sync(&op_ctx);
+        ctx->failed = kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES ? mscclpp_dev_linger_nodes(op_ctx, &own->nodes)
+                                                               : mscclpp_dev_linger_nodes_packets(op_ctx, &own->nodes);
     } else {
-        ctx->failed = mscclpp_dev_linger_serve_packets(&mine, &own->args, code);
+        ctx->failed = mscclpp_dev_linger_serve_packets(&op_ctx, &own->args, code);
     }
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
@@ -257,7 +257,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
      * Only the first block counts: the other blocks read the epoch from the relay. They may do so before all of their
      * threads are here.
      */
-    if (mine.block == 0 && mine.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
+    if (op_ctx.block == 0 && op_ctx.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
         ++own->args.epoch;
     }
 }
@@ -297,7 +297,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                     mscclpp_dev_linger_block_t *own)
 {
-    bool there = true;
+    bool stays = true;
     uint32_t w;
 
     for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
@@ -308,7 +308,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
                               (const char *)args->plan + sizeof(own->plan.common),
                               sizeof(own->plan) - sizeof(own->plan.common));
         if (ctx->block < args->plan_blocks) {
-            (void)mscclpp_dev_plan_find_program(ctx, args->plan, &own->plan_room, false);
+            (void)mscclpp_dev_plan_find_program(ctx, args->plan, &own->plan_copy, false);
         }
     }
     /*
@@ -341,18 +341,18 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     }
     mscclpp_dev_block_sync(ctx);
     ctx->failed = own->failed != 0;
-    while (there) {
+    while (stays) {
         const uint32_t code = own->words[MSCCLPP_DEV_BELL_CODE];
 
         mscclpp_dev_linger_serve(ctx, args, own, code);
         mscclpp_dev_ctx_renew(ctx);
         if (ctx->block == 0) {
-            there = mscclpp_dev_linger_await_bell(ctx, args, own);
-            if (ctx->nblocks > 1 && (!there || MSCCLPP_DEV_BELL_BLOCKS(own->words[MSCCLPP_DEV_BELL_CODE]) > 1)) {
-                mscclpp_dev_linger_relay(ctx, args, own, !there);
+            stays = mscclpp_dev_linger_await_bell(ctx, args, own);
+            if (ctx->nblocks > 1 && (!stays || MSCCLPP_DEV_BELL_BLOCKS(own->words[MSCCLPP_DEV_BELL_CODE]) > 1)) {
+                mscclpp_dev_linger_relay(ctx, args, own, !stays);
             }
         } else {
-            there = mscclpp_dev_linger_await_relay(ctx, args, own);
+            stays = mscclpp_dev_linger_await_relay(ctx, args, own);
         }
         ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&own->failed) != 0;
     }

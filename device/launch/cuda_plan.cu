@@ -9,7 +9,7 @@
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
 {
-    __shared__ mscclpp_dev_plan_room_t room;
+    __shared__ mscclpp_dev_plan_code_copy_t room;
     mscclpp_dev_plan_program_t program;
     mscclpp_dev_ctx_t ctx;
 

@@ -38,6 +38,7 @@
 typedef mscclpp_dev_twin_shared_t block_t;
 typedef mscclpp_dev_twin_job_t job_t;
 
+/* Called by waits of kernels that run in their caller's thread, so that the caller's runtime makes progress. */
 static _Thread_local struct {
     void (*call)(void *context);
     void *context;
@@ -169,6 +170,7 @@ static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
     return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
 }
 
+/* Tells whether the blocks of a launch form a cluster. */
 static bool forms_cluster(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
@@ -202,6 +204,7 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
 }
 
+/* Frees a job; of a loop, also the jobs of its body. */
 void mscclpp_dev_twin_free_job(job_t *job)
 {
     job_t *part = job->body;
@@ -220,6 +223,7 @@ void mscclpp_dev_twin_free_job(job_t *job)
     free(job);
 }
 
+/* Sets a job to its start: no thread of it has been started or has ended. */
 static void make_ready(job_t *job)
 {
     job->started = 0;
@@ -227,7 +231,7 @@ static void make_ready(job_t *job)
 }
 
 /* The first job has ended. A loop begins its next turn, or is over like any other job. The caller holds the lock. */
-static void go_on(mscclpp_dev_twin_queue_t *queue)
+static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 {
     job_t *job = queue->first;
 
@@ -245,12 +249,13 @@ static void go_on(mscclpp_dev_twin_queue_t *queue)
     if (queue->first == NULL) {
         queue->last = NULL;
     }
-    if (!job->kept) {
+    if (!job->is_part_of_loop) {
         ++queue->ended;
         mscclpp_dev_twin_free_job(job);
     }
 }
 
+/* A worker of a queue: runs threads of the first job, one after another, until the queue closes. */
 static void *worker_main(void *argument)
 {
     mscclpp_dev_twin_queue_t *queue = argument;
@@ -280,7 +285,7 @@ static void *worker_main(void *argument)
         }
         pthread_mutex_lock(&queue->lock);
         if (--job->unfinished == 0) {
-            go_on(queue);
+            end_first_job(queue);
             pthread_cond_broadcast(&queue->work);
         }
     }

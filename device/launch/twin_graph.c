@@ -7,6 +7,7 @@
 
 typedef mscclpp_dev_twin_job_t job_t;
 
+/* Begins to record what is put into the queue. EBUSY if it is recorded already. */
 int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
 {
     mscclpp_dev_twin_graph_t *graph = calloc(1, sizeof(*graph));
@@ -54,7 +55,7 @@ static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
         if (part == NULL) {
             return false;
         }
-        part->kept = true;
+        part->is_part_of_loop = true;
         part->next = loop;
         *link = part;
         link = &part->next;
@@ -63,7 +64,7 @@ static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
     return true;
 }
 
-/* NULL: there is no memory. */
+/* Copies a job, with the body of a loop. NULL: there is no memory. */
 static job_t *copy_job(const job_t *job)
 {
     job_t *copy = mscclpp_dev_twin_new_job(&job->launch);
@@ -86,6 +87,7 @@ static job_t *copy_job(const job_t *job)
     return copy;
 }
 
+/* Puts copies of a graph's jobs into a queue. */
 int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue)
 {
     const job_t *recorded;

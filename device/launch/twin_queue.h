@@ -25,17 +25,18 @@ typedef struct {
     void *object;
 } mscclpp_dev_twin_keeper_t;
 
+/* A job in a queue: a launch, a copy, a function of the host, or a loop over jobs. */
 typedef struct mscclpp_dev_twin_job {
     struct mscclpp_dev_twin_job *next;
     mscclpp_dev_twin_copy_t copy;     /* `to` NULL: no copy */
     void (*function)(void *argument); /* of the host; NULL: a copy or a launch */
     void *argument;
-    mscclpp_dev_launch_t launch; /* of a copy or a function the size alone: one thread */
-    uint32_t started;            /* threads of the grid that workers have started */
-    uint32_t unfinished;
+    mscclpp_dev_launch_t launch;       /* of a copy or a function the size alone: one thread */
+    uint32_t started;                  /* threads of the grid that workers have started */
+    uint32_t unfinished;               /* threads of the grid that have not ended */
     const uint64_t *condition;         /* of a loop, which is carried out while it is not 0; NULL: no loop */
     struct mscclpp_dev_twin_job *body; /* of a loop: jobs that it owns; the last one's `next` is the loop */
-    bool kept;                         /* a loop owns it */
+    bool is_part_of_loop;              /* it lies in a loop's body */
     mscclpp_dev_twin_keeper_t *keeper; /* NULL: the job keeps nothing alive */
     uint32_t workers;                  /* threads that it needs, its body included */
     mscclpp_dev_twin_shared_t *blocks; /* one for each block of the grid; NULL: the job launches no kernel */
@@ -74,7 +75,7 @@ struct mscclpp_dev_twin_queue {
     uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
     uint64_t queued; /* jobs so far, without inline launches, which have ended when their call returns */
     uint64_t ended;
-    bool apart;                      /* no launch runs in the caller's thread */
+    bool apart;                      /* workers run all launches; none runs in the caller's thread */
     mscclpp_dev_twin_graph_t *graph; /* what is recorded; NULL: nothing is */
 };
 

@@ -8,11 +8,13 @@
 
 #include "device/lib/unit.h"
 
+/* The operands of a unit so far, combined. */
 typedef struct {
     mscclpp_dev_vec_t v;
     float f[8]; /* elements of 16-bit types, widened */
 } mscclpp_dev_acc_t;
 
+/* MPI's pairs for MINLOC and MAXLOC, and complex numbers. */
 typedef struct {
     int16_t value;
     int32_t index;

@@ -22,6 +22,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t n)
     return most >> 32 == 0 ? (uint32_t)most / n : most / n;
 }
 
+/* A unit of zeros. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 {
     mscclpp_dev_vec_t v;
@@ -131,22 +132,23 @@ MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *p, mscclpp_dev_vec_t v, uint
 }
 
 /* mscclpp_dev_ld_part and mscclpp_dev_st_part as copies that are not inlined. */
-MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_apart(const unsigned char *p, uint32_t size)
+MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_outlined(const unsigned char *p, uint32_t size)
 {
     return mscclpp_dev_ld_part(p, size);
 }
 
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_apart(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_outlined(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size,
+                                                      uint32_t mask)
 {
     mscclpp_dev_st_part(p, v, size, mask);
 }
 
 /*
- * Loads unit `index` of a buffer of `bytes`. Bytes beyond the buffer's end read as 0. `apart` is a constant. If it is
- * true, a part that does not consist of whole words is loaded by a function that is not inlined, for callers to whom
+ * Loads unit `index` of a buffer of `bytes`. Bytes beyond the buffer's end read as 0. `outlined` is a constant. If it
+ * is true, a part that does not consist of whole words is loaded by a function that is not inlined, for callers to whom
  * registers matter more than the speed of a short message's end.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes, bool apart)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes, bool outlined)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
     const char *p = (const char *)buffer + offset;
@@ -159,15 +161,15 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_
         return mscclpp_dev_vec_zero();
     }
     size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
-    if (((uintptr_t)p | (apart ? size : 0)) % 4 == 0) {
-        return mscclpp_dev_ld_words(p, apart ? size / 4 * 4 : size);
+    if (((uintptr_t)p | (outlined ? size : 0)) % 4 == 0) {
+        return mscclpp_dev_ld_words(p, outlined ? size / 4 * 4 : size);
     }
-    return mscclpp_dev_ld_part_apart((const unsigned char *)p, size);
+    return mscclpp_dev_ld_part_outlined((const unsigned char *)p, size);
 }
 
 /* Stores unit `index` of a buffer of `bytes`, except padding and bytes beyond the buffer's end. */
 MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v,
-                                        uint32_t mask, bool apart)
+                                        uint32_t mask, bool outlined)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
     char *p = (char *)buffer + offset;
@@ -181,18 +183,20 @@ MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t b
         return;
     }
     size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
-    if (((uintptr_t)p | (apart ? size : 0)) % 4 == 0 && mask == 0xffffu) {
-        mscclpp_dev_st_words(p, v, apart ? size / 4 * 4 : size);
+    if (((uintptr_t)p | (outlined ? size : 0)) % 4 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_words(p, v, outlined ? size / 4 * 4 : size);
         return;
     }
-    mscclpp_dev_st_part_apart((unsigned char *)p, v, size, mask);
+    mscclpp_dev_st_part_outlined((unsigned char *)p, v, size, mask);
 }
 
+/* Loads unit `index` of a buffer of `bytes`, as the function above, with few registers. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit(const void *buffer, uint64_t index, uint64_t bytes)
 {
     return mscclpp_dev_ld_unit_by(buffer, index, bytes, true);
 }
 
+/* Stores unit `index` of a buffer of `bytes`, as the function above, with few registers. */
 MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v, uint32_t mask)
 {
     mscclpp_dev_st_unit_by(buffer, index, bytes, v, mask, true);

@@ -8,8 +8,9 @@
 #include "device/types/launch.h"
 #include "device/types/port_channel.h"
 
+/* What a step does, and which of its fields say with what. */
 typedef enum {
-    MSCCLPP_DEV_PLAN_NOP,
+    MSCCLPP_DEV_PLAN_NOP,         /* the block's threads meet */
     MSCCLPP_DEV_PLAN_BARRIER,     /* `links`: its number; `count`: blocks */
     MSCCLPP_DEV_PLAN_SIGNAL,      /* `links`, `count`: channels */
     MSCCLPP_DEV_PLAN_WAIT,        /* likewise */
@@ -24,13 +25,14 @@ typedef enum {
     MSCCLPP_DEV_PLAN_END
 } mscclpp_dev_plan_code_t;
 
+/* A step of a program. Which fields it uses depends on its code, as listed above. */
 typedef struct {
-    uint32_t code;
+    uint32_t code;             /* mscclpp_dev_plan_code_t */
     uint32_t items;            /* position of the first source; the targets follow the sources */
     uint32_t sources, targets; /* how many */
     uint32_t size;             /* chunks */
     uint32_t part, parts;      /* this block's part in a group of blocks; parts 0: no group */
-    uint32_t links, count;
+    uint32_t links, count;     /* position of the first link; number of links */
     uint64_t unit;
 } mscclpp_dev_plan_step_t;
 
@@ -55,7 +57,11 @@ typedef struct {
     uint32_t peer, slot;
 } mscclpp_dev_plan_link_t;
 
-/* `drawn` counts those who have drawn, `given` those who have given. Both keep their values from launch to launch. */
+/*
+ * A counter of tickets, for a semaphore or a barrier. To acquire or to arrive, a block draws a ticket (`drawn` counts
+ * these) and waits until `given` has reached its number. A release, or an arrival, raises `given`. Both counts go on
+ * from launch to launch.
+ */
 typedef struct {
     uint64_t drawn, given;
 } mscclpp_dev_plan_counter_t;
@@ -65,9 +71,9 @@ typedef struct {
 
 /* A rank's own state, in its device memory. It is zeroed once, before the first launch. */
 typedef struct {
-    uint32_t epoch; /* flag of the packets of the last launch */
-    uint32_t leavers;
-    uint64_t chunk; /* of the last launch, bytes */
+    uint32_t epoch;   /* flag of the packets of the last launch */
+    uint32_t leavers; /* blocks that have ended the current launch */
+    uint64_t chunk;   /* of the last launch, bytes */
 } mscclpp_dev_plan_state_t;
 
 /*
@@ -78,6 +84,7 @@ enum { MSCCLPP_DEV_PLAN_READIES_ITSELF, MSCCLPP_DEV_PLAN_IS_READY, MSCCLPP_DEV_P
 
 typedef struct mscclpp_dev_plan_args mscclpp_dev_plan_args_t;
 
+/* The arguments of the plan's kernel. */
 struct mscclpp_dev_plan_args {
     mscclpp_dev_args_t common; /* `in`, `out` and the team's scratch are not used: `bases` has their places */
     const mscclpp_dev_plan_step_t *steps;
@@ -105,20 +112,21 @@ struct mscclpp_dev_plan_args {
     uint32_t rank;                        /* this rank's number in the plan */
     uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* by which a wait that gives up names the plan's ranks */
     /*
-     * What does not depend on the call, in device memory, for a kernel that stays. NULL: none can serve the call, as it
-     * needs more than its own rank's buffers and the scratch.
+     * A copy in device memory of the arguments that do not depend on the call, for a lingering kernel. NULL: no such
+     * kernel can serve the call, because the plan uses buffers of other ranks.
      */
     const mscclpp_dev_plan_args_t *lasting;
 };
 
-/* Room for a block's code in its own memory. Longer code stays where it is. */
+/* The most steps, items and links that fit a block's own memory. A longer program stays in device memory. */
 enum { MSCCLPP_DEV_PLAN_STEPS = 64, MSCCLPP_DEV_PLAN_ITEMS = 192, MSCCLPP_DEV_PLAN_LINKS = 128 };
 
+/* A copy of a block's program in the block's own memory. */
 typedef struct {
     mscclpp_dev_plan_step_t steps[MSCCLPP_DEV_PLAN_STEPS];
     mscclpp_dev_plan_item_t items[MSCCLPP_DEV_PLAN_ITEMS];
     mscclpp_dev_plan_link_t links[MSCCLPP_DEV_PLAN_LINKS];
-} mscclpp_dev_plan_room_t;
+} mscclpp_dev_plan_code_copy_t;
 
 /* Bytes of a chunk, for blocks that are `stride_` bytes apart. */
 #define MSCCLPP_DEV_PLAN_CHUNK(args_, stride_)                                                                         \

@@ -102,14 +102,14 @@ MSCCLPP_DEV uint32_t mscclpp_dev_nodes_name(const mscclpp_dev_ctx_t *ctx, const 
     return far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, i)].peer : i;
 }
 
-/* Combines a unit of `n` senders in order. `own` is that of sender `me`; the others are waited for. */
+/* Combines a unit of `n` senders in order. `own` is that of sender `own_sender`; the others are waited for. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                        bool hot, int dtype, int op, mscclpp_dev_nodes_row_t row,
-                                                       bool far, uint32_t n, uint32_t me, mscclpp_dev_vec_t own)
+                                                       bool far, uint32_t n, uint32_t own_sender, mscclpp_dev_vec_t own)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     mscclpp_dev_vec_t v[MSCCLPP_DEV_NODES_BATCH];
-    bool there[MSCCLPP_DEV_NODES_BATCH];
+    bool has_arrived[MSCCLPP_DEV_NODES_BATCH];
     mscclpp_dev_acc_t acc;
     uint32_t base;
     int i;
@@ -121,15 +121,15 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
             const uint32_t sender = base + (uint32_t)i;
 
             v[i] = own;
-            there[i] =
-                sender >= n || sender == me ||
+            has_arrived[i] =
+                sender >= n || sender == own_sender ||
                 mscclpp_dev_poll_unit(row.first + sender * row.stride, row.pair, &v[i], epoch->flag, MSCCLPP_DEV_LL16);
         }
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
             const uint32_t sender = base + (uint32_t)i;
 
-            if (!there[i]) {
+            if (!has_arrived[i]) {
                 mscclpp_dev_get_unit(ctx, &nodes->common, row.first + sender * row.stride, row.pair, &v[i], epoch->flag,
                                      MSCCLPP_DEV_LL16, mscclpp_dev_nodes_name(ctx, nodes, far, sender));
             }
@@ -147,20 +147,21 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t s, uint64_t u)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
-    const uint64_t at = epoch->base + epoch->begin + u;
+    const uint64_t unit_index = epoch->base + epoch->begin + u;
 
-    return at >= epoch->shard ? mscclpp_dev_vec_zero()
-                              : mscclpp_dev_ld_unit(args->in, s * epoch->shard + at, args->bytes);
+    return unit_index >= epoch->shard ? mscclpp_dev_vec_zero()
+                                      : mscclpp_dev_ld_unit(args->in, s * epoch->shard + unit_index, args->bytes);
 }
 
+/* Stores unit `u` of the result for shard `s`, unless it lies beyond the shard or the thread has failed. */
 MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                          uint32_t s, uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
-    const uint64_t at = epoch->base + epoch->begin + u;
+    const uint64_t unit_index = epoch->base + epoch->begin + u;
 
-    if (at < epoch->shard && !ctx->failed) {
-        mscclpp_dev_st_unit(args->out, s * epoch->shard + at, args->bytes, v, mask);
+    if (unit_index < epoch->shard && !ctx->failed) {
+        mscclpp_dev_st_unit(args->out, s * epoch->shard + unit_index, args->bytes, v, mask);
     }
 }
 
@@ -178,6 +179,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, 
                                     args->nranks, args->rank, own);
 }
 
+/* Sends unit `u` as a packet to a rank of this node. `phase`: 0 for an operand, 1 for a result. */
 MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver, int phase,
                                              uint64_t u, mscclpp_dev_vec_t v)
 {
@@ -193,17 +195,18 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epo
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
     const uint64_t slot = mscclpp_dev_nodes_packet_slot(epoch, nodes->maps != 0 ? 1 + nodes->node : 0);
-    const uint64_t at = slot + u * MSCCLPP_DEV_PACKET_STEP;
+    const uint64_t unit_index = slot + u * MSCCLPP_DEV_PACKET_STEP;
     uint32_t i;
 
     if (nodes->maps == 0) {
-        mscclpp_dev_put_unit(nodes->exchange + at, pair, v, epoch->flag, MSCCLPP_DEV_LL16);
+        mscclpp_dev_put_unit(nodes->exchange + unit_index, pair, v, epoch->flag, MSCCLPP_DEV_LL16);
         return;
     }
     for (i = 1; i < nodes->nnodes; ++i) {
         const uint32_t k = nodes->node + i < nodes->nnodes ? nodes->node + i : nodes->node + i - nodes->nnodes;
 
-        mscclpp_dev_put_unit(nodes->mapped[k] + (at - nodes->packets_offset), pair, v, epoch->flag, MSCCLPP_DEV_LL16);
+        mscclpp_dev_put_unit(nodes->mapped[k] + (unit_index - nodes->packets_offset), pair, v, epoch->flag,
+                             MSCCLPP_DEV_LL16);
     }
 }
 
@@ -269,6 +272,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx,
     return v;
 }
 
+/* Stores unit `u` as a packet in a slot of this node, to be sent from there. */
 MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u,
                                             mscclpp_dev_vec_t v)
 {
@@ -312,6 +316,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
+/* The node's unit after a step of this kind: what it has, combined with what it has received. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
                                                              mscclpp_dev_vec_t own, mscclpp_dev_vec_t received)
 {
@@ -410,6 +415,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
+/* One epoch of the block's part: operands to their owners, the owners' exchange, results to all ranks. */
 MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                          int dtype, int op)
 {
@@ -446,6 +452,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
+/* The kernel's body: one epoch after another, until the whole shard is done. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                      bool hot, int dtype, int op)
 {

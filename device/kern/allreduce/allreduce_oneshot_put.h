@@ -74,11 +74,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int d
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool plain, uint64_t index)
 {
     const char *p = (const char *)args->in + index * MSCCLPP_DEV_UNIT;
-    const uint64_t left = args->bytes - index * MSCCLPP_DEV_UNIT;
+    const uint64_t rest = args->bytes - index * MSCCLPP_DEV_UNIT;
 
     return !plain                     ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
-           : left >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(p)
-                                      : mscclpp_dev_ld_words(p, (uint32_t)left);
+           : rest >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(p)
+                                      : mscclpp_dev_ld_words(p, (uint32_t)rest);
 }
 
 /* Stores a unit of the result. `plain` is a constant: the buffers are aligned to whole units. */
@@ -86,14 +86,14 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, 
                                     mscclpp_dev_vec_t v)
 {
     char *p = (char *)args->out + index * MSCCLPP_DEV_UNIT;
-    const uint64_t left = args->bytes - index * MSCCLPP_DEV_UNIT;
+    const uint64_t rest = args->bytes - index * MSCCLPP_DEV_UNIT;
 
     if (!plain) {
         mscclpp_dev_st_unit(args->out, index, args->bytes, v, mscclpp_dev_unit_mask(dtype));
-    } else if (left >= MSCCLPP_DEV_UNIT) {
+    } else if (rest >= MSCCLPP_DEV_UNIT) {
         mscclpp_dev_st_vec(p, v);
     } else {
-        mscclpp_dev_st_words(p, v, (uint32_t)left);
+        mscclpp_dev_st_words(p, v, (uint32_t)rest);
     }
 }
 
@@ -141,13 +141,13 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
     uint32_t i;
 
     for (; done + turn <= end; done += turn) {
-        const uint64_t own = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
+        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
 
-        mscclpp_dev_put_load(in + own, batch, v);
+        mscclpp_dev_put_load(in + own_offset, batch, v);
         for (i = 1; i < nranks; ++i) {
             mscclpp_dev_put_store(
-                mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, count) + own, batch,
-                v);
+                mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, count) + own_offset,
+                batch, v);
         }
     }
     return done;
@@ -166,11 +166,11 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
     int i, k;
 
     for (; done + turn <= end; done += turn) {
-        const uint64_t own = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
+        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
 
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < n; ++i) {
-            mscclpp_dev_put_load(from[i] + own, batch, &operand[i * batch]);
+            mscclpp_dev_put_load(from[i] + own_offset, batch, &operand[i * batch]);
         }
         MSCCLPP_DEV_UNROLL
         for (k = 0; k < batch; ++k) {
@@ -183,7 +183,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
             }
             operand[k] = mscclpp_dev_acc_get(&acc, dtype);
         }
-        mscclpp_dev_put_store(out + own, batch, operand);
+        mscclpp_dev_put_store(out + own_offset, batch, operand);
     }
     return done;
 }
@@ -225,14 +225,14 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                        bool plain, uint64_t count)
 {
-    const mscclpp_dev_sync_t *own = mscclpp_dev_sync_of(args, args->rank);
+    const mscclpp_dev_sync_t *own_words = mscclpp_dev_sync_of(args, args->rank);
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t i;
 
     for (i = 1; i < nranks; ++i) {
         const uint32_t peer = mscclpp_dev_put_peer(args, nranks, i);
 
-        while (mscclpp_dev_ld_acquire_sys_u64(&own->arrived[ctx->block][peer]) < count) {
+        while (mscclpp_dev_ld_acquire_sys_u64(&own_words->arrived[ctx->block][peer]) < count) {
             if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !plain)) {
                 return false;
             }

@@ -110,9 +110,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
  * Stores a block of `sender` for `receiver` in the exchange area, and its size in the head. Returns the place for the
  * next block.
  */
-MSCCLPP_DEV char *mscclpp_dev_cn_lay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                     const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
-                                     uint32_t *head, char *to)
+MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                             const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
+                                             uint32_t *head, char *to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     mscclpp_dev_block_t part;
@@ -168,10 +168,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
     return mscclpp_dev_acc_get(&acc, b->dtype);
 }
 
-/* The same as mscclpp_dev_cn_lay, for this node's partial result for `receiver`. */
-MSCCLPP_DEV char *mscclpp_dev_cn_lay_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                            const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *head,
-                                            char *to)
+/* The same as mscclpp_dev_cn_store_block, for this node's partial result for `receiver`. */
+MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *head,
+                                              char *to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
@@ -188,8 +188,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_lay_merged(const mscclpp_dev_ctx_t *ctx, const 
 }
 
 /* Stores all data that this owner sends to node `k`, or to any node if all get the same. */
-MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                        const mscclpp_dev_cn_turn_t *turn, uint32_t k)
+MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                               const mscclpp_dev_cn_turn_t *turn, uint32_t k)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     const uint32_t count = mscclpp_dev_cn_count(b, turn, args->nodes.node, b->index, k);
@@ -200,7 +200,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscc
 
     for (i = args->begin[k]; i < args->begin[k + 1] && b->merges; ++i) {
         if (mscclpp_dev_cn_merges_for(args, turn, b->index, args->members[i], k)) {
-            to = mscclpp_dev_cn_lay_merged(ctx, b, turn, args->members[i], head++, to);
+            to = mscclpp_dev_cn_store_merged(ctx, b, turn, args->members[i], head++, to);
         }
     }
     for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !b->merges; ++i) {
@@ -210,16 +210,17 @@ MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscc
             continue;
         }
         if (!b->many) {
-            to = mscclpp_dev_cn_lay(ctx, b, turn, a, 0, head++, to);
+            to = mscclpp_dev_cn_store_block(ctx, b, turn, a, 0, head++, to);
         }
         for (j = args->begin[k]; j < args->begin[k + 1] && b->many; ++j) {
-            to = mscclpp_dev_cn_lay(ctx, b, turn, a, args->members[j], head++, to);
+            to = mscclpp_dev_cn_store_block(ctx, b, turn, a, args->members[j], head++, to);
         }
     }
 }
 
 /* Size of the data stored for node `k`, bytes. 0: there is nothing that it needs. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_laid(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn, uint32_t k)
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_stored_bytes(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+                                                 uint32_t k)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     const uint32_t count = mscclpp_dev_cn_count(b, turn, args->nodes.node, b->index, k);
@@ -269,10 +270,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
         for (i = first + ctx->tid; i < end; i += ctx->nthreads) {
             const uint32_t k = (nodes->node + i) % nodes->nnodes;
 
-            mscclpp_dev_port_put_with_signal(ctx, &nodes->common,
-                                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
-                                             mscclpp_dev_cn_incoming(b, turn, nodes->node),
-                                             mscclpp_dev_cn_outgoing(b, turn, k), mscclpp_dev_cn_laid(b, turn, k));
+            mscclpp_dev_port_put_with_signal(
+                ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                mscclpp_dev_cn_incoming(b, turn, nodes->node), mscclpp_dev_cn_outgoing(b, turn, k),
+                mscclpp_dev_cn_stored_bytes(b, turn, k));
         }
         if (end < nodes->nnodes) {
             mscclpp_dev_cn_await(ctx, b, turn, first, end);
@@ -295,7 +296,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
         return;
     }
     for (i = 1; i < nodes->nnodes && (b->many || b->merges || i == 1); ++i) {
-        mscclpp_dev_cn_lay_out(ctx, b, turn, (nodes->node + i) % nodes->nnodes);
+        mscclpp_dev_cn_store_for_node(ctx, b, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
     mscclpp_dev_cn_push(ctx, b, turn);
@@ -304,9 +305,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
 /* ---- Take ---- */
 
 /* Hands a received block of `sender` to a rank of this node. */
-MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                     const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
-                                     const char *from, uint32_t bytes)
+MSCCLPP_DEV void mscclpp_dev_cn_hand_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                           const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
+                                           const char *from, uint32_t bytes)
 {
     mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, b->args->place[receiver].index, sender) + MSCCLPP_DEV_UNIT,
                           from, bytes, ctx->tid, ctx->nthreads);
@@ -329,7 +330,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const msc
         const uint32_t p = args->members[i];
 
         if (mscclpp_dev_cn_merges_for(args, turn, b->index, p, args->nodes.node)) {
-            mscclpp_dev_cn_hand(ctx, b, turn, mscclpp_dev_cn_first_of(args, k), p, from, *head);
+            mscclpp_dev_cn_hand_block(ctx, b, turn, mscclpp_dev_cn_first_of(args, k), p, from, *head);
             from += mscclpp_dev_cn_padded(*head++);
         }
     }
@@ -343,7 +344,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const msc
             const uint32_t p = args->members[j];
 
             if (mscclpp_dev_cn_sends(args, a, p)) {
-                mscclpp_dev_cn_hand(ctx, b, turn, a, p, from, *head);
+                mscclpp_dev_cn_hand_block(ctx, b, turn, a, p, from, *head);
             }
             if (b->many) {
                 from += mscclpp_dev_cn_padded(*head++);
@@ -408,7 +409,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
     }
 }
 
-/* The same for a scan, from the operands of ranks 0 to `end` - 1. */
+/* Computes the turn's part of a scan's result, from the operands of ranks 0 to `end` - 1. */
 MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t end)
 {
@@ -467,7 +468,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
 /* ---- The whole ---- */
 
 /* Counts this operation's exchanges. Called by one thread, after all exchanges. */
-MSCCLPP_DEV void mscclpp_dev_cn_note(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b)
+MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b)
 {
     const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
     uint32_t k;
@@ -497,6 +498,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args
     return args->nodes.common.nranks > args->nodes.shards;
 }
 
+/* The kernel's body: give and take for each turn, then this rank's own block. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                         int op)
 {
@@ -536,7 +538,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
     mscclpp_dev_block_sync(ctx);
     if (b.owner && ctx->tid == 0) {
-        mscclpp_dev_cn_note(ctx, &b);
+        mscclpp_dev_cn_count_exchanges(ctx, &b);
     }
     mscclpp_dev_finish(ctx, common, launches, epoch, before, b.barriers);
 }

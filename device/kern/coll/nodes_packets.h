@@ -55,6 +55,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
+/* Sends this rank's blocks to the ranks of its node, and to the owners that send them on. */
 MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
@@ -115,8 +116,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
 }
 
 /* Unit `u` of a block of `sender`, a rank of this node, for `receiver` on another one. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t sender,
-                                                    uint32_t receiver, uint64_t u)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p,
+                                                         uint32_t sender, uint32_t receiver, uint64_t u)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
 
@@ -132,7 +133,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client(mscclpp_dev_ctx_t *ctx, cons
 }
 
 /* True if `sender` sends a block to a rank of another node. */
-MSCCLPP_DEV bool mscclpp_dev_cp_leaves(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender)
+MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender)
 {
     bool any = false;
     uint32_t k;
@@ -144,14 +145,14 @@ MSCCLPP_DEV bool mscclpp_dev_cp_leaves(const mscclpp_dev_coll_nodes_args_t *args
 }
 
 /* Stores the data for node `k` in the exchange area; or the data for all nodes, if they are the same. */
-MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
+MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
     const uint64_t units = mscclpp_dev_cn_count(&p->b, &p->turn, args->nodes.node, p->b.index, k) * p->units;
     const mscclpp_dev_cp_row_t row =
         p->rounds ? mscclpp_dev_cr_outgoing(p, k) : mscclpp_dev_cp_far(p, mscclpp_dev_cp_outgoing(p, k), units);
     const uint32_t first = args->begin[k], last = p->b.many ? args->begin[k + 1] : first + 1;
-    uint64_t at = 0, u;
+    uint64_t offset = 0, u;
     uint32_t i, j;
 
     for (i = first; i < args->begin[k + 1] && p->b.merges; ++i) {
@@ -161,9 +162,9 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             continue;
         }
         for (u = ctx->tid; u < p->units; u += ctx->nthreads) {
-            mscclpp_dev_cp_put(p, row, at + u, mscclpp_dev_cp_merge(ctx, p, r, u));
+            mscclpp_dev_cp_put(p, row, offset + u, mscclpp_dev_cp_merge(ctx, p, r, u));
         }
-        at += p->units;
+        offset += p->units;
     }
     for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !p->b.merges; ++i) {
         const uint32_t a = args->members[i];
@@ -172,17 +173,17 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         if (!mscclpp_dev_cn_is_client(args, &p->turn, a, args->nodes.node, p->b.index)) {
             continue;
         }
-        leaves = mscclpp_dev_cp_leaves(args, a);
+        leaves = mscclpp_dev_cp_sends_far(args, a);
         for (j = first; j < last; ++j) {
             for (u = ctx->tid; u < p->units && (leaves || p->rounds); u += ctx->nthreads) {
-                mscclpp_dev_cp_put(p, row, at + u,
-                                   leaves ? mscclpp_dev_cp_client(ctx, p, a, args->members[j], u)
+                mscclpp_dev_cp_put(p, row, offset + u,
+                                   leaves ? mscclpp_dev_cp_client_unit(ctx, p, a, args->members[j], u)
                                           : mscclpp_dev_vec_zero());
             }
-            at += p->units;
+            offset += p->units;
         }
     }
-    for (u = at + ctx->tid; p->rounds && u < p->pitch; u += ctx->nthreads) {
+    for (u = offset + ctx->tid; p->rounds && u < p->pitch; u += ctx->nthreads) {
         mscclpp_dev_cp_put(p, row, u, mscclpp_dev_vec_zero());
     }
     if (ctx->tid == 0 && !p->rounds) {
@@ -191,21 +192,21 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /* Stores the data for all other nodes. */
-MSCCLPP_DEV void mscclpp_dev_cp_lay_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
 {
     const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
     const bool each = p->rounds ? p->b.many : p->b.many || p->b.merges;
     uint32_t i;
 
-    if (p->rounds && !mscclpp_dev_cr_lays(p)) {
+    if (p->rounds && !mscclpp_dev_cr_has_data(p)) {
         return;
     }
     if (p->rounds && p->b.args->pattern == MSCCLPP_DEV_REDUCE) {
-        mscclpp_dev_cp_lay_out(ctx, p, p->r.root);
+        mscclpp_dev_cp_store_for_node(ctx, p, p->r.root);
         return;
     }
     for (i = 1; i < nodes->nnodes && (each || i == 1); ++i) {
-        mscclpp_dev_cp_lay_out(ctx, p, (nodes->node + i) % nodes->nnodes);
+        mscclpp_dev_cp_store_for_node(ctx, p, (nodes->node + i) % nodes->nnodes);
     }
 }
 
@@ -236,7 +237,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                                          : mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 1 + k), units > 0 ? units : 1);
     const uint32_t name = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, k)].peer;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
-    uint64_t at = 0, u;
+    uint64_t offset = 0, u;
     uint32_t i, j;
 
     if (units == 0) {
@@ -252,14 +253,14 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             continue;
         }
         for (u = ctx->tid; u < p->units; u += ctx->nthreads) {
-            const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, at + u, name);
+            const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, offset + u, name);
 
             if (!ctx->failed) {
                 mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->place[r].index, mscclpp_dev_cn_first_of(args, k)), u,
                                    v);
             }
         }
-        at += p->units;
+        offset += p->units;
     }
     for (i = args->begin[k]; i < args->begin[k + 1] && !p->b.merges; ++i) {
         const uint32_t a = args->members[i];
@@ -271,15 +272,15 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             const uint32_t r = args->members[j];
 
             for (u = ctx->tid; u < p->units && mscclpp_dev_cn_sends(args, a, r); u += ctx->nthreads) {
-                const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, at + u, name);
+                const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, offset + u, name);
 
                 if (!ctx->failed) {
                     mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->place[r].index, a), u, v);
                 }
             }
-            at += p->b.many ? p->units : 0;
+            offset += p->b.many ? p->units : 0;
         }
-        at += p->b.many ? 0 : p->units;
+        offset += p->b.many ? 0 : p->units;
     }
 }
 
@@ -309,6 +310,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cp_name(const mscclpp_dev_cp_t *p, uint32_t sen
                                                         : mscclpp_dev_cn_owner_of(args, &p->turn, sender);
 }
 
+/* Waits for unit `u` of the block of `sender`, or of what was combined on the node of `sender`. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t sender,
                                                      uint64_t u)
 {
@@ -325,14 +327,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
     const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, args->rank);
     const uint32_t count = !p->b.merges ? end : p->rounds ? 2 : args->nodes.nnodes;
-    const uint32_t own_at = !p->b.merges ? args->rank : p->rounds ? 0 : args->nodes.node;
+    const uint32_t own_index = !p->b.merges ? args->rank : p->rounds ? 0 : args->nodes.node;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
     for (i = 0; i < count; ++i) {
         mscclpp_dev_vec_t v;
 
-        if (i == own_at) {
+        if (i == own_index) {
             v = p->b.merges ? mscclpp_dev_cp_merge(ctx, p, args->rank, u)
                             : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
         } else {
@@ -349,6 +351,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
     return mscclpp_dev_acc_get(&acc, p->b.dtype);
 }
 
+/* Waits for all packets for this rank, and moves or combines their data. */
 MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
@@ -384,6 +387,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
+/* The kernel's body. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
                                                 int dtype, int op)
 {
@@ -401,7 +405,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_cr_begin(&p);
     mscclpp_dev_cp_send_all(ctx, &p);
     if (p.b.owner) {
-        mscclpp_dev_cp_lay_all(ctx, &p);
+        mscclpp_dev_cp_store_all(ctx, &p);
     }
     /* In place, no thread may write data that another thread still has to send. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

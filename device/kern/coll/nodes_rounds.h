@@ -13,6 +13,7 @@
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
+/* Finds out whether the call goes in rounds, and fills in what these need. */
 MSCCLPP_DEV void mscclpp_dev_cr_begin(mscclpp_dev_cp_t *p)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
@@ -38,17 +39,19 @@ MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_row(const mscclpp_dev_cp_t *p, u
     return mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 0) + place * p->pitch * MSCCLPP_DEV_PACKET_UNIT, p->pitch);
 }
 
-/* Offset of the packet that empty messages are sent from, or of the one in which message `j` of a round arrives. */
+/* Offset of the packet that empty messages are sent from. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cr_blank(const mscclpp_dev_cp_t *p)
 {
     return mscclpp_dev_cp_slot(p, 0) + mscclpp_dev_rounds_places(&p->r) * p->pitch * MSCCLPP_DEV_PACKET_UNIT;
 }
 
+/* Offset of the packet in which an empty message `j` of a round arrives. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cr_empty(const mscclpp_dev_cp_t *p, uint32_t round, uint32_t j)
 {
     return mscclpp_dev_cr_blank(p) + ((uint64_t)round * (p->r.radix - 1) + j) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
+/* Message `j` of `sender` in a round. Its count is 0 if this owner has no data in this call. */
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_cr_message(const mscclpp_dev_cp_t *p, uint32_t sender,
                                                                 uint32_t round, uint32_t j)
 {
@@ -61,7 +64,7 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_cr_message(const mscclpp_de
 /* ---- Before the rounds ---- */
 
 /* True if this owner has data of its node for others. */
-MSCCLPP_DEV bool mscclpp_dev_cr_lays(const mscclpp_dev_cp_t *p)
+MSCCLPP_DEV bool mscclpp_dev_cr_has_data(const mscclpp_dev_cp_t *p)
 {
     const uint32_t pattern = p->b.args->pattern;
 

@@ -8,26 +8,28 @@
 #include "device/kern/coll/blocks.h"
 #include "device/types/coll_nodes.h"
 
+/* What a block of the grid knows of the call and of its own progress. */
 typedef struct {
     const mscclpp_dev_coll_nodes_args_t *args;
     uint64_t turns;     /* of this block of the grid */
-    uint64_t exchanged; /* before the first one */
-    uint64_t barriers;
-    uint64_t rows;
-    uint64_t room;
-    uint32_t index; /* of this rank in its node */
+    uint64_t exchanged; /* exchanges of this block in earlier calls */
+    uint64_t barriers;  /* barriers that the block has passed */
+    uint64_t rows;      /* rows of a set in the scratch */
+    uint64_t room;      /* bytes for one node in a set of the exchange area */
+    uint32_t index;     /* this rank's number in its node */
     int dtype;
     int op;
     bool many;   /* each rank has a block for each other one; else one block for all receivers */
     bool merges; /* nodes send the combined blocks of their ranks */
     bool relays; /* owners of this node send blocks for other ranks */
-    bool owner;
+    bool owner;  /* this rank owns a shard, so it exchanges data with other nodes */
 } mscclpp_dev_cn_block_t;
 
 /* The data that a turn moves: a tile of each block of data, from `begin` on. */
 typedef struct {
-    uint64_t index;
-    uint64_t begin;
+
+    uint64_t index; /* number of the turn, from 0 */
+    uint64_t begin; /* bytes before it in each block of data */
     uint64_t set;   /* of slots in the exchange area, offset in bytes */
     uint32_t owner; /* sender of this turn, if the owners take turns */
 } mscclpp_dev_cn_turn_t;
@@ -47,7 +49,7 @@ MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *c
     return turn;
 }
 
-/* Sets all of a block's state that does not depend on the block's number. */
+/* Fills in what does not depend on the block's number, except `room`, and what is counted. */
 MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_block_t *b, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                       int op)
 {
@@ -240,7 +242,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_block_t *b, const msc
     return any;
 }
 
-/* Places in a set, as offsets in the exchange area: data for node `k`, and data from node `k`. */
+/* Where data for node `k` are sent from, as an offset in the exchange area. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
                                              uint32_t k)
 {

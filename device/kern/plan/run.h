@@ -37,19 +37,21 @@ typedef struct {
     uint32_t flag;        /* of the packets of this launch */
 } mscclpp_dev_plan_run_t;
 
+/* The items of a step: its sources, and then its targets. */
 MSCCLPP_DEV const mscclpp_dev_plan_item_t *mscclpp_dev_plan_items(const mscclpp_dev_plan_run_t *run,
                                                                   const mscclpp_dev_plan_step_t *step)
 {
     return &run->program.items[step->items - run->program.first.item];
 }
 
+/* Link number `i` of a step. */
 MSCCLPP_DEV mscclpp_dev_plan_link_t mscclpp_dev_plan_link(const mscclpp_dev_plan_run_t *run,
                                                           const mscclpp_dev_plan_step_t *step, uint32_t i)
 {
     return run->program.links[step->links + i - run->program.first.link];
 }
 
-/* The bytes of a step that this block handles now: a turn of a loop, a part of a group, or all. */
+/* Sets the range of bytes of a step that this block handles now: a turn of a loop, a part of a group, or all. */
 MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
                                         const mscclpp_dev_plan_run_t *run, uint64_t *from, uint64_t *bytes)
 {
@@ -315,7 +317,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
-/* Each channel or semaphore is handled by one thread. */
+/*
+ * Executes a step on channels or semaphores: signals, waits, acquires, releases, signals and flushes of ports. Each
+ * channel or semaphore is handled by one thread.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
 {
@@ -366,7 +371,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Meets all ranks. All blocks of the grid take part; ranks may have different grids, so only the first ones meet. */
+/*
+ * Waits until all ranks have come here. Called by all blocks. Only the first blocks of the ranks meet, since grids may
+ * differ between ranks.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     mscclpp_dev_gate(ctx, args);
@@ -394,11 +402,14 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * The flag of this launch's packets. The host prepares launches that it waits for. Of a queued launch it does not know
- * what comes before, so the device does the same: if chunks have another size than before, other things lie at the same
- * places of the scratch, so no peer may still be in an earlier launch. Where data could be taken for packets, and when
- * flags are used up, the scratch is cleared. Ranks of several nodes cannot meet within this kernel, so other kernels
- * have done this before.
+ * Returns the flag of this launch's packets, and makes the scratch safe for them.
+ *
+ * For launches that the host waits for, the host has done that. For queued launches the device does it here, since the
+ * host does not know what runs before them. If chunks have another size than in the last launch, all ranks meet first:
+ * the scratch is divided anew, so no peer may still be in an earlier launch. If data could be taken for packets, or if
+ * flags are used up, the scratch is cleared, too.
+ *
+ * Ranks of several nodes cannot meet within this kernel, so other kernels have done this before.
  */
 MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
@@ -454,30 +465,30 @@ MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, c
 }
 
 /*
- * Copies a block's program to the block's own memory, if it has room, and tells where the program is now. Otherwise
- * each step would wait for memory. With `there` set, an earlier call has copied it. A NULL room has no room. All
- * threads must synchronise before they use the program.
+ * Returns where the block's program is, after copying it to `copy` in the block's own memory: from there, steps need
+ * not wait for device memory. A program that is too long for `copy` stays where it is; so does any if `copy` is NULL.
+ * With `is_copied` set, an earlier call has copied it. All threads must synchronise before they use the program.
  */
 MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_find_program(const mscclpp_dev_ctx_t *ctx,
                                                                      const mscclpp_dev_plan_args_t *args,
-                                                                     mscclpp_dev_plan_room_t *room, bool there)
+                                                                     mscclpp_dev_plan_code_copy_t *copy, bool is_copied)
 {
     const mscclpp_dev_plan_start_t first = args->starts[ctx->block], end = args->starts[ctx->block + 1];
     mscclpp_dev_plan_program_t program = {args->steps + first.step, args->items + first.item, args->links + first.link,
                                           first};
 
-    if (room == NULL || end.step - first.step > MSCCLPP_DEV_PLAN_STEPS ||
+    if (copy == NULL || end.step - first.step > MSCCLPP_DEV_PLAN_STEPS ||
         end.item - first.item > MSCCLPP_DEV_PLAN_ITEMS || end.link - first.link > MSCCLPP_DEV_PLAN_LINKS) {
         return program;
     }
-    if (!there) {
-        mscclpp_dev_plan_copy(ctx, room->steps, program.steps, (end.step - first.step) * sizeof(room->steps[0]));
-        mscclpp_dev_plan_copy(ctx, room->items, program.items, (end.item - first.item) * sizeof(room->items[0]));
-        mscclpp_dev_plan_copy(ctx, room->links, program.links, (end.link - first.link) * sizeof(room->links[0]));
+    if (!is_copied) {
+        mscclpp_dev_plan_copy(ctx, copy->steps, program.steps, (end.step - first.step) * sizeof(copy->steps[0]));
+        mscclpp_dev_plan_copy(ctx, copy->items, program.items, (end.item - first.item) * sizeof(copy->items[0]));
+        mscclpp_dev_plan_copy(ctx, copy->links, program.links, (end.link - first.link) * sizeof(copy->links[0]));
     }
-    program.steps = room->steps;
-    program.items = room->items;
-    program.links = room->links;
+    program.steps = copy->steps;
+    program.items = copy->items;
+    program.links = copy->links;
     return program;
 }
 

@@ -313,6 +313,7 @@ bool mscclpp_config_parse_int(const char *text, int *value_p)
     return true;
 }
 
+/* Parses a size with an optional suffix k, m or g. False if the text is none, or too large. */
 bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 {
     unsigned shift = 0;

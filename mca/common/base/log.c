@@ -76,6 +76,7 @@ static void make_printable(char *line)
     }
 }
 
+/* Writes one line, with its level, to the log. */
 void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
 {
     static const char cut[] = " [...]";

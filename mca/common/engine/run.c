@@ -125,16 +125,16 @@ static uint64_t reduced_chunks(const mscclpp_engine_t *engine)
 /* The smallest value of a word of the board on the other ranks. */
 static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *word)
 {
-    uint64_t all = UINT64_MAX;
+    uint64_t smallest = UINT64_MAX;
     int i;
 
     for (i = 1; i < engine->group->size; ++i) {
         const uint64_t theirs = mscclpp_board_load(
             mscclpp_group_word_of(engine->group, word, (engine->group->rank + i) % engine->group->size));
 
-        all = theirs < all ? theirs : all;
+        smallest = theirs < smallest ? theirs : smallest;
     }
-    return all;
+    return smallest;
 }
 
 /* Queries an event. *passed_p tells whether it has passed. If it has not, the status is MSCCLPP_OK, too. */
@@ -147,10 +147,10 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
 }
 
 /* Publishes on the board how many operand chunks of this rank have arrived at all peers. */
-static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
+static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
-    uint64_t all = engine->plan.chunks;
+    uint64_t landed_at_all = engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
@@ -163,10 +163,10 @@ static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
             status = query_event(engine, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
         }
         peer->landed += passed;
-        all = peer->landed < all ? peer->landed : all;
+        landed_at_all = peer->landed < landed_at_all ? peer->landed : landed_at_all;
     }
-    if (status == MSCCLPP_OK && mscclpp_board_load(word) != engine->base + all) {
-        mscclpp_board_store(word, engine->base + all);
+    if (status == MSCCLPP_OK && mscclpp_board_load(word) != engine->base + landed_at_all) {
+        mscclpp_board_store(word, engine->base + landed_at_all);
     }
     return status;
 }
@@ -183,11 +183,11 @@ static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
  * board count chunks that all peers have. This costs nothing, because operands for other ranks take no longer than
  * those for this rank.
  */
-static mscclpp_status_t start_what_is_ready(mscclpp_engine_t *engine)
+static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 {
     mscclpp_board_line_t *mine = &engine->group->board[engine->group->rank];
     const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(engine);
-    mscclpp_status_t status = tell_sent(engine);
+    mscclpp_status_t status = publish_sent(engine);
     int i;
 
     if (mscclpp_board_load(&mine->engine.reduced) != engine->base + reduced) {
@@ -217,28 +217,28 @@ static mscclpp_status_t start_what_is_ready(mscclpp_engine_t *engine)
  * Publishes on the board that this rank's engines have delivered all results of the call to all peers, once they have.
  * *all_p tells whether they have.
  */
-static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
+static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_p)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
     const uint64_t end = engine->base + engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
-    bool all = true;
+    bool all_returned = true;
     int rank;
 
     if (mscclpp_board_load(word) != end) {
-        for (rank = 0; rank < engine->group->size && all && status == MSCCLPP_OK; ++rank) {
+        for (rank = 0; rank < engine->group->size && all_returned && status == MSCCLPP_OK; ++rank) {
             if (rank != engine->group->rank) {
-                all = engine->peer[rank].returned == engine->plan.chunks;
-                if (all) {
-                    status = query_event(engine, engine->result[rank], &all);
+                all_returned = engine->peer[rank].returned == engine->plan.chunks;
+                if (all_returned) {
+                    status = query_event(engine, engine->result[rank], &all_returned);
                 }
             }
         }
-        if (all && status == MSCCLPP_OK) {
+        if (all_returned && status == MSCCLPP_OK) {
             mscclpp_board_store(word, end);
         }
     }
-    *all_p = all;
+    *all_p = all_returned;
     return status;
 }
 
@@ -250,7 +250,7 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
     uint32_t turns = 0;
-    bool all;
+    bool all_returned;
 
     mscclpp_group_wait_init(&wait, engine->group, what, engine->args->bytes);
     wait.words = word;
@@ -258,11 +258,11 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
     for (;;) {
         const double next = wait.next_check;
 
-        status = start_what_is_ready(engine);
+        status = start_ready_work(engine);
         if (status == MSCCLPP_OK) {
-            status = tell_returned(engine, &all);
+            status = publish_returned(engine, &all_returned);
         }
-        if (status == MSCCLPP_OK && all && smallest_of_peers(engine, word) >= end) {
+        if (status == MSCCLPP_OK && all_returned && smallest_of_peers(engine, word) >= end) {
             return MSCCLPP_OK;
         }
         if (status == MSCCLPP_OK && (engine->group->on_twin || ++turns % TURNS == 0)) {
@@ -323,6 +323,7 @@ static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
     return status;
 }
 
+/* Gives the streams back to the pool, unless work in them may not end. */
 static void give_streams(mscclpp_engine_t *engine)
 {
 

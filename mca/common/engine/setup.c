@@ -109,7 +109,7 @@ static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 }
 
 /* True if the words of all peers have arrived. */
-static bool is_written(const mscclpp_engine_t *engine)
+static bool test_values_arrived(const mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
     int rank;
@@ -147,7 +147,7 @@ static void close_peers(mscclpp_engine_t *engine)
 static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status;
-    bool all;
+    bool all_can;
 
     if (engine->runner->stuck) {
         return MSCCLPP_ERR_DEVICE;
@@ -156,7 +156,7 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
     mscclpp_group_begin_exchange(engine->group);
     status = mscclpp_group_meet_exchange(engine->group, "end of copy engines", 0);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_end_exchange(engine->group, "end of copy engines", 0, true, &all);
+        status = mscclpp_group_end_exchange(engine->group, "end of copy engines", 0, true, &all_can);
     }
     if (status == MSCCLPP_OK && engine->memory != NULL) {
         engine->runner->gpu->device_free(engine->runner->device, engine->memory);
@@ -173,36 +173,37 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(engine->group);
-    mscclpp_status_t status, own = allocate(engine);
-    bool all = true;
+    mscclpp_status_t status, own_status = allocate(engine);
+    bool all_can = true;
     int rank;
 
     mine->exportable =
-        own == MSCCLPP_OK && engine->runner->gpu->export_memory(engine->memory, &mine->out) == MSCCLPP_OK;
+        own_status == MSCCLPP_OK && engine->runner->gpu->export_memory(engine->memory, &mine->out) == MSCCLPP_OK;
     status = mscclpp_group_meet_exchange(engine->group, "set-up of copy engines", 0);
     if (status != MSCCLPP_OK) {
         return status;
     }
     for (rank = 0; rank < engine->group->size; ++rank) {
-        all = all && mscclpp_group_exchanged(engine->group, rank)->exportable != 0;
+        all_can = all_can && mscclpp_group_exchanged(engine->group, rank)->exportable != 0;
     }
-    own = all ? map_and_test(engine) : own;
-    status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, all && own == MSCCLPP_OK, &all);
-    if (status == MSCCLPP_OK && all) {
-        bool written = is_written(engine);
+    own_status = all_can ? map_and_test(engine) : own_status;
+    status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, all_can && own_status == MSCCLPP_OK,
+                                        &all_can);
+    if (status == MSCCLPP_OK && all_can) {
+        bool written = test_values_arrived(engine);
 
         mscclpp_group_begin_exchange(engine->group);
         status = mscclpp_group_meet_exchange(engine->group, "trial of copy engines", 0);
         if (status == MSCCLPP_OK) {
-            status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, written, &all);
+            status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, written, &all_can);
         }
     }
-    if (status == MSCCLPP_OK && !all) {
+    if (status == MSCCLPP_OK && !all_can) {
         mscclpp_info("%s: rank %d: copy engines do not serve, since %s", engine->group->oob.label, engine->group->rank,
-                     own != MSCCLPP_OK ? mscclpp_status_string(own) : "a rank cannot take part");
+                     own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a rank cannot take part");
         status = free_resources(engine);
     }
-    engine->usable = status == MSCCLPP_OK && all;
+    engine->usable = status == MSCCLPP_OK && all_can;
     return status;
 }
 

@@ -64,7 +64,7 @@ static bool is_same_allocation(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_
  * Finds the mapping of an allocation for a device; NULL if there is none. Call with the lock held, like the functions
  * below.
  */
-static mscclpp_mapping_t *find(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
+static mscclpp_mapping_t *find_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
 {
     mscclpp_mapping_t *mapping = *bucket_of(handle);
 
@@ -104,7 +104,7 @@ static void unlink_from_order(mscclpp_mapping_t *mapping)
 }
 
 /* Adds a mapping to its hash bucket and to the list. */
-static void insert(mscclpp_mapping_t *mapping)
+static void add_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **bucket = bucket_of(&mapping->handle);
 
@@ -116,7 +116,7 @@ static void insert(mscclpp_mapping_t *mapping)
 }
 
 /* Removes a mapping from the table and frees its description. */
-static void erase(mscclpp_mapping_t *mapping)
+static void remove_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **link = bucket_of(&mapping->handle);
 
@@ -140,7 +140,7 @@ static void close_unused(mscclpp_mapping_t *mapping)
     pthread_mutex_unlock(&mapping_lock);
     mapping->ops->close_memory(mapping->device, &mapping->handle, mapping->base);
     pthread_mutex_lock(&mapping_lock);
-    erase(mapping);
+    remove_mapping(mapping);
     pthread_cond_broadcast(&mapping_changed);
 }
 
@@ -158,7 +158,7 @@ static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
  * Closes unused mappings: stale ones, and the least recently used ones above the limit. Returns how many. Starts again
  * after each close, because the list may have changed.
  */
-static int trim(mscclpp_mapping_limit_t limit)
+static int close_surplus(mscclpp_mapping_limit_t limit)
 {
     mscclpp_mapping_t *mapping = oldest_mapping;
     int closed = 0;
@@ -194,7 +194,7 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
  * Closes the unused mappings of one process; returns how many. It does not compare tokens, as a process may have
  * several copies of this library, each with a token of its own.
  */
-static int trim_process(const mscclpp_gpu_handle_t *handle)
+static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 {
     mscclpp_mapping_t *mapping = oldest_mapping;
     int closed = 0;
@@ -223,14 +223,14 @@ static mscclpp_status_t open_memory(const mscclpp_gpu_ops_t *ops, int device, co
     int closed = 1;
 
     mark_replaced(handle);
-    (void)trim(current_limit);
+    (void)close_surplus(current_limit);
     for (int attempt = 0; attempt < 2 && closed > 0; ++attempt) {
         pthread_mutex_unlock(&mapping_lock);
         status = ops->import_memory(device, handle, base_p);
         pthread_mutex_lock(&mapping_lock);
         closed = attempt > 0                           ? 0
-                 : MSCCLPP_ERR_NO_MEMORY == status     ? trim((mscclpp_mapping_limit_t){0, 0})
-                 : MSCCLPP_ERR_NOT_SUPPORTED == status ? trim_process(handle)
+                 : MSCCLPP_ERR_NO_MEMORY == status     ? close_surplus((mscclpp_mapping_limit_t){0, 0})
+                 : MSCCLPP_ERR_NOT_SUPPORTED == status ? close_unused_of_process(handle)
                                                        : 0;
     }
     return status;
@@ -257,7 +257,7 @@ static mscclpp_status_t get(const mscclpp_gpu_ops_t *ops, int device, const mscc
 
     pthread_mutex_lock(&mapping_lock);
     current_limit = limit != NULL ? *limit : current_limit;
-    while ((mapping = find(ops, device, handle)) != NULL && mapping->busy) {
+    while ((mapping = find_mapping(ops, device, handle)) != NULL && mapping->busy) {
         pthread_cond_wait(&mapping_changed, &mapping_lock);
     }
     if (mapping != NULL) {
@@ -280,13 +280,13 @@ static mscclpp_status_t get(const mscclpp_gpu_ops_t *ops, int device, const mscc
     mapping->busy = true;
     mapping->shared = limit == NULL;
     mapping->stale = 0 == handle->buffer_id;
-    insert(mapping);
+    add_mapping(mapping);
     status = open_memory(ops, device, handle, &base);
     if (MSCCLPP_OK == status) {
         mapping->base = base;
         mapping->busy = false;
     } else {
-        erase(mapping);
+        remove_mapping(mapping);
     }
     pthread_cond_broadcast(&mapping_changed);
 out:
@@ -321,7 +321,7 @@ void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
     }
     pthread_mutex_lock(&mapping_lock);
     if (0 == --mapping->references && (mapping->shared || mapping->stale || is_limit_exceeded(&current_limit))) {
-        (void)trim(current_limit);
+        (void)close_surplus(current_limit);
     }
     pthread_mutex_unlock(&mapping_lock);
 }
@@ -331,7 +331,7 @@ int mscclpp_mapping_drain(void)
     int left;
 
     pthread_mutex_lock(&mapping_lock);
-    (void)trim((mscclpp_mapping_limit_t){0, 0});
+    (void)close_surplus((mscclpp_mapping_limit_t){0, 0});
     left = open_count;
     pthread_mutex_unlock(&mapping_lock);
     return left;

@@ -217,6 +217,7 @@ void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
+/* Tells whether the votes of all other nodes have arrived. *yes_p stays true only if all said yes. */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p)
 {
     bool all = true;

@@ -25,7 +25,7 @@
 #define PACKET_FACTOR 2u
 
 /* The largest message, in bytes, that packets carry at full speed. */
-static uint64_t room_for(const mscclpp_layout_t *layout, int ranks)
+static uint64_t largest_packet_message(const mscclpp_layout_t *layout, int ranks)
 {
     return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
 }
@@ -40,11 +40,11 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
      * The same size on all nodes, because all have to grow at the same call. (Nodes with few ranks could hold larger
      * messages.)
      */
-    team->small_max = small ? room_for(&team->runner.layout, ranks) : 0;
+    team->small_max = small ? largest_packet_message(&team->runner.layout, ranks) : 0;
     if (small && ranks == team->group.size && ranks <= FIRST_RANKS) {
         team->middle_max = team->small_max;
         mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
-        team->small_max = room_for(&team->runner.layout, ranks);
+        team->small_max = largest_packet_message(&team->runner.layout, ranks);
     }
 }
 
@@ -111,7 +111,7 @@ static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_ha
 }
 
 /* Maps the memory that the ranks have exchanged. Stops at the first failure. */
-static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch, mscclpp_gpu_handle_t *handles)
+static mscclpp_status_t map_peers(mscclpp_team_t *team, char *own_status, char **scratch, mscclpp_gpu_handle_t *handles)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     void *base;
@@ -123,7 +123,7 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
         if (theirs->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
         } else if (rank == team->group.rank) {
-            scratch[rank] = own;
+            scratch[rank] = own_status;
         } else if ((status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &theirs->out, &base)) ==
                    MSCCLPP_OK) {
             handles[rank] = theirs->out;
@@ -134,7 +134,7 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
 }
 
 /* Lets all nodes vote, after the ranks of this node have, since all nodes must have the same scratch. */
-static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own, bool *all_p)
+static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
 {
     mscclpp_vote_t vote;
     mscclpp_status_t status;
@@ -142,7 +142,11 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     if (team->fabric == NULL) {
         return MSCCLPP_OK;
     }
-    status = mscclpp_vote(&team->group.oob, *all_p ? MSCCLPP_OK : own != MSCCLPP_OK ? own : MSCCLPP_ERR_PEER, &vote);
+    status = mscclpp_vote(&team->group.oob,
+                          *all_p                     ? MSCCLPP_OK
+                          : own_status != MSCCLPP_OK ? own_status
+                                                     : MSCCLPP_ERR_PEER,
+                          &vote);
     *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
     return status;
 }
@@ -177,9 +181,9 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
     char *scratch[MSCCLPP_DEV_MAX_RANKS], *grown = NULL, *given_up;
     mscclpp_board_buffers_t *mine;
-    mscclpp_status_t status, own;
+    mscclpp_status_t status, own_status;
     mscclpp_layout_t layout;
-    bool all = false;
+    bool all_have = false;
 
     memset(scratch, 0, sizeof(scratch));
     /* Ends the lingering kernel, which would go on using the old scratch. */
@@ -187,34 +191,35 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
         return MSCCLPP_ERR_DEVICE;
     }
     mscclpp_layout_init(&layout, to_middle ? MIDDLE_SIZE : team->full_size);
-    own = allocate(team, &layout, &grown);
+    own_status = allocate(team, &layout, &grown);
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->asked = team->group.asked;
     mine->in_place = 0;
-    if (own == MSCCLPP_OK) {
-        own = team->runner.gpu->export_memory(grown, &mine->out);
+    if (own_status == MSCCLPP_OK) {
+        own_status = team->runner.gpu->export_memory(grown, &mine->out);
     }
-    mine->exportable = own == MSCCLPP_OK;
+    mine->exportable = own_status == MSCCLPP_OK;
     team->given_up = grown; /* kept, because peers may still map it after an error */
     status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (own == MSCCLPP_OK) {
-        own = map_all(team, grown, scratch, handles);
+    if (own_status == MSCCLPP_OK) {
+        own_status = map_peers(team, grown, scratch, handles);
     }
-    status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own == MSCCLPP_OK, &all);
+    status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own_status == MSCCLPP_OK,
+                                        &all_have);
     if (status == MSCCLPP_OK) {
-        status = agree_with_nodes(team, own, &all);
+        status = agree_with_nodes(team, own_status, &all_have);
     }
-    if (status == MSCCLPP_OK && all) {
+    if (status == MSCCLPP_OK && all_have) {
         given_up = replace_scratch(team, &layout, scratch, handles);
     } else {
         close_all(team, scratch, handles);
         given_up = grown;
     }
     team->given_up = given_up;
-    note_growth(team, to_middle && status == MSCCLPP_OK && all);
+    note_growth(team, to_middle && status == MSCCLPP_OK && all_have);
     if (status == MSCCLPP_OK) {
         status = meet(team, bytes);
     }
@@ -228,11 +233,11 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
         mscclpp_pool_free(team->runner.gpu, team->runner.device, given_up);
         team->given_up = NULL;
     }
-    if (!all) {
-        mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+    if (!all_have) {
+        mscclpp_log(mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",
                     team->group.oob.label, team->group.members[team->group.rank], (unsigned long long)layout.total,
-                    own != MSCCLPP_OK ? mscclpp_status_string(own) : "a peer has none");
+                    own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a peer has none");
     }
     return MSCCLPP_OK;
 }

@@ -22,7 +22,8 @@
 #define END_TIME 60.0
 #define LEAVE_TIME 10.0
 
-static uint32_t blocks_of(const mscclpp_runner_t *runner)
+/* The number of blocks that a team for queued operations gets; 0 on the twin, which has no limit. */
+static uint32_t queue_blocks_of(const mscclpp_runner_t *runner)
 {
     return runner->block_limit == 0 ? 0 : runner->block_limit < PART ? 1 : runner->block_limit / PART;
 }
@@ -30,8 +31,8 @@ static uint32_t blocks_of(const mscclpp_runner_t *runner)
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
 {
     mscclpp_runner_t *runner = &team->runner;
-    const uint32_t blocks = blocks_of(runner), limit = mscclpp_runner_early_blocks(runner);
-    mscclpp_status_t mine = MSCCLPP_OK, status;
+    const uint32_t blocks = queue_blocks_of(runner), limit = mscclpp_runner_early_blocks(runner);
+    mscclpp_status_t own_status = MSCCLPP_OK, status;
     bool reserved = true;
 
     if (runner->turns) {
@@ -48,9 +49,9 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     if (!reserved) {
         mscclpp_info("%s: rank %d: queued operations of other communicators have all the room", team->group.oob.label,
                      team->group.members[team->group.rank]);
-        mine = MSCCLPP_ERR_NOT_SUPPORTED;
+        own_status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    status = mscclpp_agree(&team->group.oob, team->fabric == NULL ? team->group.members : NULL, mine,
+    status = mscclpp_agree(&team->group.oob, team->fabric == NULL ? team->group.members : NULL, own_status,
                            "room for queued operations");
     runner->queues = true;
     runner->queue_blocks = blocks;
@@ -82,30 +83,30 @@ struct mscclpp_team_stream {
 
 mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, mscclpp_gpu_stream_t **stream_p)
 {
-    mscclpp_team_stream_t *known;
+    mscclpp_team_stream_t *entry;
     mscclpp_status_t status;
 
-    for (known = team->streams; known != NULL; known = known->next) {
-        if (known->native == native) {
-            *stream_p = known->stream;
+    for (entry = team->streams; entry != NULL; entry = entry->next) {
+        if (entry->native == native) {
+            *stream_p = entry->stream;
             return MSCCLPP_OK;
         }
     }
-    known = calloc(1, sizeof(*known));
-    if (known == NULL) {
+    entry = calloc(1, sizeof(*entry));
+    if (entry == NULL) {
         mscclpp_error("%s: no memory for a stream", team->group.oob.label);
         return mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY); /* an error for all ranks, because the other ranks
                                                                   queue this call */
     }
-    status = team->runner.gpu->stream_wrap(team->runner.device, native, &known->stream);
+    status = team->runner.gpu->stream_wrap(team->runner.device, native, &entry->stream);
     if (status != MSCCLPP_OK) {
-        free(known);
+        free(entry);
         return mscclpp_team_fail(team, status);
     }
-    known->native = native;
-    known->next = team->streams;
-    team->streams = known;
-    *stream_p = known->stream;
+    entry->native = native;
+    entry->next = team->streams;
+    team->streams = entry;
+    *stream_p = entry->stream;
     return MSCCLPP_OK;
 }
 
@@ -163,7 +164,7 @@ static bool await_end(const mscclpp_team_t *team, double seconds)
 void mscclpp_team_close_queue(mscclpp_team_t *team)
 {
     mscclpp_runner_t *runner = &team->runner;
-    mscclpp_team_stream_t *known;
+    mscclpp_team_stream_t *entry;
 
     if (!runner->queues) {
         return;
@@ -179,10 +180,10 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     if (runner->queue_blocks > 0 && !runner->stuck) {
         mscclpp_admission_release_blocks(mscclpp_admission_process(), runner->queue_blocks);
     }
-    while ((known = team->streams) != NULL) {
-        team->streams = known->next;
-        runner->gpu->stream_destroy(known->stream);
-        free(known);
+    while ((entry = team->streams) != NULL) {
+        team->streams = entry->next;
+        runner->gpu->stream_destroy(entry->stream);
+        free(entry);
     }
     runner->queues = false;
 }

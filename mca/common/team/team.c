@@ -61,7 +61,7 @@ static void check_late_launches(mscclpp_team_t *team)
 }
 
 /* Adds an ended team to the teams that are never freed. The lock is held. */
-static void keep_for_ever(mscclpp_team_t *team);
+static void keep_forever(mscclpp_team_t *team);
 
 /*
  * Frees the teams whose memory no peer and no graph uses. If `all` is set, peers do not count, and teams in graphs are
@@ -85,7 +85,7 @@ static bool free_ended_teams(bool all)
         }
         *link = remains->next_remains;
         if (captured || remains->fabric != NULL) {
-            keep_for_ever(remains);
+            keep_forever(remains);
         } else {
             remains->next_remains = freed;
             freed = remains;
@@ -129,7 +129,8 @@ static void keep_until_closed(mscclpp_team_t *team)
  */
 static mscclpp_team_t *stuck_first;
 
-static void keep_for_ever(mscclpp_team_t *team)
+/* Adds a team to the list of those that are never freed. Call with remains_lock held. */
+static void keep_forever(mscclpp_team_t *team)
 {
     team->next_remains = stuck_first;
     stuck_first = team;
@@ -162,7 +163,7 @@ static void destroy(mscclpp_team_t *team)
         mscclpp_fabric_abandon(team->fabric);
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->group.oob.label);
         pthread_mutex_lock(&remains_lock);
-        keep_for_ever(team);
+        keep_forever(team);
         pthread_mutex_unlock(&remains_lock);
         return;
     }

@@ -77,6 +77,7 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
     return status;
 }
 
+/* Closes the mappings of the peers' memory, and frees the lists. */
 static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     int rank;

@@ -46,7 +46,7 @@ put=device/kern/allreduce/allreduce_oneshot_put.h
 plant put-few-slots put "$put" "$launcher" 's/% MSCCLPP_DEV_PUT_SLOTS/% 3/'
 plant put-one-place put "$put" "$launcher" 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
 plant put-release put "$put" "$launcher" 's/st_release_sys_u64\((&theirs->arrived)/st_relaxed_sys_u64(\1/'
-plant put-acquire put "$put" "$launcher" 's/ld_acquire_sys_u64\((&own->arrived)/ld_relaxed_sys_u64(\1/'
+plant put-acquire put "$put" "$launcher" 's/ld_acquire_sys_u64\((&own_words->arrived)/ld_relaxed_sys_u64(\1/'
 plant put-no-sync put "$put" "$launcher" 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'
 plant put-count-lost put "$put" "$launcher" 's/before, count\);/before, before);/'
 plant put-looks-at-one put "$put" "$launcher" '/mscclpp_dev_put_await\(/,/^}/s/i < nranks/i < 2/'

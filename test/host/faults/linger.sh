@@ -19,7 +19,7 @@ plant linger-leavers-relaxed linger "$linger" "$launcher" \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
 plant linger-quit-over-words linger "$linger" "$launcher" 's/ && mscclpp_dev_linger_all_ended\(&ctx, args, own\)//'
 plant linger-rung-at-once linger "$linger" "$launcher" 's/own->args.rung = 0;/own->args.rung = 1;/'
-plant linger-epoch-of-all linger "$linger" "$launcher" 's/mine\.block == 0 && mine\.tid == 0/mine.tid == 0/'
+plant linger-epoch-of-all linger "$linger" "$launcher" 's/op_ctx\.block == 0 && op_ctx\.tid == 0/op_ctx.tid == 0/'
 plant linger-bystander-sync storms "$linger" "$launcher" \
     '/The data about this operation may be overwritten/{n;s/.*//}'
 plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \

@@ -36,7 +36,7 @@ plant packets-early-push packets "$packets" "$launcher" \
     '/void mscclpp_dev_nodes_combine\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant packets-stored-together packets "$packets" "$launcher" \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
-plant packets-no-wait packets "$packets" "$launcher" 's/if \(!there\[i\]\)/if (false)/'
+plant packets-no-wait packets "$packets" "$launcher" 's/if \(!has_arrived\[i\]\)/if (false)/'
 plant doubling-one-set doubling "$packets" "$launcher" \
     '/nodes_step_at\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant doubling-early-push doubling "$packets" "$launcher" \

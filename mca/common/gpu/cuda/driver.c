@@ -162,6 +162,7 @@ static void cuda_find(void)
     *(void **)&cuda_get_current = dlsym(library, "cuCtxGetCurrent");
 }
 
+/* Reports, once, that CUDA is in use but has no device for this component. */
 static void cuda_use(void)
 {
     int count;

@@ -26,12 +26,12 @@ typedef struct {
     const void *address;
     unsigned long long buffer_id; /* 0: an empty entry */
     int device;
-} known_t;
+} known_address_t;
 
-#define KNOWN 8u
+#define RECENT 8u
 
-static _Thread_local known_t known[KNOWN];
-static _Thread_local unsigned known_next;
+static _Thread_local known_address_t recent[RECENT];
+static _Thread_local unsigned recent_next;
 
 /*
  * The device that holds the address as plain device memory, or -1 if that is not known. `buffer_id` is the number of
@@ -39,25 +39,26 @@ static _Thread_local unsigned known_next;
  */
 static int find_known(const void *address, unsigned long long buffer_id)
 {
-    for (unsigned i = 0; i < KNOWN && 0 != buffer_id; ++i) {
-        if (known[i].address == address && known[i].buffer_id == buffer_id) {
-            return known[i].device;
+    for (unsigned i = 0; i < RECENT && 0 != buffer_id; ++i) {
+        if (recent[i].address == address && recent[i].buffer_id == buffer_id) {
+            return recent[i].device;
         }
     }
     return -1;
 }
 
-static void remember(const void *address, unsigned long long buffer_id, int device)
+/* Keeps what was learnt about an address, in place of the oldest entry. */
+static void remember_address(const void *address, unsigned long long buffer_id, int device)
 {
-    known[known_next % KNOWN] = (known_t){address, buffer_id, device};
-    ++known_next;
+    recent[recent_next % RECENT] = (known_address_t){address, buffer_id, device};
+    ++recent_next;
 }
 
 /* True if this thread has seen plain device memory at the address. That memory may be gone. */
-static bool was_known(const void *address)
+static bool was_seen_as_device(const void *address)
 {
-    for (unsigned i = 0; i < KNOWN; ++i) {
-        if (known[i].address == address && 0 != known[i].buffer_id) {
+    for (unsigned i = 0; i < RECENT; ++i) {
+        if (recent[i].address == address && 0 != recent[i].buffer_id) {
             return true;
         }
     }
@@ -86,7 +87,7 @@ bool mscclpp_cuda_is_device(const void *address)
     if (driver == NULL) {
         return false;
     }
-    if (was_known(address) && find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
+    if (was_seen_as_device(address) && find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
         return true;
     }
     return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
@@ -156,11 +157,12 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
         return MSCCLPP_REACH_FAR;
     }
     if (mscclpp_cuda_is_settled(buffer_id)) {
-        remember(address, buffer_id, device);
+        remember_address(address, buffer_id, device);
     }
     return MSCCLPP_REACH_HOME;
 }
 
+/* See `reach` in gpu.h. Also settles the allocation, if that was not done yet. */
 mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -182,6 +184,7 @@ mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_rea
     return status;
 }
 
+/* See `query` in gpu.h. Asks the driver for all attributes at once. */
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -238,6 +241,7 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
     }
 }
 
+/* See `export_memory` in gpu.h. Makes an IPC handle of the whole allocation. */
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -250,7 +254,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     int ordinal = -1;
     unsigned long long buffer_id = 0;
     void *values[] = {&type, &managed, &capable, &ordinal, &buffer_id};
-    CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
+    CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)address;
     CUdeviceptr base = 0;
     size_t length = 0;
     cuda_opaque_t opaque;
@@ -260,7 +264,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     /* Pool memory and memory mapped by the application itself have no handle of this kind. */
     if (driver == NULL ||
         CUDA_SUCCESS !=
-            driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, at) ||
+            driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, pointer) ||
         CU_MEMORYTYPE_DEVICE != type || 0 != managed || 0 == capable || ordinal < 0 ||
         ordinal >= driver->device_count) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -272,7 +276,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     memset(&opaque, 0, sizeof(opaque));
     opaque.device = ordinal;
     /* The attribute alone is no proof: imported memory, and systems without this kind of sharing, fail here. */
-    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_address_range(&base, &length, at)) ||
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_address_range(&base, &length, pointer)) ||
         cudaSuccess != CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaIpcGetMemHandle(&opaque.ipc, (void *)(uintptr_t)base))) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -280,7 +284,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     if (MSCCLPP_OK == status) {
         memset(handle_p, 0, sizeof(*handle_p));
         handle_p->buffer_id = buffer_id;
-        handle_p->offset = (uint64_t)(at - base);
+        handle_p->offset = (uint64_t)(pointer - base);
         handle_p->length = length;
         handle_p->pid = (int64_t)getpid();
         handle_p->token = mscclpp_process_token();
@@ -379,6 +383,7 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
     return MSCCLPP_OK;
 }
 
+/* See `import_memory` in gpu.h. Memory of this process needs no mapping. */
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -404,6 +409,7 @@ mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle
     return status;
 }
 
+/* See `close_memory` in gpu.h. Memory of this process was not mapped, and stays. */
 void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
 {
     mscclpp_cuda_scope_t scope;
@@ -443,6 +449,7 @@ static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
     return MSCCLPP_OK;
 }
 
+/* See `export_dmabuf` in gpu.h. Exports whole pages; *offset_p is where the memory starts in them. */
 mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

@@ -108,6 +108,7 @@ static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUres
     return good;
 }
 
+/* Waits until work that synchronous calls of the runtime have left on an allocation has ended. */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

@@ -33,6 +33,7 @@ static uint64_t find_server(int device)
     return 0 == server ? 1 : server;
 }
 
+/* Fills in what is known of a device: name, UUID, multiprocessors, PCI bus, MPS server. */
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -99,6 +100,7 @@ static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
     return false;
 }
 
+/* Loads all kernels on a device, once, so that no later launch has to. */
 static mscclpp_status_t cuda_preload(int device)
 {
     mscclpp_cuda_scope_t scope;
@@ -148,6 +150,7 @@ static cudaError_t zero(void *address, size_t size)
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 
+/* Allocates zeroed device memory. */
 static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -194,6 +197,7 @@ static void cuda_device_free(int device, void *address)
     }
 }
 
+/* Allocates zeroed pinned memory that the CPU and kernels of all devices reach. */
 static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -235,6 +239,7 @@ static void cuda_host_free(void *host_address)
     }
 }
 
+/* Pins memory of the process, so that kernels of all devices reach it. */
 static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+/* `owned`: created here, and not the application's. */
 struct mscclpp_gpu_stream {
     cudaStream_t stream;
     int device;
@@ -20,6 +21,7 @@ cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
     return stream->stream;
 }
 
+/* Allocates memory that work in the stream may use from now on. */
 mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -45,6 +47,7 @@ mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     return mscclpp_cuda_status(error);
 }
 
+/* Frees temporary memory once the work that is in the stream now has ended. */
 void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     mscclpp_cuda_scope_t scope;
@@ -128,6 +131,7 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
     return MSCCLPP_OK == status ? stream_new(device, native, false, stream_p) : status;
 }
 
+/* Tells whether work put into the stream goes into a graph that is being captured. */
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -179,6 +183,7 @@ mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*releas
     return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
+/* MSCCLPP_OK if all work in the stream has ended; MSCCLPP_IN_PROGRESS if not; else the error of that work. */
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -227,6 +232,7 @@ mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const
     return status;
 }
 
+/* Copies without the runtime's call for batches. */
 static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -291,6 +297,7 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
 /* The largest pitch that the runtime takes. */
 #define PITCH_MAX ((size_t)INT_MAX)
 
+/* Copies rows of `width` bytes that lie `pitch` bytes apart. */
 mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {

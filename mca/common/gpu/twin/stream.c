@@ -17,6 +17,7 @@ typedef struct host_pending {
     void *address;
 } host_pending_t;
 
+/* `owned`: the queue was created here, and is not the application's. */
 struct mscclpp_gpu_stream {
     mscclpp_dev_twin_queue_t *queue;
     bool owned;
@@ -26,7 +27,7 @@ struct mscclpp_gpu_stream {
 
 struct mscclpp_gpu_event {
     mscclpp_dev_twin_queue_t *queue; /* NULL: not recorded yet */
-    uint64_t mark;
+    uint64_t mark;                   /* number of jobs put into the queue before the event */
 };
 
 /* Converts an error number of the functions in device/launch/launch.h. */

@@ -31,10 +31,10 @@ static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
 static host_memory_t *host_memories;
 
 typedef bool (*host_filter_fn_t)(const void *address);
-static _Atomic(host_filter_fn_t) host_filter;
+static _Atomic(host_filter_fn_t) host_filter; /* tests: which memory counts as host memory; NULL: none does */
 
 typedef void (*host_bounds_fn_t)(const void *address, void **base_p, size_t *length_p);
-static _Atomic(host_bounds_fn_t) host_bounds;
+static _Atomic(host_bounds_fn_t) host_bounds; /* tests: finds the bounds of memory that was not allocated here */
 
 void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context)
 {
@@ -94,6 +94,7 @@ static mscclpp_status_t host_preload(int device)
     return mscclpp_twin_check_device(device);
 }
 
+/* Tells whether an address lies in a piece of memory. */
 static bool holds(const host_memory_t *memory, const void *address)
 {
     uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
@@ -163,6 +164,7 @@ static void remove_memory(void *base, bool imported)
     free(memory);
 }
 
+/* Tells whether a test wants an address to count as host memory. */
 static bool is_hidden(const void *address)
 {
     host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
@@ -200,6 +202,7 @@ static mscclpp_status_t host_settle(const void *address)
     return MSCCLPP_OK;
 }
 
+/* See `query` in gpu.h. Memory that was not allocated here has no known bounds, except in tests. */
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
 {
     host_bounds_fn_t bounds = atomic_load_explicit(&host_bounds, memory_order_acquire);
@@ -288,17 +291,17 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
     mscclpp_shmseg_descriptor_t descriptor;
     const host_memory_t *memory;
     uint64_t offset = 0;
-    bool found;
+    bool is_found;
 
     pthread_mutex_lock(&host_lock);
     memory = *find_memory(address, false);
-    found = memory != NULL;
-    if (found) {
+    is_found = memory != NULL;
+    if (is_found) {
         mscclpp_shmseg_describe(memory->segment, &descriptor);
         offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));
     }
     pthread_mutex_unlock(&host_lock);
-    if (!found && !(shared && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
+    if (!is_found && !(shared && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(handle_p, 0, sizeof(*handle_p));
@@ -318,22 +321,22 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
  */
 static bool is_in_the_way(const mscclpp_gpu_handle_t *handle)
 {
-    bool found = false;
+    bool is_found = false;
 
     if (mscclpp_process_is_self(handle->pid, handle->token)) {
         return false;
     }
     pthread_mutex_lock(&host_lock);
-    for (const host_memory_t *memory = host_memories; memory != NULL && !found; memory = memory->next) {
+    for (const host_memory_t *memory = host_memories; memory != NULL && !is_found; memory = memory->next) {
         const mscclpp_gpu_handle_t *old = &memory->handle;
 
         /* One process may have several copies of this library, each with a token and numbers of its own. */
-        found = memory->imported && old->pid == handle->pid &&
-                (old->token != handle->token || old->buffer_id != handle->buffer_id) &&
-                old->address < handle->address + handle->length && handle->address < old->address + old->length;
+        is_found = memory->imported && old->pid == handle->pid &&
+                   (old->token != handle->token || old->buffer_id != handle->buffer_id) &&
+                   old->address < handle->address + handle->length && handle->address < old->address + old->length;
     }
     pthread_mutex_unlock(&host_lock);
-    return found;
+    return is_found;
 }
 
 /*

@@ -144,17 +144,17 @@ static void add_message(mscclpp_conn_t *conn, bool copying)
     ++conn->packed;
 }
 
-/* The number of bytes of the put that fit into the bounce memory in one piece now. */
-static size_t find_room(const mscclpp_conn_t *conn, const ucx_op_t *op, bool device)
+/* The number of bytes of a put that fit into the bounce memory in one piece now; 0: none. */
+static size_t free_bytes(const mscclpp_conn_t *conn, const ucx_op_t *op, bool device)
 {
     size_t size = conn->chunk;
-    size_t at = conn->ring_end % conn->ring_size;
+    size_t ring_offset = conn->ring_end % conn->ring_size;
 
     if (size > op->length - op->packed) {
         size = op->length - op->packed;
     }
-    if (size > conn->ring_size - at) {
-        size = conn->ring_size - at;
+    if (size > conn->ring_size - ring_offset) {
+        size = conn->ring_size - ring_offset;
     }
     if (conn->ring_end + size - conn->ring_begin > conn->ring_size) {
         return 0;
@@ -177,10 +177,10 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
     }
     while (op->packed < op->length) {
         ucx_message_t *message = new_message(conn);
-        size_t size = message != NULL ? find_room(conn, op, device) : 0;
-        size_t at = conn->ring_end % conn->ring_size;
+        size_t size = message != NULL ? free_bytes(conn, op, device) : 0;
+        size_t ring_offset = conn->ring_end % conn->ring_size;
 
-        if (size == 0 || (device && !mscclpp_transport_ucx_copy(conn, &conn->transport->out, conn->ring + at,
+        if (size == 0 || (device && !mscclpp_transport_ucx_copy(conn, &conn->transport->out, conn->ring + ring_offset,
                                                                 source + op->packed, size))) {
             return false;
         }
@@ -189,8 +189,8 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
         message->header.value = size;
         message->header.loose = op->signal != 0;
         message->header.signal = op->packed + size == op->length ? op->signal : 0;
-        message->header.at = at;
-        message->data = device ? conn->ring + at : source + op->packed;
+        message->header.at = ring_offset;
+        message->data = device ? conn->ring + ring_offset : source + op->packed;
         message->region = device ? NULL : op->region;
         add_message(conn, device);
         op->packed += size;
@@ -246,8 +246,8 @@ static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /* Gives a message to UCX. Returns false if sending has ended at once, with success or not. */
-static bool post(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
-                 ucp_send_nbx_callback_t callback, void *user_data)
+static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
+                        ucp_send_nbx_callback_t callback, void *user_data)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                        UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_FLAGS,
@@ -282,7 +282,7 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
         ++conn->sent;
         message->sending = true;
         ++conn->sending;
-        if (!post(conn, &message->header, message->data, length, on_sent, message)) {
+        if (!send_by_ucx(conn, &message->header, message->data, length, on_sent, message)) {
             message->sending = false;
             --conn->sending;
         }
@@ -303,7 +303,7 @@ bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
     note->header.kind = (uint32_t)kind;
     note->header.sequence = conn->executed;
     note->sending = true;
-    if (!post(conn, &note->header, NULL, 0, on_note_sent, note)) {
+    if (!send_by_ucx(conn, &note->header, NULL, 0, on_note_sent, note)) {
         note->sending = false;
     }
     return true;

@@ -29,7 +29,8 @@ static void free_conn(mscclpp_conn_t *conn)
 
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
-    size_t room = transport->params.config->bounce_size / (UCX_CHUNKS * UCX_RING_ALIGN) * UCX_CHUNKS * UCX_RING_ALIGN;
+    size_t landing_size =
+        transport->params.config->bounce_size / (UCX_CHUNKS * UCX_RING_ALIGN) * UCX_CHUNKS * UCX_RING_ALIGN;
     mscclpp_conn_t *conn;
 
     if (transport->stranded) {
@@ -49,7 +50,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     conn->transport = transport;
     conn->peer = peer;
     conn->watch = -1;
-    conn->landing_size = room;
+    conn->landing_size = landing_size;
     conn->next = transport->conns;
     transport->conns = conn;
     *conn_p = conn;
@@ -67,6 +68,7 @@ static bool is_busy(const mscclpp_transport_t *transport, int peer)
     return conn != NULL;
 }
 
+/* Writes what the peer has to know to connect to this half, with the worker's address. */
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -81,11 +83,11 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
                                 .direct = transport->direct,
                                 .devices = transport->devices,
                                 .worker_length = (uint32_t)transport->address_length};
-    char *at = address;
+    char *end_of_head = address;
 
-    memcpy(at, &head, sizeof(head));
-    at += sizeof(head);
-    memcpy(at, transport->address, head.worker_length);
+    memcpy(end_of_head, &head, sizeof(head));
+    end_of_head += sizeof(head);
+    memcpy(end_of_head, transport->address, head.worker_length);
     *length_p = sizeof(head) + head.worker_length;
     return MSCCLPP_OK;
 }
@@ -110,6 +112,7 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
     return true;
 }
 
+/* Connects this half to the peer's: checks its address and gets an endpoint. */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status = conn->status;
@@ -264,6 +267,7 @@ bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
     return unused;
 }
 
+/* Says good-bye, gives up the operations, and frees this half once UCX has released it. */
 void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport;

@@ -45,6 +45,7 @@ void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id)
     return entry != NULL ? entry->object : NULL;
 }
 
+/* Takes an object out of the table. Its number is never used again. */
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id)
 {
     ucx_entry_t *entry = find_entry(table, id);

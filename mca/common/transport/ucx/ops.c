@@ -3,6 +3,7 @@
 
 #include "mca/common/base/log.h"
 
+/* The place of operation `number` in the connection's ring. */
 static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->ops[number % UCX_OPS_MAX];
@@ -149,7 +150,7 @@ static bool begin_next(mscclpp_conn_t *conn, bool *blocked_p)
 }
 
 /* Removes the first operation, which is over or given up. */
-static void drop(mscclpp_conn_t *conn)
+static void drop_first_op(mscclpp_conn_t *conn)
 {
     const ucx_op_t *op = op_at(conn, conn->op_begin);
 
@@ -160,24 +161,25 @@ static void drop(mscclpp_conn_t *conn)
 }
 
 /* Drops operations, in order, that the peer has acknowledged or a flush has covered. */
-static void retire(mscclpp_conn_t *conn)
+static void drop_ended_ops(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_next) {
         const ucx_op_t *op = op_at(conn, conn->op_begin);
         if (op->by_message ? conn->acked < op->last : op->sending || conn->flushed <= conn->op_begin) {
             break;
         }
-        drop(conn);
+        drop_first_op(conn);
     }
 }
 
 void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_end) {
-        drop(conn);
+        drop_first_op(conn);
     }
 }
 
+/* Begins operations as far as possible, sends messages, and drops operations that have ended. */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
     bool again = true;
@@ -196,12 +198,12 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
             begin_flush(conn);
             again = conn->flushing == 0; /* ended at once */
         }
-        retire(conn);
+        drop_ended_ops(conn);
     }
 }
 
 /* MSCCLPP_OK if one more operation can be taken, or why not. */
-static mscclpp_status_t check_room(mscclpp_conn_t *conn)
+static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 {
     if (conn->status != MSCCLPP_OK) {
         return conn->status;
@@ -218,14 +220,14 @@ static mscclpp_status_t check_room(mscclpp_conn_t *conn)
     return conn->op_end - conn->op_begin < UCX_OPS_MAX ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/* `whose`: the rank that has the region. */
-static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *what, uint64_t at, uint64_t length,
-                                    int whose, uint64_t room)
+/* Reports a range that leaves a region of `region_length` bytes, which belongs to rank `whose`. */
+static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
+                                    int whose, uint64_t region_length)
 {
-    if (at > room || length > room - at) {
+    if (offset > region_length || length > region_length - offset) {
         mscclpp_error("%s: %s %llu bytes from byte %llu on of a region of rank %d, which has %llu",
-                      conn->transport->params.label, what, (unsigned long long)length, (unsigned long long)at, whose,
-                      (unsigned long long)room);
+                      conn->transport->params.label, what, (unsigned long long)length, (unsigned long long)offset,
+                      whose, (unsigned long long)region_length);
         return MSCCLPP_ERR_INVALID;
     }
     return MSCCLPP_OK;
@@ -267,7 +269,7 @@ static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
         status = check_range(conn, "a put of", from, length, conn->transport->params.rank, region->length);
     }
     if (status == MSCCLPP_OK) {
-        status = check_room(conn);
+        status = check_can_take(conn);
     }
     if (status == MSCCLPP_OK && length > 0) {
         enqueue(conn, &op);
@@ -281,6 +283,7 @@ mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_
     return put_and_signal(conn, remote, to, region, from, length, 0);
 }
 
+/* Reports a token that the peer does not have. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
     if (token < conn->to.token_count) {
@@ -307,7 +310,7 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
-    mscclpp_status_t status = check_room(conn);
+    mscclpp_status_t status = check_can_take(conn);
 
     if (status == MSCCLPP_OK) {
         status = check_token(conn, token);
@@ -329,7 +332,7 @@ mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_
         status = MSCCLPP_ERR_INVALID;
     }
     if (status == MSCCLPP_OK) {
-        status = check_room(conn);
+        status = check_can_take(conn);
     }
     if (status == MSCCLPP_OK) {
         enqueue(conn, &op);

@@ -11,6 +11,7 @@
 
 #define UCX_TURNS_MAX 4 /* of carrying out in one progress: each may make the next possible */
 
+/* The place of message `number` in the ring of arrivals. */
 static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->arrivals[number % UCX_MESSAGES_MAX];
@@ -62,7 +63,7 @@ static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint6
 }
 
 /* True if the two messages write to the same bytes. */
-static bool overlap(const ucx_header_t *a, const ucx_header_t *b)
+static bool do_overlap(const ucx_header_t *a, const ucx_header_t *b)
 {
     const uint64_t a_size = a->kind == UCX_PUT ? a->value : a->kind == UCX_ADD ? sizeof(uint64_t) : 0;
     const uint64_t b_size = b->kind == UCX_PUT ? b->value : b->kind == UCX_ADD ? sizeof(uint64_t) : 0;
@@ -75,7 +76,7 @@ static bool overlap(const ucx_header_t *a, const ucx_header_t *b)
  * first. Writing early is invisible, as no signal after the put is given before its turn. But no earlier message may
  * write there later.
  */
-static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
+static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     bool on_device = false;
     uint64_t number;
@@ -87,7 +88,7 @@ static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
         if (!before->coming && number >= conn->issued) {
             return NULL;
         }
-        if (overlap(&before->header, header)) {
+        if (do_overlap(&before->header, header)) {
             return NULL;
         }
     }
@@ -96,7 +97,7 @@ static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /* Fetches the bytes of a message that has only announced them. */
-static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
+static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
@@ -128,7 +129,7 @@ static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor
  * Takes a message with an operation: keeps its header, and receives its data at their target or in the bounce memory.
  * `announced`: UCX has yet to fetch the data.
  */
-static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length, bool announced)
+static void take_arrival(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length, bool announced)
 {
     ucx_arrival_t *arrival = arrival_at(conn, header->sequence);
     char *place = NULL;
@@ -147,7 +148,7 @@ static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data,
     }
     /* UCX writes fetched bytes in any units, so they go directly only if their words need not appear whole. */
     if (length > 0 && (!announced || header->loose != 0)) {
-        place = find_place(conn, header);
+        place = find_early_place(conn, header);
     }
     if (conn->status != MSCCLPP_OK || (length > 0 && place == NULL && !mscclpp_transport_ucx_make_landing(conn))) {
         return;
@@ -159,7 +160,7 @@ static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data,
     arrival->placed = place != NULL;
     arrival->copying = false;
     if (announced) {
-        fetch(conn, arrival, data, length, place != NULL ? place : conn->landing + header->at);
+        fetch_data(conn, arrival, data, length, place != NULL ? place : conn->landing + header->at);
     } else {
         if (place != NULL) {
             mscclpp_copy_words(place, data, length);
@@ -203,7 +204,7 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     case UCX_PUT:
     case UCX_SIGNAL:
     case UCX_ADD:
-        arrive(conn, &copy, data, length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+        take_arrival(conn, &copy, data, length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
         break;
     case UCX_ACK:
         acknowledge(conn, copy.sequence);
@@ -263,7 +264,7 @@ static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 }
 
 /* Reduces a put with a signal to the signal, once its bytes are on their way. */
-static void become_signal(ucx_header_t *header)
+static void reduce_to_signal(ucx_header_t *header)
 {
     header->kind = UCX_SIGNAL;
     header->to = header->signal - 1;
@@ -342,22 +343,22 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
-/* True if anything was carried out. */
+/* Carries out the messages of a connection whose turn it is. True if anything was carried out. */
 static bool execute_conn(mscclpp_conn_t *conn)
 {
-    bool moved = false;
+    bool progressed = false;
 
     while (conn->status == MSCCLPP_OK && arrival_at(conn, conn->issued)->here) {
         ucx_arrival_t *arrival = arrival_at(conn, conn->issued);
         ucx_header_t *header = &arrival->header;
-        bool adding = conn->transport->adding == conn;
+        bool was_adding = conn->transport->adding == conn;
         bool done;
 
         if (header->kind == UCX_PUT) {
             done = execute_put(conn, arrival);
             if (done && header->signal != 0) {
-                become_signal(header);
-                moved = true;
+                reduce_to_signal(header);
+                progressed = true;
                 continue;
             }
         } else if (conn->issued != conn->executed || arrival->copying) {
@@ -372,39 +373,40 @@ static bool execute_conn(mscclpp_conn_t *conn)
             break;
         }
         end_turn(conn);
-        moved = true;
-        if (adding) {
+        progressed = true;
+        if (was_adding) {
             break; /* the turn of the others */
         }
     }
-    return moved;
+    return progressed;
 }
 
-/* True if copies have ended. */
+/* Notes copies to device memory that have ended: their messages have been carried out. True if there were any. */
 static bool end_copies(mscclpp_transport_t *transport)
 {
-    bool moved = false;
+    bool progressed = false;
 
     if (!mscclpp_transport_ucx_copied(transport, &transport->in)) {
         return false;
     }
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        moved = moved || conn->executed != conn->issued || conn->add_stage != 0;
+        progressed = progressed || conn->executed != conn->issued || conn->add_stage != 0;
         conn->executed = conn->issued;
         arrival_at(conn, conn->issued)->copying = false;
         conn->issued_bytes = 0;
     }
-    return moved;
+    return progressed;
 }
 
+/* Carries out what has arrived, as far as possible, and acknowledges it. */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {
-    bool moved = true;
+    bool progressed = true;
 
-    for (int turn = 0; turn < UCX_TURNS_MAX && moved; ++turn) {
-        moved = end_copies(transport);
+    for (int turn = 0; turn < UCX_TURNS_MAX && progressed; ++turn) {
+        progressed = end_copies(transport);
         for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-            moved = (!conn->destroyed && execute_conn(conn)) || moved;
+            progressed = (!conn->destroyed && execute_conn(conn)) || progressed;
         }
     }
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {

@@ -55,6 +55,7 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
     return MSCCLPP_OK;
 }
 
+/* Writes what peers have to know to put into the region, with UCX's remote key. */
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     const mscclpp_transport_t *transport = region->transport;
@@ -84,6 +85,7 @@ mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region
     return MSCCLPP_OK;
 }
 
+/* Unregisters a region, once UCX no longer uses it. */
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
 {
     mscclpp_transport_t *transport;

@@ -51,6 +51,7 @@ static void free_remote(mscclpp_remote_t *remote)
     free(remote);
 }
 
+/* Frees a peer's region, once no operation uses it. */
 void mscclpp_transport_ucx_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote == NULL) {

@@ -189,6 +189,7 @@ static bool wants_direct(const mscclpp_transport_params_t *params)
     return found;
 }
 
+/* Makes the instance's own context and worker. */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {

@@ -8,7 +8,7 @@
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
 /* Breaks the connection, and tells the peer, which would otherwise wait for an acknowledgement. */
-static void fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
+static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
 {
     if (MSCCLPP_OK != conn->status || conn->left) {
         return;
@@ -43,6 +43,7 @@ static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int a
     return true;
 }
 
+/* Opens the instance's streams for copies of device memory, in both directions. */
 static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -51,6 +52,7 @@ static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
     return MSCCLPP_OK == status ? mscclpp_copier_open(&transport->in, params->gpu, params->device) : status;
 }
 
+/* Unregisters and frees slots, if there are any. */
 static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 {
     if (slots->slots != NULL) {
@@ -133,7 +135,7 @@ static void begin_slots(mscclpp_conn_t *conn)
             status = mscclpp_copier_add(&transport->out, transport->params.gpu, transport->params.device, slot->data,
                                         (const void *)(uintptr_t)bounce->rest.from, size);
             if (MSCCLPP_OK != status) {
-                fail(conn, status, "device memory cannot be copied");
+                fail_and_tell_peer(conn, status, "device memory cannot be copied");
                 break;
             }
             sent->from = (uintptr_t)slot->data;
@@ -203,7 +205,7 @@ static void continue_sending(mscclpp_conn_t *conn)
 }
 
 /* True if a bounced put or add may begin. */
-static bool may_begin(mscclpp_conn_t *conn)
+static bool can_begin(mscclpp_conn_t *conn)
 {
     /* Earlier data that was not bounced is ahead on rail 0, unless it is a stripe. */
     return 0 == conn->bounce->rest.length && 0 == conn->qps[0]->rest.length && mscclpp_verbs_stripes_landed(conn);
@@ -214,7 +216,7 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
-    if (!may_begin(conn)) {
+    if (!can_begin(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
     bounce->rest.from = region->address + from;
@@ -228,13 +230,14 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
     return conn->status;
 }
 
+/* Sends an add as a message, which the peer carries out by copies. */
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           uint64_t value)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
     mscclpp_verbs_slot_t *slot;
 
-    if (!may_begin(conn) || bounce->begun != bounce->copied || bounce->begun - bounce->freed == SLOTS) {
+    if (!can_begin(conn) || bounce->begun != bounce->copied || bounce->begun - bounce->freed == SLOTS) {
         return MSCCLPP_IN_PROGRESS;
     }
     slot = &bounce->out.slots[bounce->begun % SLOTS];
@@ -255,21 +258,21 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
     uint64_t count;
 
     if (bounce == NULL) {
-        fail(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
+        fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
     } else if (MSCCLPP_VERBS_TROUBLE == kind) {
-        fail(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
+        fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
     } else if (MSCCLPP_VERBS_BOUNCED == kind && bounce->in.slots != NULL && bounce->arrived - bounce->told < SLOTS) {
         ++bounce->arrived;
     } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
         /* The message carries only the low bits of the count, which is never far behind. */
         count = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
         if (count > bounce->messages - bounce->acknowledged) {
-            fail(conn, MSCCLPP_ERR_PEER, "the peer acknowledged what has not been sent");
+            fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer acknowledged what has not been sent");
         } else {
             bounce->acknowledged += count;
         }
     } else {
-        fail(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
+        fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
     }
 }
 
@@ -293,7 +296,7 @@ static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t siz
         mscclpp_copier_add(&transport->in, transport->params.gpu, transport->params.device, to, from, size);
 
     if (MSCCLPP_OK != status) {
-        fail(conn, status, "device memory cannot be copied");
+        fail_and_tell_peer(conn, status, "device memory cannot be copied");
     }
     return MSCCLPP_OK == status;
 }
@@ -345,7 +348,7 @@ static void execute_arrived(mscclpp_conn_t *conn)
         mscclpp_verbs_slot_t *slot = &bounce->in.slots[bounce->issued % SLOTS];
         const uint64_t length = 0 != slot->header.is_add ? sizeof(uint64_t) : slot->header.length;
         if (length > MSCCLPP_VERBS_BOUNCE_BYTES || !is_in_a_region(conn->transport, slot->header.to, length)) {
-            fail(conn, MSCCLPP_ERR_PEER, "the peer sent bytes that belong to no region");
+            fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent bytes that belong to no region");
             break;
         }
         if (0 != slot->header.is_add) {
@@ -391,7 +394,7 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
             continue;
         }
         if (MSCCLPP_OK != status) {
-            fail(conn, status, "a copy of device memory failed");
+            fail_and_tell_peer(conn, status, "a copy of device memory failed");
         } else if (out) {
             bounce->copied = bounce->begun;
         } else {
@@ -400,6 +403,7 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
     }
 }
 
+/* Notices ended copies, and carries on with what is sent and received. */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {
     end_copies(transport, &transport->out, true);

@@ -93,6 +93,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
     conn->transport->patience = patience - waited;
 }
 
+/* Says good-bye to the peer, and frees this half of the connection. */
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 {
     if (conn == NULL) {
@@ -115,6 +116,7 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
     free(conn);
 }
 
+/* Writes what the peer has to know to connect to this half. */
 mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -162,6 +164,7 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_atomic)
     return MSCCLPP_OK;
 }
 
+/* Connects this half to the peer's: checks its address, agrees on the mode, and connects the queue pairs. */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     const char *label = conn->transport->params.label;

@@ -2,7 +2,7 @@
 #include "mca/common/transport/verbs/internal.h"
 
 /* MSCCLPP_OK if the connection takes operations. */
-static mscclpp_status_t check(const mscclpp_conn_t *conn)
+static mscclpp_status_t check_conn(const mscclpp_conn_t *conn)
 {
     if (MSCCLPP_OK == conn->status && !conn->connected) {
         mscclpp_error("%s: verbs: rank %d is not connected yet", conn->transport->params.label, conn->peer);
@@ -11,6 +11,7 @@ static mscclpp_status_t check(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
+/* Tells whether a range of bytes leaves a region of `size` bytes. */
 static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset > size || length > size - offset;
@@ -19,7 +20,7 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
-    mscclpp_status_t status = check(conn);
+    mscclpp_status_t status = check_conn(conn);
 
     if (MSCCLPP_OK != status) {
         return status;
@@ -44,7 +45,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 }
 
 /* True if an operation that must follow all puts may be posted. */
-static bool is_clear(mscclpp_conn_t *conn)
+static bool can_follow_puts(mscclpp_conn_t *conn)
 {
     return 0 == conn->qps[0]->rest.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&
            mscclpp_verbs_stripes_landed(conn) && mscclpp_verbs_bounce_is_clear(conn);
@@ -64,9 +65,10 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
                           qp->rail->scratch_mr->lkey);
 }
 
+/* Adds 1 to a token of the peer, after all puts before it. */
 mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
 {
-    mscclpp_status_t status = check(conn);
+    mscclpp_status_t status = check_conn(conn);
 
     if (MSCCLPP_OK != status) {
         return status;
@@ -79,7 +81,7 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
     if (conn->left) {
         return MSCCLPP_OK;
     }
-    if (!is_clear(conn)) {
+    if (!can_follow_puts(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
     if (conn->atomic) {
@@ -90,9 +92,10 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
     return conn->status;
 }
 
+/* Adds to a word of the peer's region, if both sides use mode atomic. */
 mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
-    mscclpp_status_t status = check(conn);
+    mscclpp_status_t status = check_conn(conn);
 
     if (MSCCLPP_OK != status) {
         return status;
@@ -113,17 +116,18 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     if (remote->bounced) {
         return mscclpp_verbs_bounce_add(conn, remote, to, value);
     }
-    if (!is_clear(conn)) {
+    if (!can_follow_puts(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
     post_add(conn, remote->address + to, remote->rkeys[0], value);
     return conn->status;
 }
 
+/* Gives the number of the last work request as a ticket, and makes sure that it reports its completion. */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
-    mscclpp_status_t status = check(conn);
+    mscclpp_status_t status = check_conn(conn);
 
     if (MSCCLPP_OK != status) {
         return status;

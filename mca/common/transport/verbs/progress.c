@@ -28,7 +28,7 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
 static void poll_events(mscclpp_transport_t *transport);
 
 /* Handles a good-bye: stops waiting for everything that was sent. Everything that was to be received has arrived. */
-static void peer_left(mscclpp_conn_t *conn)
+static void note_good_bye(mscclpp_conn_t *conn)
 {
     mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
     conn->left = true;
@@ -42,7 +42,7 @@ static void peer_left(mscclpp_conn_t *conn)
 }
 
 /* Handles a failed completion. The first one tells the cause; those of later work requests only follow from it. */
-static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
+static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
     const mscclpp_transport_t *transport = conn->transport;
@@ -64,7 +64,7 @@ static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
  * Handles a received message. The data of puts before a signal is in memory by then: the HCA reports the receipt after
  * it.
  */
-static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
+static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -72,7 +72,7 @@ static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 
     ++qp->to_receive;
     if (MSCCLPP_VERBS_GOOD_BYE == token) {
-        peer_left(conn);
+        note_good_bye(conn);
         return;
     }
     if (token >= MSCCLPP_VERBS_TOKEN_LIMIT) {
@@ -88,12 +88,12 @@ static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 }
 
 /* Handles one entry of a completion queue. */
-static void take_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
+static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     if (IBV_WC_SUCCESS != wc->status) {
-        completion_failed(qp, wc);
+        fail_by_completion(qp, wc);
     } else if (MSCCLPP_VERBS_RECEIVE_ID == wc->wr_id) {
-        take_message(qp, wc);
+        handle_message(qp, wc);
     } else if (wc->wr_id > qp->completed) {
         qp->completed = wc->wr_id;
     }
@@ -111,7 +111,7 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
                                conn->peer, qp->rail->name, qp->rail->port);
         }
         for (int i = 0; i < count; ++i) {
-            take_completion(qp, &wcs[i]);
+            handle_completion(qp, &wcs[i]);
         }
         if (count < POLL_BATCH) {
             break;
@@ -123,7 +123,8 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
 }
 
 /* True if an asynchronous event concerns a connection. */
-static bool is_about(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const struct ibv_async_event *event)
+static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail,
+                          const struct ibv_async_event *event)
 {
     for (int i = 0; i < conn->qp_count; ++i) {
         const mscclpp_verbs_qp_t *qp = conn->qps[i];
@@ -156,8 +157,8 @@ static bool is_about(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rai
  * Handles an event of the HCA. It may be the only sign that a connection has ended, if this side sends nothing on it
  * and so has no completions.
  */
-static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
-                       const struct ibv_async_event *event)
+static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
+                         const struct ibv_async_event *event)
 {
     const char *text = transport->ibv.event_type_str(event->event_type);
 
@@ -167,7 +168,7 @@ static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_
     }
     mscclpp_debug("%s: verbs: %s: %s", transport->params.label, rail->name, text);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        if (is_about(conn, rail, event)) {
+        if (concerns_conn(conn, rail, event)) {
             mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "the connection to rank %d over %s port %d failed: %s",
                                conn->peer, rail->name, rail->port, text);
         }
@@ -184,7 +185,7 @@ static void poll_events(mscclpp_transport_t *transport)
         mscclpp_verbs_rail_t *rail = &transport->rails[i];
         struct ibv_async_event event;
         while (0 == transport->ibv.get_async_event(rail->context, &event)) {
-            take_event(transport, rail, &event);
+            handle_event(transport, rail, &event);
             transport->ibv.ack_async_event(&event);
         }
     }
@@ -217,7 +218,7 @@ static void probe_peers(mscclpp_transport_t *transport)
  * True if the HCA may have something to report on a rail. It reports a failure even of requests that asked for no
  * completion. A good-bye arrives on rail 0, and explains why the other rails fail.
  */
-static bool is_expected(const mscclpp_conn_t *conn, int rail)
+static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 {
     return conn->qps[rail]->posted != conn->qps[rail]->completed ||
            (0 == rail && (!conn->atomic || conn->bounce != NULL || conn->qp_count > 1));
@@ -231,7 +232,7 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
         for (int i = 0; conn->connected && i < conn->qp_count && MSCCLPP_OK == conn->status; ++i) {
             mscclpp_verbs_qp_t *qp = conn->qps[i];
             mscclpp_verbs_ring_doorbell(qp);
-            if (is_expected(conn, i)) {
+            if (may_have_completions(conn, i)) {
                 mscclpp_verbs_poll(qp);
             }
             if (0 != qp->rest.length || qp->rest.read_back) {

@@ -105,6 +105,7 @@ static int to_init(mscclpp_verbs_qp_t *qp)
                                               IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
+/* Creates a queue pair with its own completion queue, ready to be connected. */
 mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -147,6 +148,7 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     return MSCCLPP_OK;
 }
 
+/* Destroys a queue pair and its completion queue. NULL is allowed. */
 void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
 {
     if (qp == NULL) {
@@ -161,6 +163,7 @@ void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
     free(qp);
 }
 
+/* Fills in what the peer has to know of a queue pair. */
 void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_address_t *address_p)
 {
     const mscclpp_verbs_rail_t *rail = qp->rail;
@@ -266,6 +269,7 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
     return MSCCLPP_OK;
 }
 
+/* Connects a queue pair to the peer's and makes it ready to receive and to send. */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     mscclpp_conn_t *conn = qp->conn;

@@ -142,6 +142,7 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
     return MSCCLPP_OK;
 }
 
+/* Writes what peers have to know to put into the region. */
 mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     region_key_t bytes;
@@ -160,6 +161,7 @@ mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *
     return MSCCLPP_OK;
 }
 
+/* Unregisters a region, once no connection uses it any more. */
 void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 {
     if (region == NULL) {
@@ -181,6 +183,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
+/* Makes a peer's region known from its key. */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)
 {

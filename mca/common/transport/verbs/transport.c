@@ -8,6 +8,7 @@
 #define SCRATCH_BYTES (2 * sizeof(uint64_t))
 #define PATIENCE_SECONDS 1.0 /* a peer's HCA, if it answers, does so in microseconds */
 
+/* Closes the rails and frees the instance. */
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
     if (transport != NULL) {
@@ -112,6 +113,7 @@ static uint32_t choose_registration(mscclpp_transport_t *transport, const char *
     return MSCCLPP_DEVICE_REGIONS;
 }
 
+/* Opens the rails, registers the tokens, and finds out whether device memory must be bounced. */
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
 {
