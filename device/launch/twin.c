@@ -306,6 +306,7 @@ int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p)
     return 0;
 }
 
+/* Frees a graph and the jobs that it has recorded. NULL is allowed. */
 void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
 {
     job_t *job;
@@ -502,6 +503,7 @@ uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue)
     return mark;
 }
 
+/* Tells whether the jobs that were put into the queue before a mark have ended. */
 bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark)
 {
     bool passed;

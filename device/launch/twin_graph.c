@@ -30,6 +30,7 @@ int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
     return error;
 }
 
+/* Ends the recording and gives its graph to the caller. EINVAL if nothing was recorded. */
 int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
 {
     pthread_mutex_lock(&queue->lock);

@@ -42,6 +42,7 @@ static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     return MSCCLPP_OK;
 }
 
+/* The messages need no address, so it is empty. */
 static mscclpp_status_t oob_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room, size_t *length_p)
 {
     (void)carrier;

@@ -11,6 +11,7 @@ static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
+/* Destroys the events of all peers that were made. */
 static void destroy_events(mscclpp_engine_t *engine)
 {
     int rank, slot;

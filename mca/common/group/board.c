@@ -46,6 +46,7 @@ void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_
     mscclpp_board_store(&group->board[group->rank].call, mscclpp_group_call_word(group, call, kind));
 }
 
+/* The first rank of the node that has announced the call as one of this kind; -1: none has. */
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     int rank;

@@ -129,6 +129,7 @@ void mscclpp_group_post_named(mscclpp_group_t *group)
     }
 }
 
+/* Keeps that a rank passed host buffers in a call, unless a later call is known for that. */
 static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
 {
     if (call >= notices->host.call) {

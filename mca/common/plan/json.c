@@ -157,6 +157,7 @@ static int on_null(void *context)
     return add_value(context, MSCCLPP_JSON_NULL) != NULL;
 }
 
+/* yajl has read true or false. */
 static int on_bool(void *context, int yes)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_BOOL);
@@ -183,6 +184,7 @@ static bool is_unsigned(const char *text, size_t length, uint64_t *number_p)
     return true;
 }
 
+/* yajl has read a number. Keeps its value if it is whole, and else its text. */
 static int on_number(void *context, const char *text, size_t length)
 {
     uint64_t number = 0;
@@ -197,6 +199,7 @@ static int on_number(void *context, const char *text, size_t length)
     return value->text != NULL;
 }
 
+/* yajl has read a string that is a value. */
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_STRING);

@@ -14,6 +14,7 @@ static bool is_same(const mscclpp_dev_launch_t *a, const mscclpp_dev_launch_t *b
            memcmp(a->args, b->args, mscclpp_dev_args_size(a->kernel)) == 0;
 }
 
+/* Destroys the prepared launch of an entry, and empties the entry. */
 static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 {
     if (entry->prepared != NULL) {

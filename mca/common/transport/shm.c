@@ -332,6 +332,7 @@ static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
     __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
 }
 
+/* Copies whole words, so that packets appear whole. */
 static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                                 uint64_t from, uint64_t length)
 {
@@ -343,6 +344,7 @@ static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return status;
 }
 
+/* Adds 1 to a token of the peer. */
 static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = check_token(conn, token);

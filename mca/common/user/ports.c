@@ -419,6 +419,7 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
     return MSCCLPP_OK;
 }
 
+/* Ends one open. The last one waits until the proxy has carried out what kernels have pushed. */
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
 {
     const mscclpp_user_t *user = channels->user;

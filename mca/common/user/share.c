@@ -97,6 +97,7 @@ static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
     share->mappings = NULL;
 }
 
+/* Frees this rank's memory, if it was allocated here. */
 static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     if (share->allocated) {

@@ -118,6 +118,7 @@ bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
                mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
+/* True by the parameter nodes_split_min, or else if the cost model prefers it to sending everything to all nodes. */
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
 {
     if (input->protocol->nodes_split_min != 0) {
@@ -126,6 +127,7 @@ bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
     return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
+/* True by the parameter nodes_ring_min, or else if there are enough nodes and the cost model prefers it. */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
 {
     double ring;

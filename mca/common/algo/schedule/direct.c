@@ -106,6 +106,7 @@ static bool to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t 
     return combines && index + 1 == schedule->nodes && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
 }
 
+/* Steps of the direct schedule, by the pattern: from or to the root, to later nodes, or with all nodes. */
 bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     switch (schedule->pattern) {

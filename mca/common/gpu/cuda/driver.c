@@ -189,6 +189,7 @@ mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
     return driver;
 }
 
+/* Reports a device number that does not exist. */
 mscclpp_status_t mscclpp_cuda_check_device(int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -229,6 +230,7 @@ mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
     return MSCCLPP_OK;
 }
 
+/* Makes the context current again that was current before mscclpp_cuda_enter. */
 void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

@@ -63,6 +63,7 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
     return error;
 }
 
+/* Makes a graph of one kernel, for a launch that will be repeated. */
 mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
 {
@@ -87,6 +88,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
     return MSCCLPP_OK;
 }
 
+/* Puts a prepared kernel into the stream. */
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;

@@ -110,6 +110,7 @@ mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **s
     return status;
 }
 
+/* Destroys a stream that was created here, or the wrapper of one of the application's. */
 void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -203,6 +204,7 @@ mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
+/* Waits until all work in the stream has ended. Returns the error of that work. */
 mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -215,6 +217,7 @@ mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
+/* Puts a copy into the stream, between any kinds of memory. */
 mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     mscclpp_cuda_scope_t scope;
@@ -323,6 +326,7 @@ mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, 
     return status;
 }
 
+/* Creates an event without timing. */
 mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
     mscclpp_gpu_event_t *event;
@@ -366,6 +370,7 @@ void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
     free(event);
 }
 
+/* Records the event after the work that is in the stream now. */
 mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -378,6 +383,7 @@ mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_g
     return status;
 }
 
+/* MSCCLPP_OK if the work before the event has ended; MSCCLPP_IN_PROGRESS if not; else the error of that work. */
 mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
@@ -397,6 +403,7 @@ mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
     return status;
 }
 
+/* Puts a kernel into the stream. */
 mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     mscclpp_cuda_scope_t scope;

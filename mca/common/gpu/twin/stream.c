@@ -127,6 +127,7 @@ mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
     return MSCCLPP_OK;
 }
 
+/* Waits until all work in the stream has ended, and frees memory that waited for it. */
 mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 {
     /* Yields first, because the kernels need the CPU. Sleeps if it takes longer, as the peers' kernels need it, too. */
@@ -194,6 +195,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     pthread_mutex_unlock(&stream->lock);
 }
 
+/* Copies rows of `width` bytes that lie `pitch` bytes apart, after the work in the stream. */
 mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
@@ -220,6 +222,7 @@ mscclpp_status_t mscclpp_twin_copy_batch(mscclpp_gpu_stream_t *stream, const msc
     return status;
 }
 
+/* Puts a copy into the stream's queue. */
 mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     const mscclpp_dev_twin_copy_t copy = {to, from, size};
@@ -266,6 +269,7 @@ mscclpp_status_t mscclpp_twin_event_query(mscclpp_gpu_event_t *event)
                                                                                             : MSCCLPP_IN_PROGRESS;
 }
 
+/* Puts a kernel into the stream's queue. A kernel of one thread may run in this call. */
 mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     int error = mscclpp_dev_twin_launch(stream->queue, launch);

@@ -74,6 +74,7 @@ static void host_uuid(unsigned char *uuid)
     memcpy(uuid, words, MSCCLPP_GPU_UUID_SIZE);
 }
 
+/* Describes the twin's one device. */
 static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -228,6 +229,7 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
     pthread_mutex_unlock(&host_lock);
 }
 
+/* Allocates device memory of the twin: a shared segment, zeroed. */
 static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);

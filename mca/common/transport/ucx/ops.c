@@ -294,6 +294,7 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
     return MSCCLPP_ERR_INVALID;
 }
 
+/* Puts bytes with a signal, if they go by messages; else the caller asks for the two one by one. */
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,
                                                   uint32_t token)
@@ -307,6 +308,7 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
     return status == MSCCLPP_OK ? put_and_signal(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
 }
 
+/* Takes a signal into the connection's queue. */
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
@@ -321,6 +323,7 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
     return status;
 }
 
+/* Takes an add into the connection's queue. */
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     const ucx_op_t op = {.kind = UCX_ADD, .by_message = true, .remote = remote, .to = to, .value = value};
@@ -340,6 +343,7 @@ mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_
     return status;
 }
 
+/* The ticket is the number of operations taken so far. */
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     if (conn->status != MSCCLPP_OK) {
@@ -351,6 +355,7 @@ mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *tic
     return MSCCLPP_OK;
 }
 
+/* Tells whether all operations before the ticket have ended. */
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     if (conn->op_begin >= ticket) {

@@ -86,6 +86,7 @@ void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size
     resolve_links(name, path, size);
 }
 
+/* Finds the sysfs path of a GPU by its PCI bus id, which sysfs spells in lower case. */
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
 {
     char name[128];

@@ -161,7 +161,7 @@ mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *
     return MSCCLPP_OK;
 }
 
-/* Unregisters a region, once no connection uses it any more. */
+/* Unregisters a region. Transfers that still use it break their connections. */
 void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 {
     if (region == NULL) {
