@@ -1,6 +1,7 @@
 /*
  * Runs plans on the twin: every rank in a thread of its own, launch after launch without a barrier between, with new
- * inputs each time and every result compared. Usage: execute [--threads N] [--most BYTES] [--brief] FILE...
+ * inputs each time and every result compared. Usage: execute [--threads N] [--most BYTES] [--brief] [--rooted] FILE...
+ * With --rooted a custom plan is a broadcast, gather, scatter or reduce, whichever its buffers fit.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -53,9 +54,14 @@ typedef struct {
     char why[200];
 } rank_t;
 
+/* What a custom plan does, as the chunks of its ranks' buffers tell. */
+typedef enum { NOT_ROOTED, BROADCAST, GATHER, SCATTER, REDUCE } rooted_t;
+
 /* A plan with one size and one kind of element. */
 struct job {
     const mscclpp_plan_t *plan;
+    rooted_t rooted;
+    uint32_t root;
     const kind_t *kind;
     uint64_t block_bytes, chunk, half; /* bytes: of a rank's block, of a chunk, of a half of the scratch */
     uint32_t threads;                  /* of a block */
@@ -148,11 +154,31 @@ static int64_t over_all_ranks(const job_t *job, uint64_t index, uint32_t launch)
     return value;
 }
 
+/* The same of a custom plan. */
+static int64_t expected_rooted(const job_t *job, uint32_t rank, uint64_t index, uint32_t launch)
+{
+    uint64_t in = job->ranks[rank].in_bytes / job->kind->size, out = job->ranks[rank].out_bytes / job->kind->size;
+
+    switch (job->rooted) {
+    case GATHER:
+        return input((uint32_t)(index / in), index % in, launch);
+    case SCATTER:
+        return input(job->root, rank * out + index, launch);
+    case REDUCE:
+        return over_all_ranks(job, index, launch);
+    default:
+        return input(job->root, index, launch);
+    }
+}
+
 /* What an element of a rank's output has to be. */
 static int64_t expected(const job_t *job, uint32_t rank, uint64_t index, uint32_t launch)
 {
     uint64_t block = job->block_bytes / job->kind->size;
 
+    if (job->rooted != NOT_ROOTED) {
+        return expected_rooted(job, rank, index, launch);
+    }
     switch (job->plan->collective) {
     case MSCCLPP_PLAN_ALLREDUCE:
         return over_all_ranks(job, index, launch);
@@ -276,6 +302,10 @@ static void place_buffers(job_t *job, rank_t *rank)
 
     rank->in_bytes = many_in ? n * block : block;
     rank->out_bytes = many_out ? n * block : block;
+    if (job->rooted != NOT_ROOTED) { /* a block is a chunk */
+        rank->in_bytes = job->plan->ranks[rank->rank].chunks[MSCCLPP_PLAN_INPUT] * block;
+        rank->out_bytes = job->plan->ranks[rank->rank].chunks[MSCCLPP_PLAN_OUTPUT] * block;
+    }
     rank->memory_size = rank->in_bytes + rank->out_bytes + 4 * GUARD;
     rank->memory = zeroed(rank->memory_size);
     memset(rank->memory, 0x5a, rank->memory_size);
@@ -400,6 +430,38 @@ static kind_t served(const mscclpp_plan_t *plan, kind_t kind)
     return kind;
 }
 
+/* Which rank alone has a buffer of one kind, while all have the other. The number of ranks if there is none. */
+static uint32_t only_one(const mscclpp_plan_t *plan, mscclpp_plan_buffer_t one, mscclpp_plan_buffer_t all)
+{
+    uint32_t found = plan->rank_count;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        if (plan->ranks[r].chunks[all] == 0 || (plan->ranks[r].chunks[one] > 0 && found < plan->rank_count)) {
+            return plan->rank_count;
+        }
+        found = plan->ranks[r].chunks[one] > 0 ? r : found;
+    }
+    return found;
+}
+
+static rooted_t find_rooted(const mscclpp_plan_t *plan, uint32_t *root_p)
+{
+    uint32_t n = plan->rank_count, from = only_one(plan, MSCCLPP_PLAN_INPUT, MSCCLPP_PLAN_OUTPUT);
+    uint32_t to = only_one(plan, MSCCLPP_PLAN_OUTPUT, MSCCLPP_PLAN_INPUT), root = from < n ? from : to;
+    uint64_t in, out;
+
+    if (plan->collective != MSCCLPP_PLAN_CUSTOM || root == n) {
+        return NOT_ROOTED;
+    }
+    *root_p = root;
+    in = plan->ranks[root].chunks[MSCCLPP_PLAN_INPUT];
+    out = plan->ranks[root].chunks[MSCCLPP_PLAN_OUTPUT];
+    if (from < n) {
+        return in == out ? BROADCAST : in == n * out ? SCATTER : NOT_ROOTED;
+    }
+    return in == out ? REDUCE : out == n * in ? GATHER : NOT_ROOTED;
+}
+
 /* Runs a plan with several sizes and kinds of elements. Returns as run_job() does. */
 static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threads, uint64_t most, bool brief)
 {
@@ -412,6 +474,7 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threa
             const kind_t kind = served(plan, kinds[k]);
             job_t job = {.plan = plan, .kind = &kind, .threads = threads};
 
+            job.rooted = find_rooted(plan, &job.root);
             job.block_bytes = counts[i] * job.kind->size;
             if (!mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk)) {
                 /* This plan wants chunks that divide the block. */
@@ -434,7 +497,7 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threa
 }
 
 /* Reads, proves and runs a plan. Returns as run_job() does. */
-static int run_file(const char *path, uint32_t threads, uint64_t most, bool brief)
+static int run_file(const char *path, uint32_t threads, uint64_t most, bool brief, bool rooted)
 {
     mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
     mscclpp_plan_sim_stats_t stats;
@@ -442,6 +505,7 @@ static int run_file(const char *path, uint32_t threads, uint64_t most, bool brie
     mscclpp_plan_t *plan = NULL;
     int status = SKIPPED;
     bool fine, known, ordered = true;
+    uint32_t root;
 
     mscclpp_plan_report_init(&report);
     fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
@@ -451,6 +515,7 @@ static int run_file(const char *path, uint32_t threads, uint64_t most, bool brie
     }
     known = fine && plan->collective != MSCCLPP_PLAN_TEST && plan->collective != MSCCLPP_PLAN_CUSTOM &&
             plan->collective != MSCCLPP_PLAN_SENDRECV;
+    known = known || (fine && rooted && find_rooted(plan, &root) != NOT_ROOTED);
     if (!fine || !known || !ordered) {
         printf("%s: skipped: %s\n", path,
                !fine    ? mscclpp_plan_verdict(&report)
@@ -469,7 +534,7 @@ int main(int argc, char **argv)
     uint32_t threads = 1;
     uint64_t most = 1 << 20;
     int counts[3] = {0, 0, 0};
-    bool brief = false;
+    bool brief = false, rooted = false;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 1; i < argc; ++i) {
@@ -479,8 +544,10 @@ int main(int argc, char **argv)
             most = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--brief") == 0) {
             brief = true;
+        } else if (strcmp(argv[i], "--rooted") == 0) {
+            rooted = true;
         } else {
-            ++counts[run_file(argv[i], threads, most, brief)];
+            ++counts[run_file(argv[i], threads, most, brief, rooted)];
         }
     }
     printf("%d plans right, %d wrong, %d skipped\n", counts[0], counts[1], counts[2]);

@@ -1,7 +1,8 @@
 /*
  * Stands for NVIDIA's libnvidia-ml.so.1 in tests. FAKE_NVML says what machine it has: "bridges": four GPUs, two of
  * which each are joined by two NVLinks, on two sockets; "switch": four on an NVSwitch; "pcie": four below two PCIe
- * switches; "one": one GPU; "broken": it does not start.
+ * switches; "lone": as "bridges", but two GPUs have no NVLinks; "one": one GPU; "broken": it does not start; "lost": a
+ * GPU does not answer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ int nvmlShutdown(void)
 
 const char *nvmlErrorString(int code)
 {
-    return code == 9 ? "Driver Not Loaded" : "Unknown Error";
+    return code == 9 ? "Driver Not Loaded" : code == 15 ? "GPU is lost" : "Unknown Error";
 }
 
 int nvmlDeviceGetCount_v2(unsigned *count)
@@ -66,7 +67,7 @@ int nvmlDeviceGetCount_v2(unsigned *count)
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
     *device = &devices[index];
-    return 0;
+    return is("lost") && index == 2 ? 15 : 0;
 }
 
 int nvmlDeviceGetPciInfo_v3(void *device, void *info)
@@ -77,8 +78,8 @@ int nvmlDeviceGetPciInfo_v3(void *device, void *info)
 
 int nvmlDeviceGetNvLinkState(void *device, unsigned link, unsigned *active)
 {
-    (void)device;
-    *active = (is("bridges") && link < 2) || (is("switch") && link < 18);
+    *active =
+        (is("bridges") && link < 2) || (is("lone") && link < 2 && number(device) < 2) || (is("switch") && link < 18);
     return link < 18 ? 0 : 2;
 }
 
@@ -112,7 +113,7 @@ int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width)
 
 int nvmlDeviceGetTopologyCommonAncestor(void *a, void *b, unsigned *level)
 {
-    *level = number(a) / 2 == number(b) / 2 ? (is("bridges") ? 40 : 10) : 50;
+    *level = number(a) / 2 == number(b) / 2 ? (is("bridges") || is("lone") ? 40 : 10) : 50;
     return 0;
 }
 

@@ -197,8 +197,12 @@ static void against_bounds(int number)
 
     for (int i = 0; i < SYNTH_ALLREDUCE; ++i) {
         synth_collective_t collective = i;
-        synth_options_t options = {
-            .root = root, .most_chunks = 2 * topology->ranks, .tree_chunks = 64, .seconds = 0.3, .search = true};
+        synth_options_t options = {.root = root,
+                                   .most_chunks = 2 * topology->ranks,
+                                   .tree_chunks = 64,
+                                   .closed_chunks = 64,
+                                   .seconds = 0.3,
+                                   .search = true};
         synth_bound_t cut, bound;
         synth_front_t front;
         char why[SYNTH_WHY] = "";
@@ -238,6 +242,30 @@ static void against_bounds(int number)
     synth_topology_free(topology);
 }
 
+/* Whatever an all-reduce is put together from, none may beat its bound. */
+static void all_reduces(int number)
+{
+    synth_topology_t *topology = make();
+    synth_options_t options = {.most_chunks = 4, .tree_chunks = 64, .closed_chunks = 64, .seconds = 1};
+    synth_bound_t bound;
+    synth_front_t front;
+    char why[SYNTH_WHY] = "";
+
+    synth_bound_allreduce(topology, &bound);
+    if (synth_allreduce_find(topology, &options, &front, why, sizeof(why)) != MSCCLPP_OK) {
+        check(false, number, why);
+        synth_topology_free(topology);
+        return;
+    }
+    for (int k = 0; k < front.count; ++k) {
+        check(synth_compare(front.point[k].ratio, bound.ratio) >= 0, number, "an all-reduce beats its bound");
+        proven += front.point[k].label == SYNTH_PROVEN;
+        ++points;
+    }
+    synth_front_free(&front);
+    synth_topology_free(topology);
+}
+
 int main(int argc, char **argv)
 {
     int count = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 40;
@@ -246,6 +274,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; ++i) {
         against_bounds(i);
         against_brute_force(i);
+        all_reduces(i);
     }
     printf("%d topologies, %d of %d points proven, %d instances against brute force: %d passed, %d failed\n", count,
            proven, points, searched, passed, failed);

@@ -449,6 +449,8 @@ int main(int argc, char **argv)
         return SYNTH_TOOL_USAGE;
     }
     arguments.options.tree_chunks = arguments.options.most_chunks != 0 ? arguments.options.most_chunks : TREE_CHUNKS;
+    arguments.options.closed_chunks =
+        arguments.options.most_chunks != 0 ? arguments.options.most_chunks : SYNTH_MAX_CHUNKS;
     if (arguments.options.most_chunks == 0) {
         arguments.options.most_chunks = topology->ranks > 25 ? topology->ranks : 25;
     }

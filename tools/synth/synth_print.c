@@ -83,17 +83,19 @@ static void print_set(FILE *out, uint64_t set, bool json)
  * along trees. */
 static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
 {
-    synth_rational_t cut = synth_bound_allreduce(topology), trees;
+    synth_rational_t trees;
+    synth_bound_t bound;
     int steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
     synth_free_roots_t result = {.bound = {0, 1}};
     bool known = synth_free_roots(topology, seconds, &result) == MSCCLPP_OK;
     char text[64], more[64];
 
+    synth_bound_allreduce(topology, &bound);
     trees = result.bound;
     if (json) {
         fprintf(out, ",\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
-                steps, (long long)cut.num, (long long)cut.den);
-        fprintf(out, "\"by\": \"cut\", \"along_trees\": ");
+                steps, (long long)bound.ratio.num, (long long)bound.ratio.den);
+        fprintf(out, "\"by\": \"%s\", \"along_trees\": ", bound.by);
         if (known) {
             fprintf(out, "[%lld, %lld]}", (long long)trees.num, (long long)trees.den);
         } else {
@@ -101,8 +103,12 @@ static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, 
         }
         return;
     }
-    fprintf(out, "  %-14s %8d  %-10s by cut", "allreduce", steps, fraction(cut, text, sizeof(text)));
-    if (known) {
+    fprintf(out, "  %-14s %8d  %-10s by %s", "allreduce", steps, fraction(bound.ratio, text, sizeof(text)), bound.by);
+    if (bound.set != 0) {
+        fprintf(out, " around ");
+        print_set(out, bound.set, false);
+    }
+    if (known && synth_compare(bound.ratio, trees) < 0) {
         fprintf(out, "; %s if it is reduced and sent along trees (linear program)",
                 fraction(trees, more, sizeof(more)));
     }

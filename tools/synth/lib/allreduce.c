@@ -40,6 +40,23 @@ static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
     return a == SYNTH_HEURISTIC || b == SYNTH_HEURISTIC ? SYNTH_HEURISTIC : SYNTH_BEST;
 }
 
+/* Adds one after the other, unless the front beats that anyway: large schedules take long to make and to replay. */
+static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second, const char *by)
+{
+    const synth_schedule_t *a = first->schedule, *b = second->schedule;
+    int64_t blocks = a->collective == SYNTH_REDUCE ? 1 : a->ranks;
+    synth_rational_t ratio =
+        synth_fraction((int64_t)synth_schedule_rounds(a) * b->chunks + (int64_t)synth_schedule_rounds(b) * a->chunks,
+                       blocks * a->chunks * b->chunks);
+
+    int64_t common = a->chunks / synth_gcd(a->chunks, b->chunks) * b->chunks;
+    int64_t sends = a->send_count * (common / a->chunks) + b->send_count * (common / b->chunks);
+
+    if (sends <= SYNTH_MAX_SENDS && !synth_front_beats(composer->front, a->steps + b->steps, ratio)) {
+        offer(composer, synth_schedule_join(a, b), by, weaker_label(first->label, second->label));
+    }
+}
+
 /* Adds all combinations of a schedule of `first` and one of `second`; for an all-gather also those that gather whole
  * inputs. */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
@@ -66,10 +83,14 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
         memcpy(composer->front->note, left.note[0] != '\0' ? left.note : right.note, sizeof(left.note));
     }
     composer->front->stopped = composer->front->stopped || left.stopped || right.stopped;
-    for (int i = 0; i < left.count; ++i) {
-        for (int j = 0; j < right.count; ++j) {
-            offer(composer, synth_schedule_join(left.point[i].schedule, right.point[j].schedule), by,
-                  weaker_label(left.point[i].label, right.point[j].label));
+    for (int apart = 0; apart < left.count || apart < right.count; ++apart) { /* those that fit together first */
+        for (int i = 0; i < left.count; ++i) {
+            if (i >= apart && i - apart < right.count) {
+                offer_pair(composer, &left.point[i], &right.point[i - apart], by);
+            }
+            if (apart > 0 && i + apart < right.count) {
+                offer_pair(composer, &left.point[i], &right.point[i + apart], by);
+            }
         }
     }
     for (int j = 0; second == SYNTH_ALLGATHER && j < right.count; ++j) {
@@ -130,11 +151,13 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
 {
     composer_t composer = {topology, options, front, mscclpp_now()};
     mscclpp_status_t status;
+    synth_bound_t bound, whole;
 
     memset(front, 0, sizeof(*front));
     front->least_steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
-    front->least_ratio = synth_bound_allreduce(topology);
-    front->least_by = "cut";
+    synth_bound_allreduce(topology, &bound);
+    front->least_ratio = bound.ratio;
+    front->least_by = bound.by;
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
     status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * 0.7,
                           "reduce-scatter and all-gather", why, why_size);
@@ -149,6 +172,10 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
         synth_point_t *point = &front->point[i];
 
         point->bound = front->least_ratio;
+        if (point->schedule->steps == 1 &&
+            synth_bound_cut(topology, SYNTH_ALLGATHER, 0, &whole) == MSCCLPP_OK) { /* nothing is added on the way */
+            point->bound = synth_larger(point->bound, whole.ratio);
+        }
         if (synth_compare(point->ratio, point->bound) <= 0) {
             point->label = SYNTH_PROVEN;
         }

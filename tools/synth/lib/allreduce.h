@@ -6,7 +6,8 @@
 
 /*
  * Points from reduce-scatter and all-gather, from reduce and broadcast of one root, from an all-gather of whole inputs,
- * and from two levels. No bound for a number of steps is known, so a point is proven only if it meets the bound of all.
+ * and from two levels. No bound for a number of steps but 1 is known, so a point of more steps is proven only if it
+ * meets the bound of all.
  */
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *why, size_t why_size);

@@ -11,8 +11,8 @@ int synth_bound_steps(const synth_topology_t *topology, synth_collective_t colle
 
 typedef struct {
     synth_rational_t ratio; /* rounds for each chunk, whatever the number of steps */
-    uint64_t set;           /* of ranks: the cut that proves it; 0 if the program of slp.h does */
-    const char *by;         /* "cut" or "linear program" */
+    uint64_t set;           /* of ranks: the cut that proves it; 0 if something else does */
+    const char *by;         /* "cut", "linear program" or "number of sends" */
 } synth_bound_t;
 
 /*
@@ -26,7 +26,10 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound);
 
-/* All-reduce: the reduced vector depends on all ranks, so a whole vector has to cross every cut towards each rank. */
-synth_rational_t synth_bound_allreduce(const synth_topology_t *topology);
+/*
+ * All-reduce: the whole vector, reduced, has to come from the rest to each rank, and so through each cut; and every
+ * piece of it takes so many sends between ranks, and between nodes, as it takes to sum it up once and to tell all.
+ */
+void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound);
 
 #endif

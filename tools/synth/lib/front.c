@@ -9,12 +9,11 @@
 #include "mca/common/base/clock.h"
 #include "tools/synth/lib/bounds.h"
 #include "tools/synth/lib/cache.h"
+#include "tools/synth/lib/closed.h"
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/sat.h"
 #include "tools/synth/lib/slp.h"
 #include "tools/synth/lib/trees.h"
-
-const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "heuristic"};
 
 #define SCOUT_SECONDS 3.0
 #define SCOUT_LOOK 0.4
@@ -29,6 +28,7 @@ typedef struct {
     synth_collective_t collective, dual;
     const synth_options_t *options;
     synth_front_t *front;
+    synth_shape_t shape;
     synth_symmetry_t symmetry;
     double start, end;    /* times by mscclpp_now */
     synth_cache_t *cache; /* NULL: none */
@@ -64,49 +64,6 @@ static bool is_over(search_t *search)
 
     search->front->stopped = search->front->stopped || over;
     return over;
-}
-
-void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
-                     double seconds)
-{
-    synth_rational_t ratio = synth_schedule_ratio(schedule);
-    int kept = 0, position = 0;
-
-    for (int i = 0; i < front->count; ++i) {
-        if (front->point[i].schedule->steps <= schedule->steps && synth_compare(front->point[i].ratio, ratio) <= 0) {
-            synth_schedule_free(schedule);
-            return;
-        }
-    }
-    for (int i = 0; i < front->count; ++i) {
-        if (front->point[i].schedule->steps >= schedule->steps && synth_compare(front->point[i].ratio, ratio) >= 0) {
-            synth_schedule_free(front->point[i].schedule);
-        } else {
-            front->point[kept++] = front->point[i];
-        }
-    }
-    front->count = kept;
-    if (front->count == SYNTH_MAX_POINTS) {
-        synth_schedule_free(schedule);
-        return;
-    }
-    while (position < front->count && front->point[position].schedule->steps < schedule->steps) {
-        ++position;
-    }
-    memmove(&front->point[position + 1], &front->point[position],
-            sizeof(front->point[0]) * (size_t)(front->count - position));
-    front->point[position] = (synth_point_t){schedule, ratio, {0, 1}, label, by, seconds};
-    ++front->count;
-}
-
-void synth_front_free(synth_front_t *front)
-{
-    for (int i = 0; i < front->count; ++i) {
-        synth_schedule_free(front->point[i].schedule);
-    }
-    front->count = 0;
-    synth_schedule_free(front->trees);
-    front->trees = NULL;
 }
 
 /* The least rounds for each chunk among points of at most so many steps. False if there is no such point. */
@@ -178,6 +135,26 @@ static int least_chunks(const search_t *search)
 static bool wanted(const search_t *search, int chunks)
 {
     return search->options->chunks == 0 || search->options->chunks == chunks;
+}
+
+/* Adds schedules by formulas: of each number of steps that is gone through, then of ever twice as many. */
+static void try_closed(search_t *search, synth_rational_t bound)
+{
+    int first = search->options->steps != 0 ? search->options->steps : search->front->least_steps;
+    int last = search->options->steps != 0 ? first : SYNTH_MAX_STEPS;
+    int most = search->options->chunks != 0 ? search->options->chunks : search->options->closed_chunks;
+
+    for (int steps = first; steps <= last && !meets(search, SYNTH_MAX_STEPS, bound) && !is_over(search);
+         steps += steps - first < STEPS_BEYOND ? 1 : steps) {
+        synth_schedule_t *schedule =
+            synth_closed(search->topology, &search->shape, search->dual, search->options->root, steps, most);
+
+        if (schedule != NULL && wanted(search, schedule->chunks)) {
+            offer(search, schedule, "closed form", SYNTH_HEURISTIC);
+        } else {
+            synth_schedule_free(schedule);
+        }
+    }
 }
 
 /* Adds schedules that need no search: by shortest paths, then by the greedy choice, from the cheapest to those that
@@ -439,6 +416,18 @@ static void label_proven(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
+/* Marks points of numbers of steps that were not gone through, by the bound of all and by formulas. */
+static void label_others(search_t *search, synth_rational_t least)
+{
+    for (int i = 0; i < search->front->count; ++i) {
+        int steps = search->front->point[i].schedule->steps;
+
+        if (search->front->point[i].bound.num == 0) {
+            label_proven(search, steps, synth_larger(least, synth_closed_bound(&search->shape, search->dual, steps)));
+        }
+    }
+}
+
 /* Goes through the numbers of steps upwards: computes the bound of each, then searches for schedules that meet it. */
 static void search_all_steps(search_t *search, synth_rational_t least)
 {
@@ -447,12 +436,14 @@ static void search_all_steps(search_t *search, synth_rational_t least)
     int last = given ? first : first + STEPS_BEYOND;
 
     for (int steps = first; steps <= last && !is_over(search); ++steps) {
-        synth_rational_t bound = least;
+        synth_rational_t closed = synth_closed_bound(&search->shape, search->dual, steps);
+        synth_rational_t bound = synth_larger(least, closed);
         double rest = search->end - mscclpp_now();
         synth_slp_t slp;
 
-        if (!meets(search, steps, least) && synth_slp_solve(search->topology, search->dual, search->options->root,
-                                                            steps, rest < 20 ? rest / 2 : 10, &slp) == MSCCLPP_OK) {
+        if (closed.num == 0 && !meets(search, steps, bound) &&
+            synth_slp_solve(search->topology, search->dual, search->options->root, steps, rest < 20 ? rest / 2 : 10,
+                            &slp) == MSCCLPP_OK) {
             bound = synth_larger(bound, slp.bound);
         }
         report(search, "%d steps: at least %lld/%lld rounds for each chunk", steps, (long long)bound.num,
@@ -515,7 +506,7 @@ static void close_cache(search_t *search)
 mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
                                   const synth_options_t *options, synth_front_t *front, char *why, size_t why_size)
 {
-    search_t search = {topology, topology, collective, synth_dual(collective), options, front, {0}, 0, 0, NULL};
+    search_t search = {topology, topology, collective, synth_dual(collective), options, front, .end = 0};
     synth_topology_t *turned = NULL;
     synth_bound_t bound;
     mscclpp_status_t status;
@@ -542,7 +533,10 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         }
         search.topology = turned;
     }
-    status = synth_bound_rounds(topology, collective, options->root, options->seconds / 4, &bound);
+    synth_shape(search.topology, &search.shape);
+    status = search.shape.kind != SYNTH_IRREGULAR /* cuts are sharp there */
+                 ? synth_bound_cut(topology, collective, options->root, &bound)
+                 : synth_bound_rounds(topology, collective, options->root, options->seconds / 4, &bound);
     if (status == MSCCLPP_OK) {
         bool rooted = search.dual != SYNTH_ALLGATHER && search.dual != SYNTH_ALLTOALL;
 
@@ -552,12 +546,14 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
             synth_symmetry_find(search.topology, rooted ? options->root : -1, &search.symmetry);
         }
         read_cache(&search);
+        try_closed(&search, bound.ratio);
         try_direct(&search, bound.ratio);
         if (options->search && search.symmetry.count > 0 && synth_sat_available()) {
             scout(&search, bound.ratio);
         }
         try_trees(&search, bound.ratio);
         search_all_steps(&search, bound.ratio);
+        label_others(&search, bound.ratio);
         close_cache(&search);
     }
     synth_topology_free(turned);

@@ -41,7 +41,8 @@ typedef struct {
     int steps;  /* 0: all */
     int chunks; /* 0: up to most_chunks */
     int most_chunks;
-    int tree_chunks; /* most_chunks for schedules of packed trees, which get better with ever more chunks */
+    int tree_chunks;   /* most_chunks for schedules of packed trees, which get better with ever more chunks */
+    int closed_chunks; /* most_chunks for schedules of formulas */
     double seconds;
     bool search;              /* false: polynomial methods only */
     const char *cache;        /* folder of what earlier searches found; NULL: none. With `search` only. */
@@ -49,6 +50,9 @@ typedef struct {
     void (*progress)(void *context, const char *text); /* may be NULL */
     void *context;
 } synth_options_t;
+
+/* Whether a point has at most so many steps and at most so many rounds for each chunk. */
+bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t ratio);
 
 /* Adds a point unless another is as good, and removes the points that it beats. Takes ownership of the schedule. */
 void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,

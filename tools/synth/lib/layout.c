@@ -399,24 +399,45 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
     synth_moves_merge(layout, moves);
 }
 
+/* A send that brings something to be added, by chunk and then by sender. */
+typedef struct {
+    int chunk, send;
+} addend_t;
+
+static int addend_order(const void *left, const void *right)
+{
+    const addend_t *a = left, *b = right;
+
+    return a->chunk != b->chunk ? a->chunk - b->chunk : a->send - b->send;
+}
+
 void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
 {
     const synth_schedule_t *schedule = layout->schedule;
+    addend_t *addend = layout->adds ? malloc(sizeof(*addend) * (size_t)(schedule->send_count + 1)) : NULL;
+    int count = 0;
 
-    for (int chunk = 0; layout->adds && chunk < layout->count; ++chunk) {
-        synth_move_t *move = NULL;
+    moves->failed = moves->failed || (layout->adds && addend == NULL);
+    for (int i = 0; addend != NULL && i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
 
-        for (int i = 0; i < schedule->send_count; ++i) { /* by sender */
-            const synth_send_t *send = &schedule->sends[i];
+        if (send->step == step && send->to == rank && send->adds) {
+            addend[count++] = (addend_t){send->chunk, i};
+        }
+    }
+    if (count > 0) {
+        qsort(addend, (size_t)count, sizeof(*addend), addend_order);
+    }
+    for (int i = 0; i < count;) {
+        int chunk = addend[i].chunk;
+        synth_move_t *move = synth_moves_begin(moves, 0, rank, synth_layout_at(layout, rank, chunk, step));
 
-            if (send->step == step && send->to == rank && send->chunk == chunk && send->adds) {
-                move =
-                    move != NULL ? move : synth_moves_begin(moves, 0, rank, synth_layout_at(layout, rank, chunk, step));
-                synth_move_end(move, rank, slot_of(layout, i));
-            }
+        for (; i < count && addend[i].chunk == chunk; ++i) {
+            synth_move_end(move, rank, slot_of(layout, addend[i].send));
         }
         synth_move_end(move, rank, layout->later[rank * layout->count + chunk]);
     }
+    free(addend);
     synth_moves_merge(layout, moves);
 }
 

@@ -6,7 +6,7 @@
 #include "tools/synth/lib/rational.h"
 #include "tools/synth/lib/topology.h"
 
-enum { SYNTH_MAX_STEPS = 128, SYNTH_MAX_CHUNKS = 1024, SYNTH_MAX_SENDS = 1 << 20 };
+enum { SYNTH_MAX_STEPS = 128, SYNTH_MAX_CHUNKS = 1024, SYNTH_MAX_SENDS = 1 << 21 };
 
 typedef struct {
     int chunk, from, to, step;

@@ -1,0 +1,57 @@
+/* The points of a front. */
+#include <string.h>
+
+#include "tools/synth/lib/front.h"
+
+const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "heuristic"};
+
+bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t ratio)
+{
+    for (int i = 0; i < front->count; ++i) {
+        if (front->point[i].schedule->steps <= steps && synth_compare(front->point[i].ratio, ratio) <= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
+                     double seconds)
+{
+    synth_rational_t ratio = synth_schedule_ratio(schedule);
+    int kept = 0, position = 0;
+
+    if (synth_front_beats(front, schedule->steps, ratio)) {
+        synth_schedule_free(schedule);
+        return;
+    }
+    for (int i = 0; i < front->count; ++i) {
+        if (front->point[i].schedule->steps >= schedule->steps && synth_compare(front->point[i].ratio, ratio) >= 0) {
+            synth_schedule_free(front->point[i].schedule);
+        } else {
+            front->point[kept++] = front->point[i];
+        }
+    }
+    front->count = kept;
+    if (front->count == SYNTH_MAX_POINTS) {
+        synth_schedule_free(schedule);
+        return;
+    }
+    while (position < front->count && front->point[position].schedule->steps < schedule->steps) {
+        ++position;
+    }
+    memmove(&front->point[position + 1], &front->point[position],
+            sizeof(front->point[0]) * (size_t)(front->count - position));
+    front->point[position] = (synth_point_t){schedule, ratio, {0, 1}, label, by, seconds};
+    ++front->count;
+}
+
+void synth_front_free(synth_front_t *front)
+{
+    for (int i = 0; i < front->count; ++i) {
+        synth_schedule_free(front->point[i].schedule);
+    }
+    front->count = 0;
+    synth_schedule_free(front->trees);
+    front->trees = NULL;
+}
