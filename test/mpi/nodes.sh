@@ -209,6 +209,17 @@ cases_nodes_late() {
             "${nodes[@]}" --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 later $coll
     done
+    # Sizes that only two ranks know: all ranks agree first, and name who does not come to that.
+    for coll in alltoallv/later alltoallv/first gatherv/later scatterv/first; do
+        IFS=/ read -r coll when <<<"$coll"
+        run_saying "nodes:late:timeout:$coll:$when" \
+            "$coll call [0-9]+, agreement.* ranks that have not (arrived|come): 2(;|$)" 60 -n 3 "${nodes[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 "$when" "$coll"
+    done
+    run_saying "nodes:late:warn:alltoallv" 'agreement.* ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later alltoallv
+    run_saying "nodes:late:killed:alltoallv" 'all that are left have ended well' 60 -n 3 --enable-recovery \
+        "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first alltoallv
     run_saying "nodes:late:killed:alltoall" 'all that are left have ended well' 60 -n 3 --enable-recovery \
         "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first alltoall
     run_saying "nodes:late:timeout:shm" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \

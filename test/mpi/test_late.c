@@ -29,9 +29,10 @@
 #define AMID_INTS (1 << 22) /* so that nearly all of the time passes within the call proper */
 #define AMID_AFTER 50       /* ms */
 
-static const char *const colls[] = {
-    "allreduce", "bcast", "reduce", "gather", "scatter", "allgather", "alltoall", "alltoallv", "reduce_scatter_block",
-    "scan"};
+static const char *const colls[] = {"allreduce", "bcast",     "reduce",
+                                    "gather",    "scatter",   "allgather",
+                                    "alltoall",  "alltoallv", "reduce_scatter_block",
+                                    "scan",      "gatherv",   "scatterv"};
 enum { COLLS = sizeof(colls) / sizeof(colls[0]), RANKS_MAX = 16 };
 
 static int coll; /* what is called, by number in `colls` */
@@ -65,6 +66,10 @@ static int call_coll(MPI_Comm comm, void *send, void *recv, int count)
         return MPI_Alltoallv(send, counts, firsts, MPI_INT, recv, counts, firsts, MPI_INT, comm);
     case 8:
         return MPI_Reduce_scatter_block(send, recv, count, MPI_INT, MPI_SUM, comm);
+    case 10:
+        return MPI_Gatherv(send, count, MPI_INT, recv, counts, firsts, MPI_INT, 0, comm);
+    case 11:
+        return MPI_Scatterv(send, counts, firsts, MPI_INT, recv, count, MPI_INT, 0, comm);
     default:
         return MPI_Scan(send, recv, count, MPI_INT, MPI_SUM, comm);
     }
@@ -98,6 +103,28 @@ static void after(void (*handler)(int), int milliseconds)
     MT_CHECK(0 == sigaction(SIGALRM, &action, NULL) && 0 == setitimer(ITIMER_REAL, &timer, NULL), "no timer");
 }
 
+/* One call of a collective that moves data, with its result. */
+static void move(MPI_Comm comm, int turn)
+{
+    const size_t ints = (size_t)INTS * (size_t)mt_size;
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints, 0);
+    mt_buffer_t recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints, 0);
+    int *values = mt_host_alloc(sizeof(int) * ints);
+
+    for (size_t i = 0; i < ints; ++i) {
+        values[i] = mt_rank * 1000 + turn;
+    }
+    mt_buffer_put(&send, values, sizeof(int) * ints);
+    MT_MPI(call_coll(comm, send.data, recv.data, INTS));
+    mt_buffer_get(&recv, values, sizeof(int) * ints);
+    for (size_t i = 0; i < ints; ++i) {
+        MT_CHECK(values[i] == (int)i / INTS * 1000 + turn, "turn %d: element %zu is %d", turn, i, values[i]);
+    }
+    free(values);
+    mt_buffer_free(&send, "send buffer");
+    mt_buffer_free(&recv, "receive buffer");
+}
+
 /* The last rank is late by some seconds, so that a warning names it. */
 static void warn(MPI_Comm comm, int seconds)
 {
@@ -106,7 +133,13 @@ static void warn(MPI_Comm comm, int seconds)
     if (mt_rank == mt_size - 1) {
         sleep((unsigned)seconds);
     }
-    mt_verify(&call);
+    if (0 == coll) {
+        mt_verify(&call);
+    } else {
+        for (int i = 0; i < 3; ++i) {
+            move(comm, i);
+        }
+    }
 }
 
 typedef enum { COMES_LATE, STAYS_AMID, IS_KILLED } fate_t;
@@ -346,7 +379,7 @@ int main(int argc, char **argv)
     MT_MPI(MPI_Comm_set_name(comm, "\033[31mred\a"));
     call = mt_call(first ? MPI_COMM_WORLD : comm, 1000, 1);
     mt_verify(&call);
-    if (argc > 4 && (0 == strcmp(argv[1], "timeout") || 0 == strcmp(argv[3], "first"))) {
+    if (argc > 4 && (0 != strcmp(argv[1], "killed") || 0 == strcmp(argv[3], "first"))) {
         find_coll(argv[4]);
     }
     if (argc > 1 && 0 == strcmp(argv[1], "timeout")) {

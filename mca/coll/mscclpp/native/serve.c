@@ -3,7 +3,9 @@
 
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/lane.h"
+#include "mca/coll/mscclpp/oob/agree.h"
 #include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
 
 #define AGREE_ALWAYS                                                                                                   \
     16                 /* before there is a team, ranks agree in this many of the calls in which some may pass no      \
@@ -35,37 +37,24 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
     return device;
 }
 
-/* Yields the maxima over all ranks. In a fiber this uses a nonblocking all-reduce. */
-static int find_maxima(mca_coll_mscclpp_module_t *module, const uint64_t *local, uint64_t *all, int count)
-{
-    ompi_request_t *request;
-    int rc;
-
-    if (!mscclpp_fiber_inside()) {
-        return module->previous.allreduce(local, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
-                                          module->previous.allreduce_module);
-    }
-    rc = module->previous.iallreduce(local, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
-                                     &request, module->previous.iallreduce_module);
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    while (!REQUEST_COMPLETE(request)) {
-        mca_coll_mscclpp_progress();
-    }
-    opal_atomic_rmb();
-    rc = request->req_status.MPI_ERROR;
-    (void)ompi_request_free(&request);
-    return rc;
-}
-
-/* Yields on all ranks whether any of them passes device memory, and the size of the largest block. */
+/*
+ * Yields on all ranks whether any of them passes device memory, and the size of the largest block. A rank that comes
+ * too late breaks the communicator if some rank passes device memory.
+ */
 static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
 {
-    const uint64_t local[2] = {*device_p, call->args.most};
-    uint64_t all[2] = {0, 0};
-    const int rc = find_maxima(module, local, all, 2);
+    const uint64_t local[MCA_COLL_MSCCLPP_AGREED] = {*device_p, call->args.most};
+    uint64_t all[MCA_COLL_MSCCLPP_AGREED] = {0, 0};
+    mscclpp_status_t late;
+    int rc;
 
+    rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *device_p, local, all, &late);
+    if (MSCCLPP_OK != late) {
+        if (have_board(module)) {
+            (void)mscclpp_team_fail(module->team, late); /* tells the late rank, too */
+        }
+        module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
+    }
     *device_p = 0 != all[0];
     call->args.most = all[1];
     call->args.known = true;

@@ -358,6 +358,19 @@ void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
     }
 }
 
+void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number)
+{
+    mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first;
+
+    while (*link != NULL) {
+        if (kind == (*link)->header.kind && (*link)->header.number < number) {
+            free(queue_unlink(&oob->inbox, link));
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
 void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob)
 {
     queue_init(&oob->sends);

@@ -22,7 +22,9 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_WHOLE = 7,        /* all ranks' parts of all-gather `number` */
     MCA_COLL_MSCCLPP_OOB_ASK = 8,          /* the sender waits for the receiver in all-gather `number` */
     MCA_COLL_MSCCLPP_OOB_HERE = 9,         /* the answer: the sender is in all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_END = 10          /* all-gather `number` has failed on the sender */
+    MCA_COLL_MSCCLPP_OOB_END = 10,         /* all-gather `number` has failed on the sender */
+    MCA_COLL_MSCCLPP_OOB_WAITS = 11,       /* the sender waits in the agreement of call `number` */
+    MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12     /* the sender has given up that agreement */
 } mca_coll_mscclpp_oob_kind_t;
 
 #define MCA_COLL_MSCCLPP_OOB_MAGIC 0x6d736370u
@@ -138,5 +140,7 @@ void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const
 
 /* MSCCLPP_ERR_REVOKED, which is reported once, if the communicator cannot be used any more. Without the lock. */
 mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob);
+/* Throws away the messages of `kind` in the inbox whose number is below `number`. */
+void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number);
 
 #endif
