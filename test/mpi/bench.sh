@@ -61,7 +61,29 @@ cases_bench() {
         --mode stream --host-buffers
     cases_bench_collectives
     cases_bench_modes
+    cases_bench_transpose
     cases_bench_compared
+}
+
+# Transpositions, which kernels serve from buffer to buffer.
+cases_bench_transpose() {
+    local n transpose=("$program" --device "$MSCCLPP_TEST_DEVICE" --mode transpose --warmup 1 --rounds 2 --iterations 2)
+    local damage=$bindir/.libs/libdamage.so row='^  [01] to [12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +0 +[1-9][0-9]* +0$'
+    for n in 2 3; do
+        run_saying "bench:transpose:$n" "$row" 60 -n "$n" "${forced[@]}" "${transpose[@]}" --length 20 --check 2 \
+            --json "$file.transpose.$n"
+    done
+    run_saying "bench:transpose:empty parts" "$row" 60 -n 3 "${forced[@]}" "${transpose[@]}" --length 2
+    if [ "$MSCCLPP_TEST_DEVICE" != host ] || { [ ! -e "$damage" ] && [ "${patterns[0]:-}" != --list ]; }; then
+        skip "bench:transpose:damaged" "no $damage, or buffers that it cannot touch"
+    else
+        run_failing "bench:transpose:damaged" '^# [1-9][0-9]* wrong elements$' 60 -n 2 "${forced[@]}" \
+            -x LD_PRELOAD="$damage" -x MSCCLPP_TEST_DAMAGE=skip "${transpose[@]}" --length 20
+    fi
+    run_failing "bench:transpose:a collective" "^mscclpp_bench: --mode: 'transpose' is not allowed; use it without" 30 \
+        -n 2 "${transpose[@]}" --coll bcast
+    run_failing "bench:transpose:a length of nothing" "^mscclpp_bench: --mode: 'blocking' is not allowed; use transp" \
+        30 -n 2 "${measure[@]}" --length 7
 }
 
 # MPI's other calls and those of the extension library, of every collective, verified.

@@ -104,7 +104,8 @@ typedef enum {
     BENCH_MODE_PERSISTENT,  /* MPI_Start and MPI_Wait of one request, one at a time */
     BENCH_MODE_QUEUED,      /* the extension library's calls in a stream, one wait at the end */
     BENCH_MODE_GRAPH,       /* the extension library's calls, captured in a graph */
-    BENCH_MODE_CHANNEL      /* no collective: channels of applications' kernels between pairs of ranks */
+    BENCH_MODE_CHANNEL,     /* no collective: channels of applications' kernels between pairs of ranks */
+    BENCH_MODE_TRANSPOSE    /* MPI_Alltoallw of subarrays beside MPI_Alltoall (bench_transpose.c) */
 } bench_mode_t;
 
 typedef enum {
@@ -165,6 +166,7 @@ typedef struct {
     int rounds;
     const char *transport; /* transport of port channels, or "all" */
     int window;            /* puts before a flush */
+    int length;            /* of mode transpose: elements along each axis; 0: by the device */
     bool nccl_spin;        /* poll for the end of NCCL's calls, instead of cudaStreamSynchronize */
     const char *nccl_library;
     const char *plan;   /* the file of an execution plan; NULL: none */
@@ -499,6 +501,9 @@ typedef struct {
 
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
 void bench_report_places(const bench_env_t *env);
+
+/* Mode transpose. False after a wrong result or a failure; a failure prints one line. */
+bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options);
 
 /* Mode channel. False after a wrong result or a failure; a failure prints one line. */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options);

@@ -9,7 +9,7 @@ static bool between_fit(const bench_options_t *options)
     char ahead[16];
 
     if (options->between.given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode ||
-                                   BENCH_MODE_CHANNEL == options->mode)) {
+                                   BENCH_MODE_CHANNEL == options->mode || BENCH_MODE_TRANSPOSE == options->mode)) {
         return bench_refuse("--mode", bench_mode_name(options->mode),
                             "blocking, library, stream, nonblocking, persistent or queued with --between");
     }
@@ -135,7 +135,8 @@ bool bench_options_fit_together(const bench_options_t *options)
 {
     char max[32];
 
-    if (BENCH_MODE_PORT == options->mode || BENCH_MODE_CHANNEL == options->mode) {
+    if (BENCH_MODE_PORT == options->mode || BENCH_MODE_CHANNEL == options->mode ||
+        BENCH_MODE_TRANSPOSE == options->mode) {
         if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
             options->out_of_place || options->ncolls > 0) {
             return bench_refuse("--mode", bench_mode_name(options->mode),
@@ -144,6 +145,9 @@ bool bench_options_fit_together(const bench_options_t *options)
     }
     if (BENCH_MODE_PORT != options->mode && (options->transport != NULL || 0 != options->window)) {
         return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
+    }
+    if (BENCH_MODE_TRANSPOSE != options->mode && 0 != options->length) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "transpose with --length");
     }
     if (0 != options->max && options->min > options->max) {
         snprintf(max, sizeof(max), "%zu", options->max);

@@ -10,8 +10,8 @@
 
 const char *bench_mode_name(bench_mode_t mode)
 {
-    static const char *names[] = {"blocking",   "library", "stream", "port",   "nonblocking",
-                                  "persistent", "queued",  "graph",  "channel"};
+    static const char *names[] = {"blocking",   "library", "stream", "port",    "nonblocking",
+                                  "persistent", "queued",  "graph",  "channel", "transpose"};
 
     return names[mode];
 }
@@ -59,6 +59,8 @@ static const char help[] =
     "                         graph: 100 of these in a graph, which is launched again and again\n"
     "                         port: no collective, but kernels that put over port channels, ranks in pairs\n"
     "                         channel: a message from kernel to kernel over the channels of applications, in pairs\n"
+    "                         transpose: an array spread along one axis, then along another, by MPI_Alltoallw of\n"
+    "                         subarrays, beside MPI_Alltoall of as many bytes\n"
     "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8): of the whole buffer, which is\n"
     "                         what the rank with the most has, n blocks where each rank has a block\n"
     "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin or the host)\n"
@@ -94,6 +96,7 @@ static const char help[] =
     "      --nccl-wait HOW    how a blocking NCCL call is waited for: sync (default) or spin\n"
     "      --nccl-library F   file to load (default libnccl.so.2)\n"
     "      --transport NAME   with --mode port: one transport (default all)\n"
+    "      --length N         with --mode transpose: complex doubles along each axis (default 512, 48 on the twin)\n"
     "      --window N         with --mode port: most puts before each flush (default 64)\n"
     "      --device WHAT      auto (default), cuda or host (the twin)\n"
     "      --json FILE        all numbers and the environment as JSON\n"
@@ -113,7 +116,8 @@ static const char help[] =
     "  mpirun -n 2 mscclpp_bench --between waves:20 -b 8 -e 8 --compare launched\n"
     "  mpirun -n 2 mscclpp_bench --host-buffers stack --json with.json\n"
     "  mpirun -n 4 mscclpp_bench --plan ring.json -b 1k -e 64m -f 4 --compare native\n"
-    "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
+    "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n"
+    "  mpirun -n 4 mscclpp_bench --mode transpose --json transpose.json\n";
 
 /* Adds an element type to those that are measured. */
 static bool add_type(const char *name, void *context)
@@ -225,6 +229,7 @@ enum {
     JSON,
     TRANSPORT,
     WINDOW,
+    LENGTH,
     BETWEEN,
     BETWEEN_AHEAD,
     HOST_BUFFERS,
@@ -252,6 +257,7 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"nccl-library", required_argument, NULL, NCCL_LIBRARY},
                                       {"transport", required_argument, NULL, TRANSPORT},
                                       {"window", required_argument, NULL, WINDOW},
+                                      {"length", required_argument, NULL, LENGTH},
                                       {"between", required_argument, NULL, BETWEEN},
                                       {"between-ahead", required_argument, NULL, BETWEEN_AHEAD},
                                       {"host-buffers", optional_argument, NULL, HOST_BUFFERS},
@@ -278,7 +284,8 @@ static bool take(int option, const char *value, bench_options_t *options)
         break;
     case 'm':
         ok = bench_parse_choice("--mode", value,
-                                "blocking|library|stream|port|nonblocking|persistent|queued|graph|channel", &choice);
+                                "blocking|library|stream|port|nonblocking|persistent|queued|graph|channel|transpose",
+                                &choice);
         options->mode = (bench_mode_t)choice;
         options->mode_given = true;
         break;
@@ -331,6 +338,9 @@ static bool take(int option, const char *value, bench_options_t *options)
         break;
     case WINDOW:
         ok = bench_parse_int("--window", value, 1, 65536, &options->window);
+        break;
+    case LENGTH:
+        ok = bench_parse_int("--length", value, 1, 2048, &options->length);
         break;
     case BETWEEN:
         ok = parse_between(value, &options->between);

@@ -304,6 +304,9 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     if (BENCH_MODE_PORT == options->mode) {
         return bench_port_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
+    if (BENCH_MODE_TRANSPOSE == options->mode) {
+        return bench_transpose_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
+    }
     if (BENCH_MODE_CHANNEL == options->mode) {
         return bench_channel_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
