@@ -28,7 +28,9 @@ def is_number(value):
 
 
 COLLECTIVES = ("allreduce", "allgather", "allgatherv", "reduce_scatter_block", "reduce_scatter", "bcast", "reduce",
-               "alltoall", "alltoallv", "alltoallw", "gather", "gatherv", "scatter", "scatterv", "scan", "exscan")
+               "alltoall", "alltoallv", "alltoallw", "gather", "gatherv", "scatter", "scatterv", "scan", "exscan",
+               "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv",
+               "neighbor_alltoallw")
 TITLES = {"allreduce": "all-reduce", "allgather": "all-gather", "allgatherv": "all-gather of unequal blocks",
           "reduce_scatter_block": "reduce-scatter", "reduce_scatter": "reduce-scatter of unequal blocks",
           "bcast": "broadcast", "alltoall": "all-to-all", "alltoallv": "all-to-all of unequal blocks",

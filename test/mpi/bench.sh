@@ -61,8 +61,35 @@ cases_bench() {
         --mode stream --host-buffers
     cases_bench_collectives
     cases_bench_modes
+    cases_bench_neighbors
     cases_bench_transpose
     cases_bench_compared
+}
+
+# Collectives of neighbours, which have a line of their own for who served.
+cases_bench_neighbors() {
+    local n mode neighbors=("${measure[@]}" --iterations 5 --warmup 0 --factor 29 --min 48 --max 100k --coll neighbors)
+    local damage=$bindir/.libs/libdamage.so
+    for n in 1 2 3 5; do
+        run_saying "bench:neighbors:$n" '^# 0 wrong elements$' 60 -n "$n" "${forced[@]}" "${neighbors[@]}" \
+            --type char,double --json "$file.neighbors.$n"
+    done
+    for mode in nonblocking persistent; do
+        run_saying "bench:neighbors:$mode" '^# 0 wrong elements$' 60 -n 3 "${forced[@]}" "${neighbors[@]}" \
+            --mode "$mode"
+    done
+    run_saying "bench:neighbors:who served" '^# neighbor_alltoallw: coll/mscclpp served [1-9][0-9]* .* staged 0 through' 60 \
+        -n 3 "${forced[@]}" "${neighbors[@]}"
+    if [ "$MSCCLPP_TEST_DEVICE" != host ] || { [ ! -e "$damage" ] && [ "${patterns[0]:-}" != --list ]; }; then
+        skip "bench:neighbors:damaged" "no $damage, or buffers that it cannot touch"
+    else
+        run_failing "bench:neighbors:damaged" '^# [1-9][0-9]* wrong elements$' 60 -n 3 "${forced[@]}" \
+            -x LD_PRELOAD="$damage" -x MSCCLPP_TEST_DAMAGE=skip "${neighbors[@]}" --mode persistent
+    fi
+    run_failing "bench:neighbors:by the library" "^mscclpp_bench: --mode: 'library' is not allowed; use blocking" 30 \
+        -n 2 "${neighbors[@]}" --mode library
+    run_failing "bench:neighbors:beside NCCL" "^mscclpp_bench: --compare: 'nccl' is not allowed" 30 -n 2 \
+        "${neighbors[@]}" --compare nccl
 }
 
 # Transpositions, which kernels serve from buffer to buffer.

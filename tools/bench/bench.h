@@ -203,6 +203,7 @@ typedef struct {
 
 typedef struct {
     MPI_Comm comm;    /* used by the measured calls only */
+    MPI_Comm ring;    /* of the same ranks, each with its two neighbours; MPI_COMM_NULL: not needed so far */
     MPI_Comm control; /* used by the program's own point-to-point messages and barriers */
     int rank;
     int size;
@@ -346,6 +347,9 @@ typedef struct {
     uint64_t waited;
 } bench_calls_t;
 bench_calls_t bench_queued_calls(const bench_env_t *env);
+
+/* The communicator of a collective's calls; collective when one of neighbours is made, by the first call for one. */
+MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll);
 
 /* MPI's function with these buffers. */
 bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm);

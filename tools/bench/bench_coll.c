@@ -10,43 +10,57 @@
 #define OPERAND "the operand of each rank, n blocks"
 #define BOTH "each of the two buffers of each rank, n blocks"
 #define ROOT_RESULT "the result on the root, n blocks"
+#define FROM_NEIGHBORS "the result on each rank, two blocks"
+#define WITH_NEIGHBORS "each of the two buffers of each rank, two blocks"
 #define ROOT_OPERAND "the operand of the root, n blocks"
 
 /* clang-format off */
 const bench_coll_t bench_colls[] = {
-    {MSCCLPP_COLL_LAST, "allreduce", "all-reduce", "MPI_Allreduce", EACH, BENCH_WHOLE, true, false, false, true, 2},
+    {MSCCLPP_COLL_LAST, "allreduce", "all-reduce", "MPI_Allreduce", EACH, BENCH_WHOLE, true, false, false, true, 2,
+     false},
     {MSCCLPP_COLL_ALLGATHER, "allgather", "all-gather", "MPI_Allgather", RESULT, BENCH_GATHERS, false, false, false,
-     true, 1},
+     true, 1, false},
     {MSCCLPP_COLL_ALLGATHERV, "allgatherv", "all-gather of unequal blocks", "MPI_Allgatherv", RESULT, BENCH_GATHERS,
-     false, false, true, true, 1},
+     false, false, true, true, 1, false},
     {MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, "reduce_scatter_block", "reduce-scatter", "MPI_Reduce_scatter_block", OPERAND,
-     BENCH_SCATTERS, true, false, false, true, 1},
+     BENCH_SCATTERS, true, false, false, true, 1, false},
     {MSCCLPP_COLL_REDUCE_SCATTER, "reduce_scatter", "reduce-scatter of unequal blocks", "MPI_Reduce_scatter", OPERAND,
-     BENCH_SCATTERS, true, false, true, true, 1},
-    {MSCCLPP_COLL_BCAST, "bcast", "broadcast", "MPI_Bcast", EACH, BENCH_WHOLE, false, true, false, false, 0},
-    {MSCCLPP_COLL_REDUCE, "reduce", "reduce", "MPI_Reduce", EACH, BENCH_WHOLE, true, true, false, true, 0},
+     BENCH_SCATTERS, true, false, true, true, 1, false},
+    {MSCCLPP_COLL_BCAST, "bcast", "broadcast", "MPI_Bcast", EACH, BENCH_WHOLE, false, true, false, false, 0, false},
+    {MSCCLPP_COLL_REDUCE, "reduce", "reduce", "MPI_Reduce", EACH, BENCH_WHOLE, true, true, false, true, 0, false},
     {MSCCLPP_COLL_ALLTOALL, "alltoall", "all-to-all", "MPI_Alltoall", BOTH, BENCH_EXCHANGES, false, false, false, true,
-     1},
+     1, false},
     {MSCCLPP_COLL_ALLTOALLV, "alltoallv", "all-to-all of unequal blocks", "MPI_Alltoallv", BOTH, BENCH_EXCHANGES, false,
-     false, true, true, 1},
+     false, true, true, 1, false},
     {MSCCLPP_COLL_ALLTOALLW, "alltoallw", "all-to-all of unequal blocks with a type each", "MPI_Alltoallw", BOTH,
-     BENCH_EXCHANGES, false, false, true, true, 1},
-    {MSCCLPP_COLL_GATHER, "gather", "gather", "MPI_Gather", ROOT_RESULT, BENCH_GATHERS, false, true, false, true, 1},
+     BENCH_EXCHANGES, false, false, true, true, 1, false},
+    {MSCCLPP_COLL_GATHER, "gather", "gather", "MPI_Gather", ROOT_RESULT, BENCH_GATHERS, false, true, false, true,
+     1, false},
     {MSCCLPP_COLL_GATHERV, "gatherv", "gather of unequal blocks", "MPI_Gatherv", ROOT_RESULT, BENCH_GATHERS, false,
-     true, true, true, 1},
+     true, true, true, 1, false},
     {MSCCLPP_COLL_SCATTER, "scatter", "scatter", "MPI_Scatter", ROOT_OPERAND, BENCH_SCATTERS, false, true, false, true,
-     1},
+     1, false},
     {MSCCLPP_COLL_SCATTERV, "scatterv", "scatter of unequal blocks", "MPI_Scatterv", ROOT_OPERAND, BENCH_SCATTERS,
-     false, true, true, true, 1},
-    {MSCCLPP_COLL_SCAN, "scan", "scan", "MPI_Scan", EACH, BENCH_WHOLE, true, false, false, true, 0},
-    {MSCCLPP_COLL_EXSCAN, "exscan", "exclusive scan", "MPI_Exscan", EACH, BENCH_WHOLE, true, false, false, true, 0},
+     false, true, true, true, 1, false},
+    {MSCCLPP_COLL_SCAN, "scan", "scan", "MPI_Scan", EACH, BENCH_WHOLE, true, false, false, true, 0, false},
+    {MSCCLPP_COLL_EXSCAN, "exscan", "exclusive scan", "MPI_Exscan", EACH, BENCH_WHOLE, true, false, false, true, 0,
+     false},
+    {MSCCLPP_COLL_NEIGHBOR_ALLGATHER, "neighbor_allgather", "all-gather of neighbours", "MPI_Neighbor_allgather",
+     FROM_NEIGHBORS, BENCH_GATHERS, false, false, false, true, 0, true},
+    {MSCCLPP_COLL_NEIGHBOR_ALLGATHERV, "neighbor_allgatherv", "all-gather of neighbours, of unequal blocks",
+     "MPI_Neighbor_allgatherv", FROM_NEIGHBORS, BENCH_GATHERS, false, false, true, true, 0, true},
+    {MSCCLPP_COLL_NEIGHBOR_ALLTOALL, "neighbor_alltoall", "all-to-all of neighbours", "MPI_Neighbor_alltoall",
+     WITH_NEIGHBORS, BENCH_EXCHANGES, false, false, false, true, 0, true},
+    {MSCCLPP_COLL_NEIGHBOR_ALLTOALLV, "neighbor_alltoallv", "all-to-all of neighbours, of unequal blocks",
+     "MPI_Neighbor_alltoallv", WITH_NEIGHBORS, BENCH_EXCHANGES, false, false, true, true, 0, true},
+    {MSCCLPP_COLL_NEIGHBOR_ALLTOALLW, "neighbor_alltoallw", "all-to-all of neighbours, with a type each",
+     "MPI_Neighbor_alltoallw", WITH_NEIGHBORS, BENCH_EXCHANGES, false, false, true, true, 0, true},
 };
 /* clang-format on */
 const int bench_coll_count = sizeof(bench_colls) / sizeof(bench_colls[0]);
 
 _Static_assert(sizeof(bench_colls) / sizeof(bench_colls[0]) == BENCH_MAX_COLLS, "a list has room for each");
-_Static_assert(MSCCLPP_COLL_NEIGHBORS + 1 == BENCH_MAX_COLLS,
-               "the program measures each collective of the library that needs no topology");
+_Static_assert(MSCCLPP_COLL_LAST + 1 == BENCH_MAX_COLLS, "the program measures each collective of the library");
 
 double bench_coll_bus_factor(const bench_coll_t *coll, int size)
 {
@@ -56,6 +70,59 @@ double bench_coll_bus_factor(const bench_coll_t *coll, int size)
 int bench_coll_weight(int index)
 {
     return 1 + index % 3;
+}
+
+/* Of neighbours, blocks that differ have up to so many parts of the buffer, of which no two blocks fill more. */
+#define MOST_WEIGHT 3
+#define PARTS (MOST_WEIGHT * BENCH_NEIGHBORS)
+
+int bench_layout_source(const bench_layout_t *layout, int edge)
+{
+    return (layout->rank + (0 == edge ? layout->size - 1 : 1)) % layout->size;
+}
+
+int bench_layout_target(const bench_layout_t *layout, int edge)
+{
+    return bench_layout_source(layout, BENCH_NEIGHBORS - 1 - edge);
+}
+
+/* The block that a rank has for the neighbour of an edge. */
+static size_t neighbor_block(const bench_layout_t *layout, int owner, int edge)
+{
+    const int index = BENCH_GATHERS == layout->coll->blocks ? owner : owner + edge;
+
+    return layout->coll->varied ? layout->count / PARTS * (size_t)bench_coll_weight(index)
+                                : layout->count / BENCH_NEIGHBORS;
+}
+
+/* The block that this rank gets over an edge. */
+static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
+{
+    const int source = bench_layout_source(layout, edge);
+    bench_segment_t segment = {.count = neighbor_block(layout, source, edge), .low = source, .high = source + 1};
+
+    for (int i = 0; i < edge; ++i) {
+        segment.first += neighbor_block(layout, bench_layout_source(layout, i), i);
+    }
+    segment.from = BENCH_GATHERS == layout->coll->blocks ? 0 : bench_layout_first(layout, source, edge);
+    return segment;
+}
+
+/* MPI's arguments for the blocks of neighbours. */
+static void open_neighbors(bench_layout_t *layout, MPI_Datatype type, size_t type_size)
+{
+    for (int i = 0; i < BENCH_NEIGHBORS; ++i) {
+        const bench_segment_t segment = neighbor_segment(layout, i);
+        const size_t first = bench_layout_first(layout, layout->rank, i);
+
+        layout->counts[i] = (int)segment.count;
+        layout->firsts[i] = (int)segment.first;
+        layout->recv_bytes[i] = (MPI_Aint)(segment.first * type_size);
+        layout->send_counts[i] = (int)neighbor_block(layout, layout->rank, i);
+        layout->send_firsts[i] = (int)first;
+        layout->send_bytes[i] = (MPI_Aint)(first * type_size);
+        layout->types[i] = type;
+    }
 }
 
 /* The sum of the weights below `index`. */
@@ -70,6 +137,9 @@ size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t
 {
     size_t count = bytes / type_size;
 
+    if (coll->neighbors) {
+        return count / PARTS * PARTS;
+    }
     return BENCH_WHOLE == coll->blocks || coll->varied ? count : count / (size_t)size * (size_t)size;
 }
 
@@ -95,6 +165,9 @@ static size_t share(const bench_layout_t *layout, int index)
  */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
 {
+    if (layout->coll->neighbors) {
+        return neighbor_block(layout, owner, index);
+    }
     return share(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);
 }
 
@@ -103,7 +176,7 @@ size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
     size_t first = 0;
 
     if (BENCH_EXCHANGES != layout->coll->blocks) {
-        return share_first(layout, index);
+        return layout->coll->neighbors ? 0 : share_first(layout, index);
     }
     for (int i = 0; i < index; ++i) {
         first += bench_layout_block(layout, owner, i);
@@ -115,6 +188,9 @@ size_t bench_layout_largest(const bench_layout_t *layout)
 {
     size_t largest = 0;
 
+    if (layout->coll->neighbors) {
+        return layout->coll->varied ? layout->count / PARTS * MOST_WEIGHT : layout->count / BENCH_NEIGHBORS;
+    }
     for (int i = 0; i < layout->size && BENCH_WHOLE != layout->coll->blocks; ++i) {
         largest = share(layout, i) > largest ? share(layout, i) : largest;
     }
@@ -131,18 +207,24 @@ bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size)
 {
+    const size_t blocks = coll->neighbors ? BENCH_NEIGHBORS : (size_t)size;
+
     *layout = (bench_layout_t){.coll = coll, .rank = rank, .size = size, .root = root, .count = count};
     if (!coll->varied) {
         return true;
     }
-    layout->counts = calloc((size_t)size, sizeof(layout->counts[0]));
-    layout->firsts = calloc((size_t)size, sizeof(layout->firsts[0]));
-    layout->bytes = calloc((size_t)size, sizeof(layout->bytes[0]));
-    layout->types = calloc((size_t)size, sizeof(layout->types[0]));
+    layout->counts = calloc(blocks, sizeof(layout->counts[0]));
+    layout->firsts = calloc(blocks, sizeof(layout->firsts[0]));
+    layout->bytes = calloc(blocks, sizeof(layout->bytes[0]));
+    layout->types = calloc(blocks, sizeof(layout->types[0]));
     if (layout->counts == NULL || layout->firsts == NULL || layout->bytes == NULL || layout->types == NULL) {
         bench_layout_close(layout);
         fprintf(stderr, "%s: out of memory\n", bench_program);
         return false;
+    }
+    if (coll->neighbors) {
+        open_neighbors(layout, type, type_size);
+        return true;
     }
     for (int i = 0; i < size; ++i) {
         layout->counts[i] = (int)bench_layout_block(layout, rank, i);
@@ -167,7 +249,7 @@ bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
     if (MSCCLPP_COLL_ALLTOALLW == layout->coll->coll) {
         return layout->count * type_size <= INT_MAX;
     }
-    if (BENCH_WHOLE == layout->coll->blocks || layout->coll->varied) {
+    if (BENCH_WHOLE == layout->coll->blocks || layout->coll->varied || layout->coll->neighbors) {
         return layout->count <= INT_MAX;
     }
     return layout->count / (size_t)layout->size <= INT_MAX;
@@ -206,6 +288,9 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
 
+    if (layout->coll->neighbors) {
+        return BENCH_NEIGHBORS;
+    }
     switch (layout->coll->coll) {
     case MSCCLPP_COLL_REDUCE:
         return is_root ? 1 : 0;
@@ -227,6 +312,9 @@ bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
     const int rank = layout->rank;
     bench_segment_t segment = {.count = layout->count, .low = 0, .high = layout->size};
 
+    if (layout->coll->neighbors) {
+        return neighbor_segment(layout, index);
+    }
     switch (layout->coll->blocks) {
     case BENCH_GATHERS:
     case BENCH_EXCHANGES:

@@ -30,19 +30,24 @@ typedef struct {
     bench_blocks_t blocks;
     bool reduces;
     bool rooted;
-    bool varied;   /* blocks of unequal sizes */
-    bool in_place; /* MPI has the collective in place and out of place; else it has one buffer */
-    double bus;    /* busbw = algbw * bus * (n - 1) / n; 0: busbw = algbw */
+    bool varied;    /* blocks of unequal sizes */
+    bool in_place;  /* MPI has the collective in place and out of place; else it has one buffer */
+    double bus;     /* busbw = algbw * bus * (n - 1) / n; 0: busbw = algbw */
+    bool neighbors; /* blocks go to and from the two neighbours in a ring of the ranks, not to and from all ranks */
 } bench_coll_t;
 
 extern const bench_coll_t bench_colls[]; /* all collectives, all-reduce first */
 extern const int bench_coll_count;
 
-#define BENCH_MAX_COLLS 16
+#define BENCH_MAX_COLLS 21
+
+/* Edges of each rank in each direction, where blocks go to and from neighbours. */
+#define BENCH_NEIGHBORS 2
 
 /*
- * Adds the collective of this name to a list with room for BENCH_MAX_COLLS, or all of them for "all"; one that is in
- * the list stays there once. False, after a line, if there is none of this name.
+ * Adds the collective of this name to a list with room for BENCH_MAX_COLLS; for "all", all but those of neighbours,
+ * and for "neighbors" these. One that is in the list stays there once. False, after a line, if there is none of this
+ * name.
  */
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p);
 
@@ -63,6 +68,11 @@ typedef struct {
     int *counts;
     int *firsts;
     int *bytes; /* where the blocks begin in the buffer, bytes */
+    /* Of neighbours, the blocks that this rank gets are as above, by edge, and those that it has as follows. */
+    int send_counts[BENCH_NEIGHBORS];
+    int send_firsts[BENCH_NEIGHBORS];
+    MPI_Aint send_bytes[BENCH_NEIGHBORS];
+    MPI_Aint recv_bytes[BENCH_NEIGHBORS];
     MPI_Datatype *types;
 } bench_layout_t;
 
@@ -79,6 +89,10 @@ void bench_layout_close(bench_layout_t *layout);
 
 /* True if all counts and displacements fit into MPI's ints. */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size);
+
+/* The rank that block `edge` comes from; it goes to the one on the other side. */
+int bench_layout_source(const bench_layout_t *layout, int edge);
+int bench_layout_target(const bench_layout_t *layout, int edge);
 
 /* The size of block `index` in rank `owner`'s buffer, and its beginning, in elements. For collectives with blocks. */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index);

@@ -20,6 +20,23 @@ static bool between_fit(const bench_options_t *options)
     return true;
 }
 
+/* Collectives of neighbours are MPI's alone, and out of place. */
+static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *coll)
+{
+    if (BENCH_MODE_BLOCKING != options->mode && BENCH_MODE_NONBLOCKING != options->mode &&
+        BENCH_MODE_PERSISTENT != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode),
+                            "blocking, nonblocking or persistent with collectives of neighbours");
+    }
+    if (BENCH_COMPARE_NONE != options->compare) {
+        return bench_refuse("--compare", bench_compare_name(options->compare), "it with collectives of all ranks");
+    }
+    if (options->in_place && !options->out_of_place) {
+        return bench_refuse("--in-place", coll->name, "it with collectives of all ranks");
+    }
+    return true;
+}
+
 /* Options that only some collectives allow. */
 static bool colls_fit(const bench_options_t *options)
 {
@@ -30,6 +47,9 @@ static bool colls_fit(const bench_options_t *options)
         const bench_coll_t *coll = options->colls[i];
         if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
             return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
+        }
+        if (coll->neighbors && !neighbors_fit(options, coll)) {
+            return false;
         }
         reduces |= coll->reduces;
         rooted |= coll->rooted;

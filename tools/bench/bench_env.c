@@ -133,6 +133,7 @@ bool bench_env_open(bench_env_t *env)
 
     MPI_Comm_dup(MPI_COMM_WORLD, &env->comm);
     MPI_Comm_dup(MPI_COMM_WORLD, &env->control);
+    env->ring = MPI_COMM_NULL;
     MPI_Comm_rank(env->control, &env->rank);
     MPI_Comm_size(env->control, &env->size);
     with_cuda = bench_sum(env->control, on_cuda ? 1 : 0);
@@ -169,6 +170,9 @@ void bench_env_close(bench_env_t *env)
     env->rules = NULL;
     free(env->places);
     env->places = NULL;
+    if (MPI_COMM_NULL != env->ring) {
+        MPI_Comm_free(&env->ring);
+    }
     MPI_Comm_free(&env->control);
     MPI_Comm_free(&env->comm);
 }

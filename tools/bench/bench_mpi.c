@@ -5,14 +5,17 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;
     const bool in_place = operation->in_place, at_root = in_place && layout->rank == layout->root;
-    const int block = (int)(layout->count / (size_t)layout->size);
+    const int block =
+        layout->coll->neighbors ? (int)(layout->count / BENCH_NEIGHBORS) : (int)(layout->count / (size_t)layout->size);
     /* In place, only the root passes MPI_IN_PLACE: its own part lies in the result. */
     const bench_mpi_args_t args = {.layout = layout,
                                    .type = bench_type_mpi(operation->type),
                                    .op = bench_op_mpi(operation->op),
                                    .whole = (int)layout->count,
                                    .block = block,
-                                   .own = layout->counts != NULL ? layout->counts[layout->rank] : block,
+                                   .own = layout->coll->neighbors  ? (int)bench_layout_block(layout, layout->rank, 0)
+                                          : layout->counts != NULL ? layout->counts[layout->rank]
+                                                                   : block,
                                    .operand = at_root ? MPI_IN_PLACE : operation->send,
                                    .send = in_place ? MPI_IN_PLACE : operation->send,
                                    .parts = operation->send,
@@ -22,6 +25,26 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
     return args;
 }
 
+MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll)
+{
+    bench_layout_t layout = {.rank = env->rank, .size = env->size};
+    int sources[BENCH_NEIGHBORS], targets[BENCH_NEIGHBORS], weights[BENCH_NEIGHBORS];
+
+    if (!coll->neighbors) {
+        return env->comm;
+    }
+    if (MPI_COMM_NULL == env->ring) {
+        for (int i = 0; i < BENCH_NEIGHBORS; ++i) {
+            sources[i] = bench_layout_source(&layout, i);
+            targets[i] = bench_layout_target(&layout, i);
+            weights[i] = 1;
+        }
+        MPI_Dist_graph_create_adjacent(env->comm, BENCH_NEIGHBORS, sources, weights, BENCH_NEIGHBORS, targets, weights,
+                                       MPI_INFO_NULL, 0, &env->ring);
+    }
+    return env->ring;
+}
+
 #define BLOCKING(Name_, name_) MPI_##Name_
 
 bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
@@ -29,6 +52,10 @@ bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
     const bench_mpi_args_t args = bench_mpi_args(operation);
     int result = MPI_ERR_OTHER;
 
-    BENCH_MPI_CALL(result, args, BLOCKING, comm);
+    if (operation->layout->coll->neighbors) {
+        BENCH_MPI_NEIGHBOR_CALL(result, args, BLOCKING, comm);
+    } else {
+        BENCH_MPI_CALL(result, args, BLOCKING, comm);
+    }
     return MPI_SUCCESS == result;
 }

@@ -92,4 +92,34 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
         break;                                                                                                         \
     }
 
+/* The same for the collectives of neighbours. */
+#define BENCH_MPI_NEIGHBOR_CALL(result_, a_, FUNCTION_, ...)                                                           \
+    switch ((a_).layout->coll->coll) {                                                                                 \
+    case MSCCLPP_COLL_NEIGHBOR_ALLGATHER:                                                                              \
+        (result_) = FUNCTION_(Neighbor_allgather, neighbor_allgather)((a_).send, (a_).block, (a_).type, (a_).recv,     \
+                                                                      (a_).block, (a_).type, __VA_ARGS__);             \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_NEIGHBOR_ALLGATHERV:                                                                             \
+        (result_) = FUNCTION_(Neighbor_allgatherv, neighbor_allgatherv)((a_).send, (a_).own, (a_).type, (a_).recv,     \
+                                                                        (a_).layout->counts, (a_).layout->firsts,      \
+                                                                        (a_).type, __VA_ARGS__);                       \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_NEIGHBOR_ALLTOALL:                                                                               \
+        (result_) = FUNCTION_(Neighbor_alltoall, neighbor_alltoall)((a_).send, (a_).block, (a_).type, (a_).recv,       \
+                                                                    (a_).block, (a_).type, __VA_ARGS__);               \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_NEIGHBOR_ALLTOALLV:                                                                              \
+        (result_) = FUNCTION_(Neighbor_alltoallv, neighbor_alltoallv)(                                                 \
+            (a_).send, (a_).layout->send_counts, (a_).layout->send_firsts, (a_).type, (a_).recv, (a_).layout->counts,  \
+            (a_).layout->firsts, (a_).type, __VA_ARGS__);                                                              \
+        break;                                                                                                         \
+    case MSCCLPP_COLL_NEIGHBOR_ALLTOALLW:                                                                              \
+        (result_) = FUNCTION_(Neighbor_alltoallw, neighbor_alltoallw)(                                                 \
+            (a_).send, (a_).layout->send_counts, (a_).layout->send_bytes, (a_).layout->types, (a_).recv,               \
+            (a_).layout->counts, (a_).layout->recv_bytes, (a_).layout->types, __VA_ARGS__);                            \
+        break;                                                                                                         \
+    default: /* no others are in the list */                                                                           \
+        break;                                                                                                         \
+    }
+
 #endif

@@ -6,7 +6,7 @@
 
 static bool call_mpi(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    return bench_call_mpi(operation, contender->env->comm);
+    return bench_call_mpi(operation, bench_mpi_comm(contender->env, operation->layout->coll));
 }
 
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll)

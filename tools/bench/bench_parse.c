@@ -152,12 +152,13 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
 
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
 {
-    bool all = 0 == strcmp(name, "all"), known = all;
+    const bool all = 0 == strcmp(name, "all"), neighbors = 0 == strcmp(name, "neighbors");
+    bool known = false;
 
     for (int i = 0; i < bench_coll_count; ++i) {
         bool given = false;
 
-        if (!all && 0 != strcmp(name, bench_colls[i].name)) {
+        if (0 != strcmp(name, bench_colls[i].name) && !(bench_colls[i].neighbors ? neighbors : all)) {
             continue;
         }
         known = true;
@@ -171,5 +172,6 @@ bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
     return known || bench_refuse("--coll", name,
                                  "allreduce, allgather, allgatherv, reduce_scatter_block, reduce_scatter, bcast, "
                                  "reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, scan, "
-                                 "exscan or all");
+                                 "exscan or all; neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, "
+                                 "neighbor_alltoallv, neighbor_alltoallw or neighbors");
 }

@@ -237,7 +237,10 @@ static void print_blocks(const bench_report_t *report)
         printf("%s%d", 0 == i ? "" : ":", bench_coll_weight(i));
     }
     printf("%s%s", size > 8 ? ":..." : "",
-           BENCH_EXCHANGES == coll->blocks ? ", of ranks s and d by s + d modulo n" : "");
+           coll->neighbors && BENCH_EXCHANGES == coll->blocks ? ", of rank s and edge e by s + e"
+           : coll->neighbors                                  ? ", of rank s by s"
+           : BENCH_EXCHANGES == coll->blocks                  ? ", of ranks s and d by s + d modulo n"
+                                                              : "");
 }
 
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
@@ -245,7 +248,7 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     const bench_options_t *options = report->options;
 
     report->coll = coll;
-    report->in_place = options->in_place || !coll->in_place;
+    report->in_place = !coll->neighbors && (options->in_place || !coll->in_place);
     report->out_of_place = options->out_of_place && coll->in_place;
     if (BENCH_MODE_GRAPH == options->mode) {
         report->in_place = report->in_place && bench_queued_captures(report->env, coll, true);
@@ -271,6 +274,9 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     }
     if (coll->varied) {
         print_blocks(report);
+    }
+    if (coll->neighbors) {
+        printf("; each rank's neighbours are the ranks before and after it, in a ring");
     }
     if (!coll->in_place) {
         printf("; there is one buffer, so in place");

@@ -13,22 +13,32 @@
 static bool call_nonblocking(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
+    const MPI_Comm comm = bench_mpi_comm(contender->env, operation->layout->coll);
     MPI_Request request = MPI_REQUEST_NULL;
     int result = MPI_ERR_OTHER;
 
-    BENCH_MPI_CALL(result, args, NONBLOCKING, contender->env->comm, &request);
+    if (operation->layout->coll->neighbors) {
+        BENCH_MPI_NEIGHBOR_CALL(result, args, NONBLOCKING, comm, &request);
+    } else {
+        BENCH_MPI_CALL(result, args, NONBLOCKING, comm, &request);
+    }
     return MPI_SUCCESS == result && MPI_SUCCESS == MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* Starts a persistent request, which is made in the first call, and waits for it. */
 static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
 {
+    const MPI_Comm comm = bench_mpi_comm(contender->env, operation->layout->coll);
     int result = MPI_SUCCESS;
 
     if (MPI_REQUEST_NULL == contender->request) {
         const bench_mpi_args_t args = bench_mpi_args(operation);
 
-        BENCH_MPI_CALL(result, args, PERSISTENT, contender->env->comm, MPI_INFO_NULL, &contender->request);
+        if (operation->layout->coll->neighbors) {
+            BENCH_MPI_NEIGHBOR_CALL(result, args, PERSISTENT, comm, MPI_INFO_NULL, &contender->request);
+        } else {
+            BENCH_MPI_CALL(result, args, PERSISTENT, comm, MPI_INFO_NULL, &contender->request);
+        }
     }
     return MPI_SUCCESS == result && MPI_SUCCESS == MPI_Start(&contender->request) &&
            MPI_SUCCESS == MPI_Wait(&contender->request, MPI_STATUS_IGNORE);

@@ -78,6 +78,9 @@ static bool add_coll(const char *name, void *context)
 {
     tune_options_t *options = context;
 
+    if (0 == strncmp(name, "neighbor", strlen("neighbor"))) {
+        return bench_refuse("--coll", name, "a collective of all ranks, as neighbours have no rules of their own");
+    }
     return bench_coll_add(name, options->colls, &options->ncolls);
 }
 
