@@ -50,7 +50,7 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 
     rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *device_p, local, all, &late);
     if (MSCCLPP_OK != late) {
-        if (have_board(module)) {
+        if (has_board(module)) {
             (void)mscclpp_team_fail(module->team, late); /* tells the late rank, too */
         }
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
