@@ -78,8 +78,9 @@ cases_bench_neighbors() {
         run_saying "bench:neighbors:$mode" '^# 0 wrong elements$' 60 -n 3 "${forced[@]}" "${neighbors[@]}" \
             --mode "$mode"
     done
-    run_saying "bench:neighbors:who served" '^# neighbor_alltoallw: coll/mscclpp served [1-9][0-9]* .* staged 0 through' 60 \
-        -n 3 "${forced[@]}" "${neighbors[@]}"
+    run_saying "bench:neighbors:who served" \
+        '^# neighbor_alltoallw: coll/mscclpp served [1-9][0-9]* .* staged 0 through' 60 -n 3 "${forced[@]}" \
+        "${neighbors[@]}"
     if [ "$MSCCLPP_TEST_DEVICE" != host ] || { [ ! -e "$damage" ] && [ "${patterns[0]:-}" != --list ]; }; then
         skip "bench:neighbors:damaged" "no $damage, or buffers that it cannot touch"
     else
@@ -94,7 +95,8 @@ cases_bench_neighbors() {
 
 # Transpositions, which kernels serve from buffer to buffer.
 cases_bench_transpose() {
-    local n transpose=("$program" --device "$MSCCLPP_TEST_DEVICE" --mode transpose --warmup 1 --rounds 2 --iterations 2)
+    local n transpose=("$program" --device "$MSCCLPP_TEST_DEVICE" --mode transpose --warmup 1 --rounds 2)
+    transpose+=(--iterations 2)
     local damage=$bindir/.libs/libdamage.so row='^  [01] to [12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +0 +[1-9][0-9]* +0$'
     for n in 2 3; do
         run_saying "bench:transpose:$n" "$row" 60 -n "$n" "${forced[@]}" "${transpose[@]}" --length 20 --check 2 \
