@@ -3,9 +3,20 @@
 #define MSCCLPP_DEVICE_TYPES_NODES_H
 
 #include "device/types/launch.h"
+#include "device/types/trigger.h"
 
 /* Maximum number of blocks that exchange data with other nodes. Each has its own slots. */
 #define MSCCLPP_DEV_NODES_BLOCKS 16u
+
+/*
+ * How many of them there may be, as each has a port channel to each other node. Communicators with more nodes than
+ * there are port channels have no kernels.
+ */
+#define MSCCLPP_DEV_NODES_MAX (MSCCLPP_DEV_PORT_CHANNELS + 1)
+#define MSCCLPP_DEV_NODES_BLOCKS_OF(nnodes_)                                                                           \
+    ((nnodes_) < 2 || MSCCLPP_DEV_NODES_BLOCKS * ((nnodes_)-1) <= MSCCLPP_DEV_PORT_CHANNELS                            \
+         ? MSCCLPP_DEV_NODES_BLOCKS                                                                                    \
+         : MSCCLPP_DEV_PORT_CHANNELS / ((nnodes_)-1))
 
 /* Sets of slots, used in turn. device/kern/allreduce/allreduce_nodes.h says why this number is enough. */
 #define MSCCLPP_DEV_NODES_SETS 5u

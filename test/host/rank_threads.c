@@ -84,6 +84,37 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     return lacking ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_OK;
 }
 
+/* What a rank sends in an exchange with some others. */
+typedef struct {
+    const int *peers;
+    int count;
+    const char *sent;
+    const size_t *lengths;
+} outgoing_t;
+
+static mscclpp_status_t exchange(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
+                                 void *received, size_t pitch)
+{
+    const outgoing_t own = {peers, count, sent, lengths};
+    thread_t *thread = context;
+    world_t *world = thread->world;
+    int i, j;
+
+    world->contribution[thread->rank.rank] = &own;
+    (void)world_barrier(world, false);
+    for (i = 0; i < count; ++i) {
+        const outgoing_t *theirs = world->contribution[peers[i]];
+
+        for (j = 0; j < theirs->count && theirs->peers[j] != thread->rank.rank; ++j) {
+        }
+        if (j < theirs->count) {
+            memcpy((char *)received + (size_t)i * pitch, theirs->sent + (size_t)j * pitch, theirs->lengths[j]);
+        }
+    }
+    (void)world_barrier(world, false);
+    return MSCCLPP_OK;
+}
+
 static void progress(void *context)
 {
     (void)context;
@@ -185,6 +216,7 @@ int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *ran
         rank->oob.size = size;
         rank->oob.label = "test";
         rank->oob.allgather = allgather;
+        rank->oob.exchange = exchange;
         rank->oob.progress = progress;
         rank->oob.check = check;
         rank->oob.post_message = post_message;

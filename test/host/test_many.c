@@ -3,7 +3,7 @@
  * different sizes: each with small blocks, with blocks of several tiles, and with blocks of different sizes, where it
  * has such.
  *
- * Also with few nodes and a small fan-out, and counts what a communicator over several nodes costs a rank.
+ * Also with few nodes and a small fan-out.
  *
  * Usage: test_many [--long] [PART]...; MSCCLPP_TEST_LONG=1 and --long add larger shapes.
  */
@@ -13,8 +13,6 @@
 
 #include "device/types/nodes.h"
 #include "mca/common/base/clock.h"
-#include "mca/common/fabric/internal.h"
-#include "mca/common/team/parts.h"
 #include "test/host/coll_end.h"
 #include "test/host/elements.h"
 #include "test/host/parts.h"
@@ -171,103 +169,9 @@ static void test_rounds(int scale)
     CHECK(coll_end_rounds > 0);
 }
 
-/* ---- What a communicator costs a rank ---- */
-
-static mscclpp_gpu_ops_t counting;
-static _Thread_local uint64_t device_bytes, pinned_bytes; /* that this rank has allocated */
-
-static mscclpp_status_t device_alloc(int device, size_t size, void **memory_p)
-{
-    device_bytes += size;
-    return mscclpp_gpu_twin_ops.device_alloc(device, size, memory_p);
-}
-
-static mscclpp_status_t host_alloc(size_t size, void **host_p, void **device_p)
-{
-    pinned_bytes += size;
-    return mscclpp_gpu_twin_ops.host_alloc(size, host_p, device_p);
-}
-
-static mscclpp_status_t host_register(void *host, size_t size, void **device_p)
-{
-    pinned_bytes += size;
-    return mscclpp_gpu_twin_ops.host_register(host, size, device_p);
-}
-
-/* The most of any rank. */
-typedef struct {
-    uint64_t endpoints;
-    uint64_t device;
-    uint64_t pinned;
-} cost_t;
-
-static void raise_to(uint64_t *most, uint64_t value)
-{
-    uint64_t before = __atomic_load_n(most, __ATOMIC_RELAXED);
-
-    while (before < value &&
-           !__atomic_compare_exchange_n(most, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-}
-
-static void weigh_on(rank_t *rank)
-{
-    cost_t *cost = rank->argument;
-    mscclpp_team_t *team;
-    uint64_t endpoints = 0;
-    int node;
-
-    rank->gpu = &counting;
-    device_bytes = pinned_bytes = 0;
-    team = create_team(rank);
-    if (meet_any(rank, team == NULL)) {
-        mscclpp_team_destroy(team);
-        return;
-    }
-    for (node = 0; node < team->fabric->nodes.count; ++node) {
-        endpoints += team->fabric->node[node].conn != NULL;
-    }
-    raise_to(&cost->endpoints, endpoints);
-    raise_to(&cost->device, device_bytes);
-    raise_to(&cost->pinned, pinned_bytes);
-    meet(rank);
-    mscclpp_team_destroy(team);
-}
-
-/* Counts what ranks hold once a communicator has been set up, with the sizes that the parameters have by themselves. */
-static void test_cost(int scale)
-{
-    static const shape_t shapes[] = {{8, 4, 0}, {64, 8, 0}, {256, 8, 0}, {1024, 32, 0}};
-    const size_t count = UNIT_SANITIZED ? 1 : scale > 1 ? 4 : 2;
-    size_t i;
-
-    counting = mscclpp_gpu_twin_ops;
-    counting.device_alloc = device_alloc;
-    counting.host_alloc = host_alloc;
-    counting.host_register = host_register;
-    for (i = 0; i < count; ++i) {
-        const uint64_t nodes = (uint64_t)number_of_nodes(&shapes[i]);
-        mscclpp_config_t config;
-        cost_t cost = {0};
-
-        configure(&config, &shapes[i]);
-        config.exchange_size = (size_t)16 << 20;
-        CHECK_EQ(run_ranks(shapes[i].ranks, &config, weigh_on, &cost), 0);
-        mscclpp_team_finalize(1.0);
-        printf("%d ranks on %d nodes: %llu endpoints a rank, %llu KiB of device memory, %llu KiB pinned\n",
-               shapes[i].ranks, (int)nodes, (unsigned long long)cost.endpoints, (unsigned long long)cost.device >> 10,
-               (unsigned long long)cost.pinned >> 10);
-        CHECK_EQ(cost.endpoints, nodes - 1);
-        CHECK(cost.device > 0 && cost.pinned >= config.exchange_size / 2);
-        /* Only lists by rank and channels by node grow. */
-        CHECK(cost.device <= ((uint64_t)8 << 20) + 64 * (uint64_t)shapes[i].ranks + 2048 * nodes);
-    }
-}
-
 static const part_t parts[] = {
     {"many", test_many},
     {"rounds", test_rounds},
-    {"cost", test_cost},
     {NULL, NULL},
 };
 

@@ -194,11 +194,12 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     const uint64_t room = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
     const uint64_t head = MSCCLPP_DEV_COLL_NODES_HEAD(blocks);
     const uint64_t sent = room > head ? (room - head) / blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
-    uint64_t wanted = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : block_bytes / NODES_BLOCK_MIN;
+    const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
+    uint64_t wanted = input->on_twin ? limit : block_bytes / NODES_BLOCK_MIN;
     uint64_t pitch;
     mscclpp_choice_t grid;
 
-    wanted = wanted == 0 ? 1 : wanted > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : wanted;
+    wanted = wanted == 0 ? 1 : wanted > limit ? limit : wanted;
     if (!mscclpp_algo_grid(input, units_of(block_bytes), (uint32_t)wanted, 0, false, &grid)) {
         return false;
     }

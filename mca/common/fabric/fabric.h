@@ -29,6 +29,15 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
 /* Local. All kernels must have ended. NULL is allowed. */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);
 
+/*
+ * Whether all nodes are connected as an all-reduce needs them. The set-up connects few nodes with one another, and many
+ * only so far that small all-reduces run; the first call that needs more connects them. Equal on all ranks.
+ */
+bool mscclpp_fabric_is_linked(const mscclpp_fabric_t *fabric, const mscclpp_algo_t *algo);
+
+/* Connects all nodes with one another; collective. For calls during which nothing can be connected. */
+mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric);
+
 /* Fills in what the choice of algorithm needs to know about the fabric. */
 void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_input_t *input);
 

@@ -7,6 +7,7 @@
 #include "mca/common/gpu/copier.h"
 #include "mca/common/ctrl/ctrl.h"
 #include "mca/common/fabric/fabric.h"
+#include "mca/common/oob/vote.h"
 #include "mca/common/port/proxy.h"
 #include "mca/common/base/shmseg.h"
 #include "mca/common/transport/transport.h"
@@ -19,11 +20,18 @@ typedef struct {
     mscclpp_shmseg_t *segment; /* the shared segment that it lies in; NULL: it is not shared */
 } mscclpp_fabric_memory_t;
 
+/*
+ * Which nodes an owner of a shard exchanges with: all, those of its list of steps, or those of rounds, whose radix is
+ * the number.
+ */
+typedef uint32_t mscclpp_fabric_links_t;
+enum { MSCCLPP_FABRIC_ALL = 0, MSCCLPP_FABRIC_STEPS = 1, MSCCLPP_FABRIC_RADIX_MAX = 63 };
+
 /* What a fabric knows of one node. */
 typedef struct {
     uint64_t exchanges;       /* signals from this node in all calls that have ended */
-    mscclpp_conn_t *conn;     /* NULL for this rank's own node */
-    mscclpp_remote_t *remote; /* NULL for this rank's own node */
+    mscclpp_conn_t *conn;     /* NULL: not linked */
+    mscclpp_remote_t *remote; /* likewise */
 } mscclpp_fabric_node_t;
 
 /* Ranks that own no shard use only the node map and the lists by rank. */
@@ -54,6 +62,7 @@ struct mscclpp_fabric {
     mscclpp_fabric_memory_t area;           /* slots that other nodes put data and packets into */
     mscclpp_region_t *region;               /* of the area */
     mscclpp_fabric_node_t *node;            /* one per node; allocated after this struct */
+    uint64_t linked;                        /* bit l: the links of kind l are there; equal on all ranks */
     bool maps;                              /* kernels reach the packet slots of other nodes */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* the kernels' addresses of these slots */
     mscclpp_proxy_t *proxy;
@@ -104,8 +113,23 @@ mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll
 /* fabric/equip.c: lists the steps of this node. With too many nodes for a schedule there are none. */
 void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric);
 
-/* fabric/equip.c: creates the proxy, its channels, and the state that kernels keep between calls. */
+/* fabric/equip.c: creates the proxy and the state that kernels keep between calls. Frees both, if they are there. */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);
+void mscclpp_fabric_unequip(mscclpp_fabric_t *fabric);
+
+/*
+ * fabric/link.c: connects this rank with the nodes of such links that it is not connected with yet. Collective over all
+ * ranks, each with its status so far in `mine`. Returns the error of the exchange; *vote_p tells whether all succeeded.
+ * All links are destroyed with the transport.
+ */
+mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_status_t mine,
+                                     mscclpp_vote_t *vote_p);
+
+/* Which links an all-reduce uses. */
+mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);
+
+/* Likewise, before a call that uses them. Fails on all ranks alike, and says why. */
+mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
 
 /* fabric/memory.c: allocates zeroed memory at `place`. Memory that is not allocated or already freed may be freed. */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,

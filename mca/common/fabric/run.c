@@ -97,6 +97,8 @@ void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
 {
     int i;
 
+    mscclpp_fabric_unequip(fabric);
+    fabric->linked = 0;
     for (i = 0; i < fabric->nodes.count; ++i) {
         if (fabric->node[i].remote != NULL) {
             fabric->ops->remote_destroy(fabric->node[i].remote);
@@ -127,13 +129,8 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
     delist(fabric);
     fabric->group->find_absent = NULL;
     mscclpp_fabric_await_delivery(fabric);
-    mscclpp_proxy_destroy(fabric->proxy);
-    mscclpp_fabric_close_view(fabric);
-    mscclpp_fabric_close_places(fabric);
     mscclpp_fabric_close_transport(fabric);
-    if (fabric->state != NULL) {
-        fabric->gpu->device_free(fabric->device, fabric->state);
-    }
+    mscclpp_fabric_close_places(fabric);
     mscclpp_nodes_fini(&fabric->nodes);
     free(fabric);
 }
@@ -287,6 +284,10 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
 
+    status = mscclpp_fabric_link_for_call(fabric, mscclpp_fabric_links_of(choice->algo));
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
     memset(&kernel_args, 0, sizeof(kernel_args));
     fill_args(fabric, args, &kernel_args);
     kernel_args.pattern = choice->algo->pattern;
@@ -343,9 +344,12 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
                                          uint64_t tiles, const char *what)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
-    mscclpp_status_t status = mscclpp_fabric_place(fabric, args);
+    mscclpp_status_t status = mscclpp_fabric_link_for_call(fabric, args->radix);
     int node;
 
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_place(fabric, args);
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }

@@ -2,7 +2,6 @@
  * Creation of a fabric, in steps that all ranks take together, each with the same result on all ranks. A rank that
  * lacks something still takes part in every exchange until the vote. Ranks that own no shard vote as well.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,46 +12,12 @@
 /* The alignment of slots, unless they are smaller. */
 #define SLOT_ALIGN ((uint64_t)256)
 
-/*
- * What other ranks need to connect to a rank. The addresses of its connections to all nodes follow, each an address_t.
- * Each takes as many bytes as the longest address of all ranks, which is much less than the allowed maximum.
- */
-typedef struct {
-    uint64_t packets;    /* 0: its transport cannot carry packets */
-    uint64_t key_length; /* key of the region that other ranks put into */
-    unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
-} contact_t;
-
-typedef struct {
-    uint64_t length;
-    unsigned char bytes[];
-} address_t;
-
-/* The contacts of all ranks. */
-typedef struct {
-    size_t address_size; /* bytes of one address_t */
-    size_t size;         /* bytes of one contact, with its addresses */
-    char *all;           /* by rank */
-    char *own;           /* this rank's */
-} contacts_t;
-
-/* The contact of a rank. */
-static contact_t *contact_of(const contacts_t *contacts, int rank)
-{
-    return (contact_t *)(void *)(contacts->all + (size_t)rank * contacts->size);
-}
-
-/* The address in a contact that ranks of `node` connect to. */
-static address_t *address_of(const contacts_t *contacts, const void *contact, int node)
-{
-    return (address_t *)(void *)((uintptr_t)contact + sizeof(contact_t) + (size_t)node * contacts->address_size);
-}
-
 /* Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to what it can do. */
 static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                          mscclpp_transport_place_t place, uint32_t *flags_p)
 {
-    const uint64_t tokens = (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count;
+    const uint64_t tokens =
+        (uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (uint64_t)fabric->nodes.count;
     mscclpp_transport_params_t transport;
     mscclpp_status_t status = mscclpp_fabric_allocate(fabric, place, tokens * sizeof(uint64_t), &fabric->tokens);
 
@@ -144,13 +109,14 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
             !(ops->calls_driver && fabric->group->threads)) {
             status = fabric->owner ? open_transport(fabric, ops) : MSCCLPP_OK;
         }
-        status = mscclpp_vote(oob, status, &vote);
+        status = mscclpp_vote_with(oob, status, fabric->packets || !fabric->owner, &vote);
         if (status != MSCCLPP_OK) {
             return status;
         }
         report_failure(fabric, oob, &vote, ops);
         if (vote.culprit < 0) {
             fabric->ops = ops;
+            fabric->packets = vote.all;
             mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                         "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
                         oob->label, ops->name, fabric->nodes.count, fabric->nodes.shards,
@@ -173,88 +139,15 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Creates the area of slots and this rank's ends of the connections. *longest_p: bytes of their longest address. */
-static mscclpp_status_t create_area_and_conns(mscclpp_fabric_t *fabric, contact_t *contact, uint64_t *longest_p)
+/* Creates the area of slots, and what kernels use besides the links. */
+static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 {
-    const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
-    unsigned char address[MSCCLPP_TRANSPORT_ADDRESS_MAX];
-    size_t length = sizeof(contact->key);
-    int node;
 
-    contact->packets = fabric->packets;
     if (status == MSCCLPP_OK) {
-        status = ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
+        status = fabric->ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
     }
-    if (status == MSCCLPP_OK) {
-        status = ops->region_key(fabric->region, contact->key, &length);
-        contact->key_length = length;
-    }
-    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
-        if (node == fabric->nodes.node) {
-            continue;
-        }
-        length = sizeof(address);
-        status = ops->conn_create(fabric->transport, fabric->nodes.owners[node], &fabric->node[node].conn);
-        if (status == MSCCLPP_OK) {
-            status = ops->conn_address(fabric->node[node].conn, address, &length);
-            *longest_p = length > *longest_p ? length : *longest_p;
-        }
-    }
-    return status;
-}
-
-/* Fills in this rank's contact. `contact` is its first part. */
-static mscclpp_status_t fill_contact(const mscclpp_fabric_t *fabric, const contact_t *contact, contacts_t *contacts)
-{
-    mscclpp_status_t status = MSCCLPP_OK;
-    int node;
-
-    memcpy(contacts->own, contact, sizeof(*contact));
-    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK && fabric->owner; ++node) {
-        address_t *address = address_of(contacts, contacts->own, node);
-        size_t length = contacts->address_size - sizeof(*address);
-
-        if (node != fabric->nodes.node) {
-            status = fabric->ops->conn_address(fabric->node[node].conn, address->bytes, &length);
-            address->length = length;
-        }
-    }
-    return status;
-}
-
-/* True if the transports of all ranks carry packets. Ranks that own no shard do not prevent it. */
-static bool all_take_packets(const contacts_t *contacts, int ranks)
-{
-    bool all_carry = true;
-    int rank;
-
-    for (rank = 0; rank < ranks; ++rank) {
-        all_carry = all_carry && contact_of(contacts, rank)->packets != 0;
-    }
-    return all_carry;
-}
-
-/* Connects this rank's connections to the contacts of its peers. */
-static mscclpp_status_t connect_to_peers(mscclpp_fabric_t *fabric, const contacts_t *contacts)
-{
-    const mscclpp_transport_ops_t *ops = fabric->ops;
-    mscclpp_status_t status = MSCCLPP_OK;
-    int node;
-
-    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
-        if (node != fabric->nodes.node) {
-            const contact_t *contact = contact_of(contacts, fabric->nodes.owners[node]);
-            const address_t *address = address_of(contacts, contact, fabric->nodes.node);
-
-            status = ops->conn_connect(fabric->node[node].conn, address->bytes, address->length);
-            if (status == MSCCLPP_OK) {
-                status = ops->remote_create(fabric->node[node].conn, contact->key, contact->key_length,
-                                            &fabric->node[node].remote);
-            }
-        }
-    }
-    return status;
+    return status == MSCCLPP_OK ? mscclpp_fabric_equip(fabric) : status;
 }
 
 /* True if kernels reach the packet slots of all other nodes. Data ordered by signals still go through the proxy. */
@@ -292,78 +185,23 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
     }
 }
 
-/* Votes on a step of connecting. MSCCLPP_ERR_NOT_SUPPORTED if it failed on a rank: then another transport is tried. */
-static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob,
-                                            mscclpp_status_t own_status)
+/*
+ * Connects what the set-up itself uses: few nodes with one another, and of many those of the list of steps alone.
+ * Others follow at the first call that needs them. If this transport fails, others may be left to try.
+ */
+static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
+    const bool all = fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED || !fabric->packets;
+    mscclpp_status_t status;
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_vote(oob, own_status, &vote);
 
+    status = mscclpp_fabric_link(fabric, all ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS,
+                                 fabric->owner ? prepare(fabric) : MSCCLPP_OK, &vote);
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         report_failure(fabric, oob, &vote, fabric->ops);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    return status;
-}
-
-/* Finds the length of the longest address of all ranks. `own_length` is this rank's longest. */
-static mscclpp_status_t agree_on_length(const mscclpp_oob_t *oob, uint64_t own_length, uint64_t *longest_p)
-{
-    uint64_t *lengths = malloc((size_t)oob->size * sizeof(*lengths));
-    const mscclpp_status_t status = oob->allgather(oob->context, &own_length, lengths, sizeof(own_length));
-    int rank;
-
-    *longest_p = 0;
-    for (rank = 0; rank < oob->size && status == MSCCLPP_OK && lengths != NULL; ++rank) {
-        *longest_p = lengths[rank] > *longest_p ? lengths[rank] : *longest_p;
-    }
-    free(lengths);
-    return status;
-}
-
-/* Exchanges contacts with all ranks, and connects the connections that were created before. */
-static mscclpp_status_t exchange_contacts(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const contact_t *contact,
-                                          contacts_t *contacts)
-{
-    mscclpp_status_t own_status = MSCCLPP_OK, status;
-
-    if (contacts->own != NULL) {
-        own_status = fill_contact(fabric, contact, contacts);
-    }
-    status = oob->allgather(oob->context, contacts->own, contacts->all, contacts->size);
-    if (status == MSCCLPP_OK) {
-        fabric->packets = all_take_packets(contacts, oob->size);
-        own_status = own_status == MSCCLPP_OK && fabric->owner ? connect_to_peers(fabric, contacts) : own_status;
-        status = agree_on_connection(fabric, oob, own_status);
-    }
-    return status;
-}
-
-/* Creates connections to all other nodes with the chosen transport. All ranks return the same status. */
-static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
-{
-    contact_t contact = {.packets = 1};
-    contacts_t contacts;
-    uint64_t longest = 0;
-    mscclpp_status_t status;
-
-    status = agree_on_connection(fabric, oob,
-                                 fabric->owner ? create_area_and_conns(fabric, &contact, &longest) : MSCCLPP_OK);
-    if (status == MSCCLPP_OK) {
-        status = agree_on_length(oob, longest, &longest);
-    }
-    if (status != MSCCLPP_OK) {
-        return status;
-    }
-    contacts.address_size = (sizeof(address_t) + longest + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
-    contacts.size = sizeof(contact_t) + (size_t)fabric->nodes.count * contacts.address_size;
-    contacts.all = calloc((size_t)oob->size + 1, contacts.size);
-    contacts.own = contacts.all != NULL ? contacts.all + (size_t)oob->size * contacts.size : NULL;
-    status = exchange_contacts(fabric, oob, &contact, &contacts);
-    free(contacts.all);
     if (status == MSCCLPP_OK && fabric->owner) {
-        mscclpp_fabric_hide_memory(&fabric->tokens);
-        mscclpp_fabric_hide_memory(&fabric->area);
         choose_stores(fabric, oob->rank == 0);
     }
     return status;
@@ -424,9 +262,9 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
         free(fabric);
         return status;
     }
-    if ((uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)(nodes->count - 1) > MSCCLPP_DEV_PORT_CHANNELS) {
+    if ((uint32_t)nodes->count > MSCCLPP_DEV_NODES_MAX) {
         mscclpp_info("%s: %d nodes: device buffers are staged (port channels reach %u nodes)", oob->label, nodes->count,
-                     MSCCLPP_DEV_PORT_CHANNELS / MSCCLPP_DEV_NODES_BLOCKS + 1);
+                     MSCCLPP_DEV_NODES_MAX);
         free(fabric);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -444,11 +282,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     mscclpp_fabric_list_steps(fabric);
     status = open_and_connect(fabric);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_open_places(fabric);
-        if (status == MSCCLPP_OK && fabric->owner) {
-            status = mscclpp_fabric_equip(fabric);
-        }
-        status = mscclpp_agree(oob, NULL, status, "setting port channels up");
+        status = mscclpp_agree(oob, NULL, mscclpp_fabric_open_places(fabric), "the places of all ranks");
     }
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);

@@ -8,7 +8,8 @@
 /* Bytes of all tokens. */
 static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
 {
-    return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count * sizeof(uint64_t);
+    return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (uint64_t)fabric->nodes.count *
+           sizeof(uint64_t);
 }
 
 /* Does everything that is slow, or may wait for kernels, before there are kernels. */
@@ -78,7 +79,7 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *to
     uint64_t sum = 0;
     uint32_t block;
 
-    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS; ++block) {
+    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count); ++block) {
         sum += __atomic_load_n(&tokens[MSCCLPP_DEV_NODES_NUMBER((uint32_t)fabric->nodes.count, block, (uint32_t)node)],
                                __ATOMIC_RELAXED);
     }

@@ -30,6 +30,13 @@ typedef struct {
     mscclpp_status_t (*allgather_among)(void *context, const int *members, int count, const void *sendbuf,
                                         void *recvbuf, size_t length);
 
+    /*
+     * Exchanges messages with some ranks (mscclpp_oob_exchange in mca/common/oob/pairs.h). The status may differ
+     * between ranks. May be NULL.
+     */
+    mscclpp_status_t (*exchange)(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
+                                 void *received, size_t pitch);
+
     /* Makes progress on the runtime's other communication. Every wait calls it over and over. */
     void (*progress)(void *context);
 

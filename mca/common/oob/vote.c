@@ -8,25 +8,37 @@
 /* Ballots of up to this many ranks lie on the stack, so that a rank that has run out of memory can vote, too. */
 #define STACK_BALLOTS 64
 
-/* Finds the culprit among the ballots. */
-static void find_culprit(const int32_t *ballots, int size, mscclpp_vote_t *vote_p)
+typedef struct {
+    int32_t status;
+    uint32_t flag;
+} ballot_t;
+
+/* Finds the culprit among the ballots, and whether all have the flag. */
+static void find_culprit(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
     int rank, culprit = -1;
 
+    vote_p->all = true;
     for (rank = 0; rank < size; ++rank) {
         /* A rank that failed because of another one is not the culprit. */
-        if (ballots[rank] != MSCCLPP_OK &&
-            (culprit < 0 || (ballots[culprit] == MSCCLPP_ERR_PEER && ballots[rank] != MSCCLPP_ERR_PEER))) {
+        if (ballots[rank].status != MSCCLPP_OK && (culprit < 0 || (ballots[culprit].status == MSCCLPP_ERR_PEER &&
+                                                                   ballots[rank].status != MSCCLPP_ERR_PEER))) {
             culprit = rank;
         }
+        vote_p->all = vote_p->all && ballots[rank].flag != 0;
     }
     vote_p->culprit = culprit;
-    vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit];
+    vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit].status;
 }
 
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p)
 {
-    int32_t ballot = (int32_t)mine, on_stack[STACK_BALLOTS], *more = NULL, *ballots = on_stack;
+    return mscclpp_vote_with(oob, mine, true, vote_p);
+}
+
+mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t mine, bool flag, mscclpp_vote_t *vote_p)
+{
+    ballot_t ballot = {(int32_t)mine, flag}, on_stack[STACK_BALLOTS], *more = NULL, *ballots = on_stack;
     mscclpp_status_t status;
 
     if (oob->size > STACK_BALLOTS) {

@@ -2,6 +2,8 @@
 #ifndef MCA_COMMON_OOB_VOTE_H
 #define MCA_COMMON_OOB_VOTE_H
 
+#include <stdbool.h>
+
 #include "mca/common/oob/oob.h"
 #include "mca/common/base/status.h"
 
@@ -9,6 +11,7 @@
 typedef struct {
     int culprit;             /* the first rank that failed by itself, else the first that failed; -1 if none did */
     mscclpp_status_t status; /* status of the culprit; MSCCLPP_OK without one */
+    bool all;                /* all ranks have set the flag */
 } mscclpp_vote_t;
 
 /*
@@ -16,6 +19,9 @@ typedef struct {
  * result, which is equal on all ranks.
  */
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p);
+
+/* Likewise, with a flag, by which the ranks find out whether all of them can do something. */
+mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t mine, bool flag, mscclpp_vote_t *vote_p);
 
 /*
  * A vote on a step that needs all ranks: MSCCLPP_OK if it succeeded on all of them. Otherwise returns

@@ -241,7 +241,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
     mscclpp_status_t status, finished, own;
-    mscclpp_vote_t vote = {-1, MSCCLPP_OK};
+    mscclpp_vote_t vote = {-1, MSCCLPP_OK, true};
     mscclpp_oob_t table;
 
     *team_p = NULL;
@@ -307,14 +307,17 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
     return status;
 }
 
-/* Tries every algorithm that spans nodes, since each relies on the transport in its own way. */
+/*
+ * Tries every algorithm that spans nodes and whose nodes are connected by now, since each relies on the transport in
+ * its own way.
+ */
 static mscclpp_status_t probe_all(mscclpp_team_t *team)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
     for (i = 0; i < mscclpp_algo_count && status == MSCCLPP_OK; ++i) {
-        if (mscclpp_algos[i]->spans_nodes) {
+        if (mscclpp_algos[i]->spans_nodes && mscclpp_fabric_is_linked(team->fabric, mscclpp_algos[i])) {
             status = probe(team, mscclpp_algos[i]);
         }
     }

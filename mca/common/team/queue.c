@@ -61,6 +61,10 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         status = mscclpp_team_grow(team, team->full_size, true);
         mscclpp_runner_give_stream(runner);
     }
+    if (status == MSCCLPP_OK && team->fabric != NULL) {
+        status = mscclpp_fabric_link_all(team->fabric);
+        mscclpp_runner_give_stream(runner);
+    }
     if (status == MSCCLPP_OK) {
         status = mscclpp_plans_open_queue(team);
         mscclpp_runner_give_stream(runner);

@@ -24,7 +24,8 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_HERE = 9,         /* the answer: the sender is in all-gather `number` */
     MCA_COLL_MSCCLPP_OOB_END = 10,         /* all-gather `number` has failed on the sender */
     MCA_COLL_MSCCLPP_OOB_WAITS = 11,       /* the sender waits in the agreement of call `number` */
-    MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12     /* the sender has given up that agreement */
+    MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12,    /* the sender has given up that agreement */
+    MCA_COLL_MSCCLPP_OOB_PAIR = 13         /* the sender's message in exchange `number` */
 } mca_coll_mscclpp_oob_kind_t;
 
 #define MCA_COLL_MSCCLPP_OOB_MAGIC 0x6d736370u
@@ -64,6 +65,7 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_queue_t receives;
     mca_coll_mscclpp_oob_queue_t inbox;
     uint64_t gathers;                 /* number of all-gathers of all ranks begun on this rank */
+    uint64_t exchanges;               /* likewise, of exchanges with some ranks */
     uint64_t gathers_among;           /* likewise, of the ranks of its node */
     mca_coll_mscclpp_oob_port_t port; /* port of the communicator's own team */
     bool revoked;                     /* a message has reported that the communicator was revoked */

@@ -5,6 +5,7 @@
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/oob/gather.h"
+#include "mca/coll/mscclpp/oob/pairs.h"
 #include "mca/coll/mscclpp/oob/oob.h"
 
 #include <stdio.h>
@@ -78,6 +79,15 @@ static mscclpp_status_t oob_allgather_among(void *context, const int *members, i
     gather.number = MCA_COLL_MSCCLPP_OOB_AMONG | ++oob->gathers_among;
     pthread_mutex_unlock(&oob->lock);
     return run_gather(&gather);
+}
+
+/* The table's exchange with some ranks. */
+static mscclpp_status_t oob_exchange(void *context, const int *peers, int count, const void *sent,
+                                     const size_t *lengths, void *received, size_t pitch)
+{
+    mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
+
+    return mca_coll_mscclpp_oob_pairs(oob, peers, count, sent, lengths, received, pitch);
 }
 
 static void oob_progress(void *context)
@@ -179,6 +189,7 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscc
         .label = oob->label,
         .allgather = oob_allgather,
         .allgather_among = oob_allgather_among,
+        .exchange = oob_exchange,
         .progress = oob_progress,
         .check = oob_check,
         .post_message = oob_post_message,

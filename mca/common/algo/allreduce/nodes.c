@@ -8,6 +8,7 @@
 /* The grid: each block has at least BLOCK_MIN bytes of a shard. False if the scratch has no room for a tile. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
+    const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t shard, rows, max_blocks;
 
@@ -19,11 +20,11 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
     /* A block's tile should hold at least one unit for each of its threads. */
-    if (rows == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, rows, false, choice)) {
+    if (rows == 0 || !mscclpp_algo_grid(input, shard, limit, rows, false, choice)) {
         return false;
     }
-    max_blocks = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
-    max_blocks = max_blocks > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : max_blocks == 0 ? 1 : max_blocks;
+    max_blocks = input->on_twin ? limit : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
+    max_blocks = max_blocks > limit ? limit : max_blocks == 0 ? 1 : max_blocks;
     choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
     return true;
 }

@@ -13,6 +13,7 @@
 /* Fills in the choice for packet slots of `slot_units` units each. False if a slot or the packet area is too small. */
 static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units, mscclpp_choice_t *choice)
 {
+    const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t shard, capacity, chunk, max_blocks;
 
@@ -21,11 +22,11 @@ static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units
     }
     shard = (units + input->shards - 1) / input->shards;
     capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->most, slot_units);
-    if (capacity == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, capacity, false, choice)) {
+    if (capacity == 0 || !mscclpp_algo_grid(input, shard, limit, capacity, false, choice)) {
         return false;
     }
-    max_blocks = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
-    max_blocks = max_blocks > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : max_blocks;
+    max_blocks = input->on_twin ? limit : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
+    max_blocks = max_blocks > limit ? limit : max_blocks;
     choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
     chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
     choice->epochs = (shard + chunk - 1) / chunk;

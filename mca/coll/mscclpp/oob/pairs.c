@@ -1,0 +1,116 @@
+/* The exchange of the set-up in which each rank sends to some others, and receives from these. */
+#include "mca/coll/mscclpp/oob/pairs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/clock.h"
+#include "mca/common/base/log.h"
+
+#define PAIRS_SHOWN 8
+
+typedef struct {
+    mca_coll_mscclpp_gather_t gather; /* of no ranks: what waits and reports need */
+    const int *peers;
+    int count;
+    int missing;
+    bool *arrived; /* by peer */
+    char *received;
+    size_t pitch;
+} pairs_t;
+
+static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oob_message_t *message)
+{
+    int i = 0;
+
+    while (i < pairs->count && (pairs->peers[i] != message->peer || pairs->arrived[i])) {
+        ++i;
+    }
+    if (i == pairs->count || message->header.length > pairs->pitch) {
+        mscclpp_error("%s: rank %d sent %llu bytes of set-up data that nobody expects; do all ranks load the same "
+                      "version?",
+                      pairs->gather.oob->label, message->peer, (unsigned long long)message->header.length);
+        return MSCCLPP_ERR_PEER;
+    }
+    memcpy(pairs->received + (size_t)i * pairs->pitch, message->data, message->header.length);
+    pairs->arrived[i] = true;
+    --pairs->missing;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t pairs_step(void *state)
+{
+    pairs_t *pairs = state;
+    mca_coll_mscclpp_oob_t *oob = pairs->gather.oob;
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, pairs->missing);
+    mca_coll_mscclpp_oob_message_t *message;
+
+    while (MSCCLPP_OK == status &&
+           (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_PAIR, pairs->gather.number)) != NULL) {
+        status = accept_message(pairs, message);
+        free(message);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    return 0 == pairs->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+}
+
+static void list_missing(const pairs_t *pairs, char *text, size_t size)
+{
+    size_t used = 0;
+    int shown = 0;
+
+    (void)snprintf(text, size, "none, but messages to some are still on their way");
+    for (int i = 0; i < pairs->count && shown < PAIRS_SHOWN && used < size; ++i) {
+        if (!pairs->arrived[i]) {
+            int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ", pairs->peers[i]);
+            used += length > 0 ? (size_t)length : 0;
+            ++shown;
+        }
+    }
+}
+
+static mscclpp_status_t pairs_watch(void *state)
+{
+    const double timeout = mca_coll_mscclpp_state.config.timeout;
+    pairs_t *pairs = state;
+    char ranks[128];
+
+    if (timeout <= 0 || mscclpp_now() - pairs->gather.started < timeout) {
+        return MSCCLPP_OK;
+    }
+    list_missing(pairs, ranks, sizeof(ranks));
+    mca_coll_mscclpp_gather_report(&pairs->gather, true, ranks);
+    return MSCCLPP_ERR_TIMEOUT;
+}
+
+mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
+                                            const size_t *lengths, void *received, size_t pitch)
+{
+    pairs_t pairs = {.gather = {.oob = oob, .started = mscclpp_now()},
+                     .peers = peers,
+                     .count = count,
+                     .missing = count,
+                     .arrived = calloc((size_t)count + 1, sizeof(*pairs.arrived)),
+                     .received = received,
+                     .pitch = pitch};
+    mscclpp_status_t status = pairs.arrived != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+
+    mca_coll_mscclpp_oob_lock(oob);
+    pairs.gather.number = ++oob->exchanges;
+    for (int i = 0; i < count && MSCCLPP_OK == status; ++i) {
+        status = mca_coll_mscclpp_oob_post(oob, peers[i], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
+                                           oob->module->in_hand, (const char *)sent + (size_t)i * pitch, lengths[i]);
+    }
+    pthread_mutex_unlock(&oob->lock);
+    if (MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_gather_run(&pairs.gather, &pairs, pairs_step, pairs_watch);
+    }
+    if (MSCCLPP_OK != status) {
+        mca_coll_mscclpp_oob_break_off(oob->module);
+    }
+    free(pairs.arrived);
+    return status;
+}

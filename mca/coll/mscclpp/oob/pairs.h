@@ -1,0 +1,11 @@
+/* The exchange of the set-up in which each rank sends to some others, and receives from these. */
+#ifndef MCA_COLL_MSCCLPP_OOB_PAIRS_H
+#define MCA_COLL_MSCCLPP_OOB_PAIRS_H
+
+#include "mca/coll/mscclpp/oob/gather.h"
+
+/* As mscclpp_oob_exchange (mca/common/oob/pairs.h). */
+mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
+                                            const size_t *lengths, void *received, size_t pitch);
+
+#endif

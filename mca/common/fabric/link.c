@@ -1,0 +1,266 @@
+/*
+ * Links between owners of the same shard: a connection, the peer's area, and a port channel for each block. They are
+ * made when the first call comes that needs them, with those nodes alone that its algorithm exchanges with. All ranks
+ * of the communicator are in that call, and so link at the same time.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/fabric/internal.h"
+#include "mca/common/oob/pairs.h"
+#include "mca/common/oob/vote.h"
+
+/* What an owner says to one of another node: how to reach its area, and its end of the connection. */
+typedef struct {
+    uint32_t key_length; /* 0: it cannot be reached */
+    uint32_t address_length;
+    unsigned char bytes[MSCCLPP_TRANSPORT_KEY_MAX + MSCCLPP_TRANSPORT_ADDRESS_MAX];
+} card_t;
+
+/* The nodes of one step. Arrays of `count` entries. */
+typedef struct {
+    int *nodes;
+    int *peers; /* their owners */
+    int count;
+    size_t *lengths; /* of the cards sent */
+    card_t *sent;
+    card_t *received;
+} partners_t;
+
+/* Whether rounds with this radix exchange with a node. */
+static bool is_in_rounds(const mscclpp_fabric_t *fabric, uint32_t radix, uint32_t node)
+{
+    const uint64_t count = (uint64_t)fabric->nodes.count;
+    const uint64_t behind = (node + count - (uint64_t)fabric->nodes.node) % count;
+    uint64_t worth, distance;
+
+    for (worth = 1; worth < count; worth *= radix) {
+        for (distance = worth; distance < worth * radix && distance < count; distance += worth) {
+            if (behind == distance || behind == count - distance) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_in_steps(const mscclpp_fabric_t *fabric, uint32_t node)
+{
+    uint32_t i = 0;
+
+    while (i < fabric->step_count && fabric->steps[i].peer != node) {
+        ++i;
+    }
+    return i < fabric->step_count;
+}
+
+static bool needs(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
+{
+    if (node == fabric->nodes.node || fabric->node[node].conn != NULL) {
+        return false;
+    }
+    return links == MSCCLPP_FABRIC_ALL     ? true
+           : links == MSCCLPP_FABRIC_STEPS ? is_in_steps(fabric, (uint32_t)node)
+                                           : is_in_rounds(fabric, links, (uint32_t)node);
+}
+
+static void free_partners(partners_t *p)
+{
+    free(p->nodes);
+    free(p->lengths);
+    free(p->sent);
+}
+
+static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, partners_t *p)
+{
+    size_t count = 0;
+    int node;
+
+    memset(p, 0, sizeof(*p));
+    for (node = 0; node < fabric->nodes.count && fabric->owner; ++node) {
+        count += needs(fabric, links, node);
+    }
+    p->nodes = calloc(2 * count + 1, sizeof(*p->nodes));
+    p->lengths = calloc(count + 1, sizeof(*p->lengths));
+    p->sent = calloc(2 * count + 1, sizeof(*p->sent));
+    if (p->nodes == NULL || p->lengths == NULL || p->sent == NULL) {
+        mscclpp_error("%s: no memory to connect %zu nodes", fabric->label, count);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    p->peers = p->nodes + count;
+    p->received = p->sent + count;
+    for (node = 0; node < fabric->nodes.count && fabric->owner; ++node) {
+        if (needs(fabric, links, node)) {
+            p->nodes[p->count] = node;
+            p->peers[p->count++] = fabric->nodes.owners[node];
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+/* Makes this rank's ends of the connections, and what their peers need. */
+static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *p)
+{
+    const mscclpp_transport_ops_t *ops = fabric->ops;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
+
+    for (i = 0; i < p->count && status == MSCCLPP_OK; ++i) {
+        mscclpp_fabric_node_t *node = &fabric->node[p->nodes[i]];
+        size_t key = MSCCLPP_TRANSPORT_KEY_MAX, address = MSCCLPP_TRANSPORT_ADDRESS_MAX;
+        card_t *card = &p->sent[i];
+
+        status = ops->conn_create(fabric->transport, p->peers[i], &node->conn);
+        if (status == MSCCLPP_OK) {
+            status = ops->region_key(fabric->region, card->bytes, &key);
+        }
+        if (status == MSCCLPP_OK) {
+            status = ops->conn_address(node->conn, card->bytes + key, &address);
+        }
+        if (status == MSCCLPP_OK) {
+            card->key_length = (uint32_t)key;
+            card->address_length = (uint32_t)address;
+            p->lengths[i] = offsetof(card_t, bytes) + key + address;
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count;
+    mscclpp_status_t status = MSCCLPP_OK;
+    uint32_t block;
+
+    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS_OF(count) && status == MSCCLPP_OK; ++block) {
+        const uint64_t number = MSCCLPP_DEV_NODES_NUMBER(count, block, node);
+        const mscclpp_port_params_t params = {
+            .ops = fabric->ops,
+            .transport = fabric->transport,
+            .conn = fabric->node[node].conn,
+            .region = fabric->region,
+            .region_size = fabric->area_size,
+            .remote = fabric->node[node].remote,
+            .remote_size = fabric->area_size,
+            .token = (uint32_t)MSCCLPP_DEV_NODES_NUMBER(count, block, (uint32_t)fabric->nodes.node),
+            .peer = fabric->nodes.owners[node],
+            .inbound = (uint64_t *)fabric->tokens.device + number,
+            .expected = fabric->expected + number};
+        mscclpp_dev_port_channel_t channel;
+
+        status = mscclpp_proxy_channel_create(fabric->proxy, &params, &channel);
+        if (status == MSCCLPP_OK) {
+            channel.peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)fabric->nodes.owners[node];
+            status = fabric->gpu->copy(fabric->runner->stream, &fabric->channels[number], &channel, sizeof(channel));
+        }
+        /* The copy reads the stack. */
+        if (status == MSCCLPP_OK) {
+            status = fabric->gpu->stream_sync(fabric->runner->stream);
+        }
+    }
+    return status;
+}
+
+/* The peers have told how to reach them. */
+static mscclpp_status_t close_ends(mscclpp_fabric_t *fabric, const partners_t *p)
+{
+    const mscclpp_transport_ops_t *ops = fabric->ops;
+    mscclpp_status_t status = p->count > 0 ? mscclpp_runner_take_stream(fabric->runner) : MSCCLPP_OK;
+    int i;
+
+    for (i = 0; i < p->count && status == MSCCLPP_OK; ++i) {
+        mscclpp_fabric_node_t *node = &fabric->node[p->nodes[i]];
+        const card_t *card = &p->received[i];
+
+        if (card->key_length == 0 || card->key_length > MSCCLPP_TRANSPORT_KEY_MAX ||
+            card->address_length > MSCCLPP_TRANSPORT_ADDRESS_MAX) {
+            return MSCCLPP_ERR_PEER;
+        }
+        status = ops->conn_connect(node->conn, card->bytes + card->key_length, card->address_length);
+        if (status == MSCCLPP_OK) {
+            status = ops->remote_create(node->conn, card->bytes, card->key_length, &node->remote);
+        }
+        if (status == MSCCLPP_OK) {
+            status = create_channels(fabric, (uint32_t)p->nodes[i]);
+        }
+    }
+    return status;
+}
+
+/* True if links of this kind are there, as far as all ranks know. */
+static bool has_links(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
+{
+    return ((fabric->linked >> MSCCLPP_FABRIC_ALL | fabric->linked >> links) & 1) != 0;
+}
+
+mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_status_t mine,
+                                     mscclpp_vote_t *vote_p)
+{
+    const mscclpp_oob_t *oob = &fabric->group->oob;
+    mscclpp_status_t status;
+    partners_t partners;
+
+    memset(&partners, 0, sizeof(partners));
+    if (mine == MSCCLPP_OK) {
+        mine = find_partners(fabric, links, &partners);
+    }
+    if (mine == MSCCLPP_OK) {
+        mine = open_ends(fabric, &partners);
+    }
+    /* A rank that has failed may not know its partners. */
+    status = mscclpp_vote(oob, mine, vote_p);
+    if (status == MSCCLPP_OK && vote_p->culprit < 0) {
+        mine = mscclpp_oob_exchange(oob, partners.peers, partners.count, partners.sent, partners.lengths,
+                                    partners.received, sizeof(card_t));
+        mine = mine == MSCCLPP_OK ? close_ends(fabric, &partners) : mine;
+        status = mscclpp_vote(oob, mine, vote_p);
+    }
+    free_partners(&partners);
+    if (status == MSCCLPP_OK && vote_p->culprit < 0) {
+        fabric->linked |= (uint64_t)1 << links;
+        if (links == MSCCLPP_FABRIC_ALL) {
+            /* Nobody else will attach them. */
+            mscclpp_fabric_hide_memory(&fabric->tokens);
+            mscclpp_fabric_hide_memory(&fabric->area);
+        }
+    }
+    return status;
+}
+
+mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo)
+{
+    return algo->pattern == MSCCLPP_DEV_NODES_DOUBLING ? MSCCLPP_FABRIC_STEPS : MSCCLPP_FABRIC_ALL;
+}
+
+bool mscclpp_fabric_is_linked(const mscclpp_fabric_t *fabric, const mscclpp_algo_t *algo)
+{
+    return has_links(fabric, mscclpp_fabric_links_of(algo));
+}
+
+mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric)
+{
+    return mscclpp_fabric_link_for_call(fabric, MSCCLPP_FABRIC_ALL);
+}
+
+mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
+{
+    mscclpp_status_t status;
+    mscclpp_vote_t vote;
+
+    if (has_links(fabric, links)) {
+        return MSCCLPP_OK;
+    }
+    /* A kernel that stays reads the channels. */
+    if (mscclpp_linger_end(fabric->runner) != MSCCLPP_OK) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    status = mscclpp_fabric_link(fabric, links, MSCCLPP_OK, &vote);
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        mscclpp_log(vote.culprit == fabric->group->oob.rank ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
+                    "%s: rank %d: connections to other nodes: %s", fabric->label, vote.culprit,
+                    mscclpp_status_string(vote.status));
+        status = vote.culprit == fabric->group->oob.rank ? vote.status : MSCCLPP_ERR_PEER;
+    }
+    return status;
+}
