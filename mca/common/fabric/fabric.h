@@ -110,9 +110,10 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu
 
 /*
  * Yields the lists, one entry for each rank, of the blocks that this rank sends and receives in the next call of
- * mscclpp_fabric_run_coll.
+ * mscclpp_fabric_run_coll. The first call allocates them.
  */
-void mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p, mscclpp_dev_block_t **recv_p);
+mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
+                                      mscclpp_dev_block_t **recv_p);
 
 /*
  * Clears the packets that have come from other nodes and meets their ranks, so that packet flags may begin again.

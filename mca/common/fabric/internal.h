@@ -85,7 +85,8 @@ struct mscclpp_fabric {
     uint64_t pitch;              /* units of a place for packets in these rounds */
     bool carries;                /* this owner's messages have data */
 
-    /* fabric/places.c: lists by rank, in device memory and in host memory. Every rank has them. */
+    /* fabric/places.c: lists by rank, in device memory; of blocks that differ, also in host memory, once there are any.
+     */
     void *places;
     void *lists;
 

@@ -57,23 +57,25 @@ mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
     const size_t size = ranks * (2 * sizeof(mscclpp_dev_block_t) + sizeof(mscclpp_dev_place_t) + sizeof(uint32_t)) +
                         (nodes + 1) * sizeof(uint32_t);
     mscclpp_status_t status;
-    void *memory;
+    void *memory, *lists;
 
-    fabric->lists = calloc(1, size);
-    if (fabric->lists == NULL) {
+    lists = calloc(1, size);
+    if (lists == NULL) {
         mscclpp_error("%s: no memory for %zu bytes", fabric->label, size);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    fill_fixed_part(&fabric->nodes, ranks, fabric->lists);
+    fill_fixed_part(&fabric->nodes, ranks, lists);
     status = fabric->gpu->device_alloc(fabric->device, size, &memory);
     if (status == MSCCLPP_OK) {
         fabric->places = memory;
         status = mscclpp_runner_take_stream(fabric->runner);
     }
     if (status == MSCCLPP_OK) {
-        status = fabric->gpu->copy(fabric->runner->stream, fabric->places, fabric->lists, size);
+        status = fabric->gpu->copy(fabric->runner->stream, fabric->places, lists, size);
     }
-    return status == MSCCLPP_OK ? fabric->gpu->stream_sync(fabric->runner->stream) : status;
+    status = status == MSCCLPP_OK ? fabric->gpu->stream_sync(fabric->runner->stream) : status;
+    free(lists);
+    return status;
 }
 
 void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
@@ -85,10 +87,21 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
     fabric->places = fabric->lists = NULL;
 }
 
-void mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p, mscclpp_dev_block_t **recv_p)
+mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
+                                      mscclpp_dev_block_t **recv_p)
 {
+    const size_t ranks = (size_t)fabric->group->oob.size;
+
+    if (fabric->lists == NULL) {
+        fabric->lists = calloc(2 * ranks, sizeof(mscclpp_dev_block_t));
+    }
+    if (fabric->lists == NULL) {
+        mscclpp_error("%s: no memory for the blocks of %zu ranks", fabric->label, ranks);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
     *send_p = blocks_in(fabric->lists);
-    *recv_p = *send_p + fabric->group->oob.size;
+    *recv_p = *send_p + ranks;
+    return MSCCLPP_OK;
 }
 
 mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)

@@ -192,11 +192,13 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
     const bool all = fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED || !fabric->packets;
-    mscclpp_status_t status;
+    mscclpp_status_t status = fabric->places == NULL ? mscclpp_fabric_open_places(fabric) : MSCCLPP_OK;
     mscclpp_vote_t vote;
 
-    status = mscclpp_fabric_link(fabric, all ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS,
-                                 fabric->owner ? prepare(fabric) : MSCCLPP_OK, &vote);
+    if (status == MSCCLPP_OK && fabric->owner) {
+        status = prepare(fabric);
+    }
+    status = mscclpp_fabric_link(fabric, all ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS, status, &vote);
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         report_failure(fabric, oob, &vote, fabric->ops);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -281,9 +283,6 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     divide_area(fabric);
     mscclpp_fabric_list_steps(fabric);
     status = open_and_connect(fabric);
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, mscclpp_fabric_open_places(fabric), "the places of all ranks");
-    }
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);
         return status;

@@ -13,7 +13,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Change this number whenever the data that ranks of different nodes exchange change. */
-#define PROTOCOL_VERSION 11u
+#define PROTOCOL_VERSION 12u
 
 /*
  * What each rank tells all others: values that must be equal on all nodes, and facts that only its own node knows so
@@ -33,10 +33,23 @@ typedef struct {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
-    mscclpp_protocol_t protocol;
-    uint64_t address_length;
-    unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
+    uint64_t scratch_size;
+    uint64_t protocol_digest; /* of the sender's protocol, which is larger than all of this */
+    uint64_t address_length;  /* bytes of its address for control messages; 0: it has none */
 } node_facts_t;
+
+/* A digest of the bytes of a protocol (FNV-1a). Those of equal ones may differ, as bytes that nobody reads count. */
+static uint64_t digest_of(const mscclpp_protocol_t *protocol)
+{
+    const unsigned char *bytes = (const unsigned char *)(const void *)protocol;
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    size_t i;
+
+    for (i = 0; i < sizeof(*protocol); ++i) {
+        digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
 
 /* True if all ranks can work together. Otherwise every rank logs the first rank that differs. */
 static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
@@ -53,11 +66,11 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
                          facts[0].on_twin ? "host twin" : "GPU");
             return false;
         }
-        if (fact->protocol.scratch_size != facts[0].protocol.scratch_size) {
+        if (fact->scratch_size != facts[0].scratch_size) {
             mscclpp_warn("%s: coll_mscclpp_scratch_size is %llu on rank %d and %llu on rank 0; it must be equal on all "
                          "ranks: device buffers are staged",
-                         oob->label, (unsigned long long)fact->protocol.scratch_size, rank,
-                         (unsigned long long)facts[0].protocol.scratch_size);
+                         oob->label, (unsigned long long)fact->scratch_size, rank,
+                         (unsigned long long)facts[0].scratch_size);
             return false;
         }
     }
@@ -141,36 +154,77 @@ static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_
 /*
  * Connects control messages between nodes. Without them, other nodes notice a failure of this one only by their
  * deadlines. If the ranks have no carrier in common, there are no control messages; this is no error, and equal on all
- * ranks.
+ * ranks. `mine` is this rank's status so far.
  */
-static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts)
+static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts, const unsigned char *own,
+                                     mscclpp_status_t mine)
 {
-    mscclpp_status_t status = team->group.ctrl == NULL ? MSCCLPP_OK
-                                                       : mscclpp_ctrl_connect(team->group.ctrl, facts[0].team_id,
-                                                                              facts[0].address, sizeof(*facts));
+    const mscclpp_oob_t *oob = &team->group.oob;
+    uint64_t longest = 0;
+    unsigned char *addresses;
+    mscclpp_status_t status;
+    int rank;
 
-    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+    for (rank = 0; rank < oob->size; ++rank) {
+        longest = facts[rank].address_length > longest ? facts[rank].address_length : longest;
+    }
+    if (longest == 0) {
         mscclpp_ctrl_destroy(team->group.ctrl);
         team->group.ctrl = NULL;
-        status = MSCCLPP_OK;
+        return MSCCLPP_OK;
+    }
+    addresses = calloc((size_t)oob->size, longest);
+    status = oob->allgather(oob->context, own, addresses, longest);
+    if (status == MSCCLPP_OK && mine == MSCCLPP_OK && team->group.ctrl != NULL) {
+        mine = mscclpp_ctrl_connect(team->group.ctrl, facts[0].team_id, addresses, longest);
+    }
+    free(addresses);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_agree(oob, NULL, mine == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : mine,
+                               "control messages between nodes");
+    }
+    if (status == MSCCLPP_OK && mine == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_ctrl_destroy(team->group.ctrl);
+        team->group.ctrl = NULL;
     }
     return status;
 }
 
-/*
- * Exchanges the ranks' facts and agrees. `facts` has one entry more than there are ranks; the last one is what this
- * rank sends.
- */
-static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                              mscclpp_config_t *config, node_facts_t *facts, bool *plans_p)
+/* Takes rank 0's protocol, which is exchanged only if it is not the same on all ranks. */
+static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts_t *facts, mscclpp_protocol_t *own)
+{
+    const mscclpp_oob_t *oob = &team->group.oob;
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_protocol_t *all;
+    int rank = 1;
+
+    while (rank < oob->size && facts[rank].protocol_digest == facts[0].protocol_digest) {
+        ++rank;
+    }
+    if (rank < oob->size) {
+        all = calloc((size_t)oob->size, sizeof(*all));
+        status = oob->allgather(oob->context, own, all, sizeof(*own));
+        if (status == MSCCLPP_OK && all != NULL) {
+            *own = all[0];
+        }
+        free(all);
+    }
+    team->protocol = *own;
+    return status;
+}
+
+/* Fills in what this rank tells, and its address for control messages. Returns this rank's own status. */
+static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                                   const mscclpp_config_t *config, mscclpp_protocol_t *protocol, node_facts_t *own,
+                                   unsigned char *address)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    node_facts_t *own = &facts[oob->size];
-    mscclpp_status_t status, mine;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
-    bool shared = false;
-    int rank;
+    mscclpp_status_t mine;
 
+    memcpy(protocol, &team->protocol, sizeof(*protocol));
+    protocol->rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
+    protocol->coll_rules = *mscclpp_rules_find_coll(params->rules, (uint32_t)oob->size, team->group.on_twin);
     own->version = PROTOCOL_VERSION;
     own->on_twin = team->group.on_twin;
     own->meet_first = team->group.meet_first;
@@ -183,28 +237,45 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
     own->server = team->server;
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = config->exchange_size;
-    own->protocol = team->protocol;
-    own->protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
-    own->protocol.coll_rules = *mscclpp_rules_find_coll(params->rules, (uint32_t)oob->size, team->group.on_twin);
+    own->scratch_size = protocol->scratch_size;
+    own->protocol_digest = digest_of(protocol);
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
         own->team_id = (uint64_t)(uintptr_t)team;
     }
     mine = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
-    if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, own->address, &length) == MSCCLPP_OK) {
+    if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, address, &length) == MSCCLPP_OK) {
         own->address_length = length;
     }
-    status = oob->allgather(oob->context, own, facts, sizeof(*own));
+    return mine;
+}
+
+/*
+ * Exchanges the ranks' facts and agrees. `facts` has one entry more than there are ranks; the last one is what this
+ * rank sends.
+ */
+static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
+                              mscclpp_config_t *config, node_facts_t *facts, bool *plans_p)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX] = {0};
+    mscclpp_protocol_t protocol;
+    const mscclpp_status_t mine = fill_facts(team, params, config, &protocol, &facts[oob->size], address);
+    mscclpp_status_t status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
+    bool shared = false;
+    int rank;
+
     if (status == MSCCLPP_OK && !check_facts(oob, facts)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (status == MSCCLPP_OK) {
-        mine = mine == MSCCLPP_OK || mine == MSCCLPP_ERR_NOT_SUPPORTED ? connect_ctrl(team, facts) : mine;
-        status = mscclpp_agree(oob, NULL, mine, "control messages between nodes");
+        status = connect_ctrl(team, facts, address, mine);
+    }
+    if (status == MSCCLPP_OK) {
+        status = agree_on_protocol(team, facts, &protocol);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->protocol = facts[0].protocol;
     team->group.id = facts[0].team_id;
     config->exchange_size = facts[0].exchange_size;
     *plans_p = false;
@@ -229,16 +300,16 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    node_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts));
-    mscclpp_status_t status = facts != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    node_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts)), nothing;
+    mscclpp_status_t status;
 
-    if (status != MSCCLPP_OK) {
+    if (facts == NULL) {
         mscclpp_error("%s: no memory for what %d ranks say", oob->label, oob->size);
+        memset(&nothing, 0, sizeof(nothing));
+        status = oob->allgather(oob->context, &nothing, NULL, sizeof(nothing));
+        return status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : status;
     }
-    status = mscclpp_agree(oob, NULL, status, "memory for an exchange between nodes");
-    if (status == MSCCLPP_OK) {
-        status = agree(team, params, nodes, config, facts, plans_p);
-    }
+    status = agree(team, params, nodes, config, facts, plans_p);
     free(facts);
     return status;
 }

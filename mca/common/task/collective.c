@@ -114,10 +114,13 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     mscclpp_dev_args_t *common = &args.nodes.common;
     mscclpp_dev_launch_t launch;
     mscclpp_dev_block_t *send, *recv;
+    mscclpp_status_t status;
     int peer;
 
     memset(&args, 0, sizeof(args));
-    mscclpp_fabric_lists(task->team->fabric, &send, &recv);
+    if (task->args->varied && (status = mscclpp_fabric_lists(task->team->fabric, &send, &recv)) != MSCCLPP_OK) {
+        return status;
+    }
     mscclpp_runner_fill_args(&task->team->runner, common);
     common->in = task->in;
     common->out = task->out;

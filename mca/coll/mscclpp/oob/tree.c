@@ -1,7 +1,8 @@
 /*
- * All-gathers over a binomial tree: parts go up to the first rank, and the whole comes down again. Number i has the
- * numbers i + 1, i + 2, i + 4 and so on below it, up to where its lowest set bit ends; so what is below it, and itself,
- * are numbers that follow one another, and ranks of a node that do so send one message to other nodes.
+ * All-gathers over a tree: parts go up to the first rank, and the whole comes down again. With numbers in base 8, a
+ * number that ends with k digits of 0 has those below it that differ in one of these digits, the others being 0. So
+ * what is below it, and itself, are 8^k numbers that follow one another, and ranks of a node that do so send one
+ * message to other nodes. The base is large because a message between ranks that share processors waits for its turn.
  *
  * Who is late: a rank that waits for some time asks those neighbours in the tree that it waits for, and every rank that
  * is in the all-gather answers. The one that does not answer is named by the rank above it; the first rank of all by
@@ -17,7 +18,8 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 
-#define TREE_CHILDREN_MAX 31
+#define TREE_BASE 8
+#define TREE_CHILDREN_MAX 77 /* for any number of ranks */
 
 /* Seconds after which a rank asks its neighbours, and that these have for an answer. */
 #define ASK_AFTER 0.5
@@ -58,12 +60,23 @@ typedef struct {
     ompi_request_t *requests[TREE_CHILDREN_MAX];
 } tree_t;
 
-/* The end of the numbers from `number` on that are below it or itself. */
+/* How many numbers from `number` on are below it or itself. */
+static int64_t extent_of(const mca_coll_mscclpp_gather_t *gather, int number)
+{
+    int64_t extent = 1;
+
+    while (extent < gather->count && 0 == number % (extent * TREE_BASE)) {
+        extent *= TREE_BASE;
+    }
+    return extent;
+}
+
+/* The end of these numbers. */
 static int end_of(const mca_coll_mscclpp_gather_t *gather, int number)
 {
-    const int bit = number & -number;
+    const int64_t extent = extent_of(gather, number);
 
-    return 0 == number || bit > gather->count - number ? gather->count : number + bit;
+    return extent > gather->count - number ? gather->count : (int)(number + extent);
 }
 
 static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
@@ -74,10 +87,13 @@ static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
 static void find_neighbours(tree_t *tree)
 {
     const int self = tree->gather->self, end = end_of(tree->gather, self);
+    const int64_t extent = extent_of(tree->gather, self);
 
-    tree->above.number = self & (self - 1);
-    for (int distance = 1; distance < end - self && tree->children < TREE_CHILDREN_MAX; distance *= 2) {
-        tree->below[tree->children++].number = self + distance;
+    tree->above.number = (int)(self - self % (extent * TREE_BASE));
+    for (int64_t worth = 1; worth < extent; worth *= TREE_BASE) {
+        for (int digit = 1; digit < TREE_BASE && digit * worth < end - self; ++digit) {
+            tree->below[tree->children++].number = (int)(self + digit * worth);
+        }
     }
     tree->missing = tree->children;
 }
