@@ -71,10 +71,14 @@ cases_many() {
         --mca coll_mscclpp_verbose 2 "$bindir/test_many"
     run "many:native:65/-9/ucx" 300 -n 65 "${forced[@]}" --mca coll_mscclpp_ranks_per_node -9 \
         --mca coll_mscclpp_transport ucx "$bindir/test_many"
+    run "split:12/2" 120 -n 12 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_split" 16
     if [ "${MSCCLPP_TEST_LONG:-0}" != 1 ]; then
+        skip "split:64/2:1000" "set MSCCLPP_TEST_LONG=1"
         skip "many:66 on a node" "set MSCCLPP_TEST_LONG=1"
         return
     fi
+    run "split:64/2:1000" 3600 -n 64 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+        "$bindir/test_split" 1000
     run_saying "many:66 on a node" "66 ranks on one node: device buffers are staged .kernels serve up to 64" 300 -n 66 \
         "${forced[@]}" --mca coll_mscclpp_verbose 2 "$bindir/test_counts" staged
 }

@@ -323,6 +323,37 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
     *good = sweep.good;
 }
 
+/* Beyond 257 nodes, blocks and nodes together have no more port channels than there may be. */
+static void test_channels(void)
+{
+    static const uint32_t nodes[] = {256, 257, 258, 1000, 2049, MSCCLPP_DEV_NODES_MAX};
+    mscclpp_protocol_t protocol;
+    mscclpp_select_input_t input;
+    mscclpp_layout_t layout;
+    mscclpp_choice_t choice;
+    size_t i;
+
+    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    fill_protocol(&protocol);
+    protocol.twin_blocks = 40;
+    memset(&input, 0, sizeof(input));
+    input.protocol = &protocol;
+    input.layout = &layout;
+    input.on_twin = true;
+    input.shards = input.most = input.nranks = 1;
+    input.slot_size = 4096;
+    input.packet_units = 1024;
+    input.bytes = (uint64_t)1 << 20;
+    for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); ++i) {
+        input.nodes = nodes[i];
+        CHECK_EQ(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes, &choice), MSCCLPP_OK);
+        CHECK(choice.nblocks >= 1 && choice.nblocks * (nodes[i] - 1) <= MSCCLPP_DEV_PORT_CHANNELS);
+        CHECK(choice.nblocks == MSCCLPP_DEV_NODES_BLOCKS || nodes[i] > 257);
+        CHECK_EQ(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes_doubling, &choice), MSCCLPP_OK);
+        CHECK(choice.nblocks >= 1 && choice.nblocks * (nodes[i] - 1) <= MSCCLPP_DEV_PORT_CHANNELS);
+    }
+}
+
 static void test_nodes(void)
 {
     static const uint64_t scratch_sizes[] = {1024 * KIB, 16 * 1024 * KIB};
@@ -390,6 +421,7 @@ int main(void)
     test_plans();
     test_layout();
     test_nodes();
+    test_channels();
     test_shapes();
     return unit_end();
 }

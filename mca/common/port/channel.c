@@ -6,7 +6,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/port/internal.h"
 
-#define JOBS_AT_FIRST 16
+#define JOBS_AT_FIRST 2
 #define TABLE_AT_FIRST 16
 #define TRANSPORTS_AT_FIRST 4
 
