@@ -50,7 +50,7 @@ enum {
 #define MSCCLPP_DEV_BELL_OP(code_) ((code_) >> 11 & 15u)
 #define MSCCLPP_DEV_BELL_BLOCKS(code_) (((code_) >> 15 & 63u) + 1)
 #define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 21 & 3u)
-#define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 23 & 3u)
+#define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 23 & 7u)
 #define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
 
 /* Payload of the word COLL. The padding is a block's stride minus its size. */

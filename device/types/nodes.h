@@ -46,17 +46,21 @@
 
 /* Who sends what to whom. device/kern/allreduce/allreduce_nodes.h describes the patterns. */
 typedef enum {
-    MSCCLPP_DEV_NODES_DIRECT,  /* everything to all other nodes; each combines all of it */
-    MSCCLPP_DEV_NODES_SPLIT,   /* to each other node the part that it combines; it sends the result back */
-    MSCCLPP_DEV_NODES_RING,    /* from each node to the next one */
-    MSCCLPP_DEV_NODES_DOUBLING /* packets: with one partner after another, as the list of steps says */
+    MSCCLPP_DEV_NODES_DIRECT,   /* everything to all other nodes; each combines all of it */
+    MSCCLPP_DEV_NODES_SPLIT,    /* to each other node the part that it combines; it sends the result back */
+    MSCCLPP_DEV_NODES_RING,     /* from each node to the next one */
+    MSCCLPP_DEV_NODES_DOUBLING, /* packets: with one partner after another, as the list of steps says */
+    MSCCLPP_DEV_NODES_HALVING   /* tiles: with one partner after another, likewise */
 } mscclpp_dev_nodes_pattern_t;
 
 /*
- * Steps of a node's list (mca/common/algo/schedule/schedule.h), as kernels carry them out. The peer is a node. A
- * message arrives in slot `slot` of its receiver. A node has at most so many steps, whatever the number of nodes.
+ * Steps of a node's list (mca/common/algo/schedule/schedule.h), as kernels carry them out. The peer is a node. A node
+ * has at most so many steps, whatever the number of nodes.
+ *
+ * A message of packets arrives in slot `slot` of its receiver. A message of tiles has the parts `first` to `first +
+ * count` - 1, and arrives at part `place` of the receiver's set.
  */
-#define MSCCLPP_DEV_NODES_STEPS 48u
+#define MSCCLPP_DEV_NODES_STEPS 64u
 
 typedef enum {
     MSCCLPP_DEV_STEP_SEND,
@@ -70,7 +74,21 @@ typedef struct {
     uint32_t peer;
     uint32_t slot;
     uint32_t round;
+    uint32_t first;
+    uint32_t count;
+    uint32_t place;
+    uint32_t number; /* of a message that is received: its number among the peer's messages of one tile, from 1 */
+    uint32_t all;    /* of such: how many messages the peer sends for one tile */
 } mscclpp_dev_step_t;
+
+/* A node's list of steps, and what the kernels of all nodes know of it. */
+typedef struct {
+    const mscclpp_dev_step_t *step; /* device memory; NULL on ranks that own no shard */
+    uint32_t count;
+    uint32_t slots;  /* of packets; equal on all ranks, as are the following fields */
+    uint32_t parts;  /* of a tile */
+    uint32_t places; /* parts that a set has to hold */
+} mscclpp_dev_steps_t;
 
 /*
  * Units that a packet slot holds: one slot for each node and one to send from, or, with steps, one for each message and
@@ -92,15 +110,23 @@ typedef struct {
 #define MSCCLPP_DEV_NODES_RING_REDUCED(nnodes_, node_, step_) MSCCLPP_DEV_NODES_BEHIND(nnodes_, node_, step_)
 #define MSCCLPP_DEV_NODES_RING_GATHERED(nnodes_, node_, step_) MSCCLPP_DEV_NODES_BEHIND(nnodes_, (node_) + 1, step_)
 
-/* Bytes of a tile that a set can hold: one slot, or for a ring half of all the set's slots. */
+/*
+ * Bytes of a tile that a set can hold: one slot; for a ring half of all the set's slots; with steps so many that
+ * `places_` parts fit the set, if a tile has `parts_` of them.
+ */
 #define MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                                                               \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
-#define MSCCLPP_DEV_NODES_ROOM(pattern_, nnodes_, slot_size_)                                                          \
-    ((pattern_) == MSCCLPP_DEV_NODES_RING ? MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_) : (slot_size_))
+#define MSCCLPP_DEV_NODES_STEPS_ROOM(nnodes_, slot_size_, parts_, places_)                                             \
+    (((uint64_t)(nnodes_) + 1) * (slot_size_) / ((uint64_t)(places_)*MSCCLPP_DEV_UNIT) * (parts_)*MSCCLPP_DEV_UNIT)
+#define MSCCLPP_DEV_NODES_ROOM(pattern_, nnodes_, slot_size_, parts_, places_)                                         \
+    ((pattern_) == MSCCLPP_DEV_NODES_RING      ? MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                      \
+     : (pattern_) == MSCCLPP_DEV_NODES_HALVING ? MSCCLPP_DEV_NODES_STEPS_ROOM(nnodes_, slot_size_, parts_, places_)    \
+                                               : (slot_size_))
 
 /*
  * Signals that `tiles_` tiles need from node `from_` to node `to_`. In a ring, these come from the predecessor. Each
- * other node adds one signal in each operation, counted with the block for which `first_` is 1.
+ * other node adds one signal in each operation, counted with the block for which `first_` is 1. With steps, the list
+ * says how many signals there are.
  */
 #define MSCCLPP_DEV_NODES_SIGNALS(pattern_, nnodes_, to_, from_, tiles_, first_)                                       \
     ((pattern_) == MSCCLPP_DEV_NODES_DIRECT  ? (uint64_t)(tiles_)                                                      \
@@ -146,12 +172,10 @@ typedef struct {
     uint32_t node;
     uint32_t nnodes;
     uint32_t shards;
-    uint32_t most;    /* ranks of the largest node */
-    uint32_t fanout;  /* other nodes that are sent to at a time, from 1 on */
-    uint32_t pattern; /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
-    uint32_t slots;   /* of the list of steps; equal on all ranks */
-    uint32_t step_count;
-    const mscclpp_dev_step_t *steps; /* device memory; for MSCCLPP_DEV_NODES_DOUBLING on ranks that own a shard */
+    uint32_t most;                         /* ranks of the largest node */
+    uint32_t fanout;                       /* other nodes that are sent to at a time, from 1 on */
+    uint32_t pattern;                      /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
+    mscclpp_dev_steps_t doubling, halving; /* for these patterns */
     uint32_t maps; /* not 0: packets for other nodes are stored through `mapped`, else put; may differ by rank */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* other nodes' packet slots, as kernels of this rank see them */
 } mscclpp_dev_nodes_args_t;

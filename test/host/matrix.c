@@ -35,6 +35,8 @@ const matrix_algo_t matrix_algos[] = {
     {"ring1", "nodes_ring", "auto", 1, false},
     {"ring2", "nodes_ring", "auto", 2, false},
     {"ring3", "nodes_ring", "auto", 3, false},
+    {"halving1", "nodes_halving", "auto", 1, false},
+    {"halving2", "nodes_halving", "auto", 2, false},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -321,7 +323,7 @@ static bool check_name(runner_t *runner, const case_t *c)
     if (strcmp(wanted, "engines") == 0 && element_of(c->dtype)->pair) {
         wanted = "zerocopy";
     }
-    if (strcmp(wanted, "nodes_ring") == 0 && is_narrow(c->dtype)) {
+    if ((strcmp(wanted, "nodes_ring") == 0 || strcmp(wanted, "nodes_halving") == 0) && is_narrow(c->dtype)) {
         wanted = "nodes_split";
     }
     if (strcmp(wanted, "nodes_doubling") == 0 && is_narrow(c->dtype)) {
@@ -406,7 +408,8 @@ static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t be
         reference_reduce(c->dtype, c->op, operand + first, size, begin, end, state->partial[node]);
         in_turn[node] = in_turn[nodes + node] = state->partial[node];
     }
-    if (strcmp(state->group->algo->algorithm, "nodes_doubling") == 0 && !is_narrow(c->dtype)) {
+    if (!is_narrow(c->dtype) && (strcmp(state->group->algo->algorithm, "nodes_doubling") == 0 ||
+                                 strcmp(state->group->algo->algorithm, "nodes_halving") == 0)) {
         reference_reduce_doubled(c->dtype, c->op, state->partial, nodes, begin, end, state->expected[0]);
         return;
     }

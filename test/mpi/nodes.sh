@@ -86,7 +86,7 @@ cases_many() {
 # Every algorithm between nodes by name; without a name the sizes of test_counts cross all thresholds.
 cases_nodes_algorithms() {
     local algorithm n nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
-    for algorithm in nodes nodes_split nodes_ring nodes_packets nodes_doubling; do
+    for algorithm in nodes nodes_split nodes_ring nodes_halving nodes_packets nodes_doubling; do
         # Over what serves between real nodes, else over shared memory.
         for n in 2 3 4; do
             run_saying "nodes:$algorithm:$n/1" "call [0-9]+: $algorithm, " 240 -n "$n" "${forced[@]}" \
@@ -102,6 +102,11 @@ cases_nodes_algorithms() {
     run "nodes:nodes_ring:bitwise:5/1" 120 -n 5 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport network \
         --mca coll_mscclpp_algorithm nodes_ring "$bindir/test_bitwise"
+    run "nodes:nodes_halving:bitwise:7/1" 120 -n 7 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_transport network \
+        --mca coll_mscclpp_algorithm nodes_halving "$bindir/test_bitwise"
+    run "nodes:nodes_halving:types_ops" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_algorithm nodes_halving "$bindir/test_types_ops"
     run "nodes:nodes_ring:min" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_nodes_packets_max 300 --mca coll_mscclpp_nodes_split_min 2k \
         --mca coll_mscclpp_nodes_ring_min 10k "$bindir/test_counts"
@@ -196,6 +201,10 @@ cases_nodes_late() {
     # In a ring of four rank 1 is neither before nor behind the late one, and names it all the same.
     run_saying "nodes:late:warn:nodes_ring" 'rank [0-2] has waited .* ranks that have not arrived: 3$' 30 -n 4 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_ring \
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+    # Step by step, whoever waits for another one that waits itself asks it.
+    run_saying "nodes:late:warn:nodes_halving" 'rank [0-3] has waited .* ranks that have not arrived: 4$' 30 -n 5 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_halving \
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
     for when in later first; do
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \

@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct check_message {
     struct check_message *next;
-    uint32_t from, to, slot, first, count;
+    uint32_t from, to, slot, first, count, place;
     check_value_t value[];
 } check_message_t;
 
@@ -37,6 +37,7 @@ typedef struct {
     bool *merged;   /* by node: it has merged in this round */
     bool *receives; /* by node: it has received in this round */
     bool *taken;    /* slots, by node */
+    bool *placed;   /* places of messages that are combined, by node */
     check_message_t *messages;
     const char *fault; /* NULL: none */
 } check_run_t;
@@ -82,8 +83,12 @@ static void check_send(check_run_t *run, uint32_t node, const mscclpp_step_t *st
         run->fault = "two messages take one slot";
     }
     run->taken[step->peer * run->schedule->slots + step->slot] = true;
-    *message = (check_message_t){
-        .from = node, .to = step->peer, .slot = step->slot, .first = step->first, .count = step->count};
+    *message = (check_message_t){.from = node,
+                                 .to = step->peer,
+                                 .slot = step->slot,
+                                 .first = step->first,
+                                 .count = step->count,
+                                 .place = step->place};
     for (i = 0; i < step->count; ++i) {
         message->value[i] = run->own[check_at(run, node, step->first + i)];
     }
@@ -91,6 +96,30 @@ static void check_send(check_run_t *run, uint32_t node, const mscclpp_step_t *st
         last = &(*last)->next;
     }
     *last = message;
+}
+
+/* Results arrive in place, and what is combined where nothing else is. */
+static bool check_place(check_run_t *run, uint32_t node, const mscclpp_step_t *step, const check_message_t *message)
+{
+    const mscclpp_schedule_t *s = run->schedule;
+    uint32_t i;
+
+    if (s->places == 0) {
+        return true;
+    }
+    if (message->place != step->place || step->place + step->count > s->places) {
+        return false;
+    }
+    if (step->kind == MSCCLPP_STEP_STORE) {
+        return step->place == step->first;
+    }
+    for (i = step->place; i < step->place + step->count; ++i) {
+        if (i < s->blocks || run->placed[(size_t)node * s->places + i]) {
+            return false;
+        }
+        run->placed[(size_t)node * s->places + i] = true;
+    }
+    return true;
 }
 
 static void check_take(check_run_t *run, uint32_t node, const mscclpp_step_t *step, const check_message_t *message)
@@ -101,6 +130,9 @@ static void check_take(check_run_t *run, uint32_t node, const mscclpp_step_t *st
     if (message->slot != step->slot || message->count != step->count || (!exchanges && message->first != step->first)) {
         run->fault = "the sender's blocks are not the receiver's";
         return;
+    }
+    if (!check_place(run, node, step, message)) {
+        run->fault = "a message arrives where something else lies";
     }
     for (i = 0; i < step->count; ++i) {
         check_value_t *own = &run->own[check_at(run, node, step->first + i)];
@@ -282,7 +314,8 @@ static const char *schedule_fault(const mscclpp_schedule_t *s, check_step_t *ste
                        .round = calloc(n, sizeof(uint32_t)),
                        .merged = calloc(n, sizeof(bool)),
                        .receives = calloc(n, sizeof(bool)),
-                       .taken = calloc(n * s->slots, sizeof(bool))};
+                       .taken = calloc(n * s->slots, sizeof(bool)),
+                       .placed = calloc(n * s->places + 1, sizeof(bool))};
     uint32_t idle = 0, node, block;
     mscclpp_step_t left;
 
@@ -333,6 +366,7 @@ static const char *schedule_fault(const mscclpp_schedule_t *s, check_step_t *ste
     free(run.merged);
     free(run.receives);
     free(run.taken);
+    free(run.placed);
     return run.fault;
 }
 

@@ -15,8 +15,8 @@ static const char *selected(mscclpp_select_input_t *input, uint64_t bytes)
 }
 
 /*
- * The cost model takes a ring from 4 nodes on, where each has some 4 MiB of a shard to combine, and for all types but
- * 16-bit floats.
+ * The cost model takes halving for powers of two from 4 on, and for other numbers a ring, where each node has some 4
+ * MiB of a shard to combine; for all types but 16-bit floats.
  */
 static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
@@ -26,12 +26,17 @@ static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protoc
     for (input->nodes = 2; input->nodes <= MSCCLPP_DEV_MAX_RANKS / 2; ++input->nodes) {
         const uint64_t parts = (uint64_t)input->shards * input->nodes;
 
-        CHECK_TEXT(selected(input, parts * 3072 * KIB), input->nodes == 2 ? "nodes" : "nodes_split");
+        const bool halved = input->nodes >= 4 && (input->nodes & (input->nodes - 1)) == 0;
+
+        CHECK_TEXT(selected(input, parts * 3072 * KIB), input->nodes == 2 ? "nodes"
+                                                        : halved          ? "nodes_halving"
+                                                                          : "nodes_split");
         CHECK_TEXT(selected(input, parts * 6144 * KIB), input->nodes == 2   ? "nodes"
+                                                        : halved            ? "nodes_halving"
                                                         : input->nodes == 3 ? "nodes_split"
                                                                             : "nodes_ring");
     }
-    input->nodes = 4;
+    input->nodes = 5;
     for (input->dtype = 0; input->dtype < MSCCLPP_DTYPE_LAST; ++input->dtype) {
         rings += strcmp(selected(input, (uint64_t)1 << 33), "nodes_ring") == 0;
     }
@@ -280,10 +285,10 @@ static void test_forced(mscclpp_select_input_t *input, mscclpp_protocol_t *proto
         CHECK_TEXT(selected(input, (uint64_t)1 << 33),
                    mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
         input->packet_units = 0;
-        CHECK_TEXT(selected(input, 1), mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->instead == NULL
-                                           ? mscclpp_algos[i]->name
-                                       : mscclpp_algos[i]->pattern == MSCCLPP_DEV_NODES_RING ? "nodes_ring"
-                                                                                             : "nodes");
+        CHECK_TEXT(selected(input, 1),
+                   mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->instead == NULL ? mscclpp_algos[i]->name
+                   : mscclpp_algos[i]->instead == &mscclpp_algo_allreduce_nodes_split ? mscclpp_algos[i]->name
+                                                                                      : "nodes");
         input->nodes = 1;
     }
 }

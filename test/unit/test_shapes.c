@@ -1,6 +1,7 @@
 /* Shapes and layouts: within what kernels and scratch can take, for everything they can be asked. */
 #include "device/types/nodes.h"
 #include "device/types/reduce.h"
+#include "mca/common/algo/schedule/schedule.h"
 #include "mca/common/algo/shape/engine_plan.h"
 #include "mca/common/algo/select.h"
 #include "test/unit/select_input.h"
@@ -276,6 +277,26 @@ static void sweep_packets(sweep_t *sweep)
     expect(sweep, shard <= capacity || chunk % choice.nblocks == 0, "blocks with parts of different size");
 }
 
+/* By halving: where it serves, a tile has a unit of each part, and all its parts and messages fit a set. */
+static void sweep_halving(sweep_t *sweep)
+{
+    const mscclpp_select_input_t *input = sweep->input;
+    mscclpp_schedule_t schedule;
+    mscclpp_choice_t choice;
+    uint64_t room;
+
+    REQUIRE(
+        mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_HALVING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0));
+    room = MSCCLPP_DEV_NODES_ROOM(MSCCLPP_DEV_NODES_HALVING, input->nodes, input->slot_size, schedule.blocks,
+                                  schedule.places);
+    expect(sweep, room / schedule.blocks * schedule.places <= (input->nodes + 1) * input->slot_size,
+           "the places of messages do not fit a set");
+    if (mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes_halving, &choice) == MSCCLPP_OK) {
+        expect(sweep, room >= schedule.blocks * MSCCLPP_DEV_UNIT, "parts of no unit");
+        expect(sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
+    }
+}
+
 /* The shape over several nodes: what the kernel divides must be there for every number of nodes and shards. */
 static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_twin, bool *good)
 {
@@ -308,10 +329,12 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
                 expect(&sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
                 for (pattern = MSCCLPP_DEV_NODES_DIRECT; pattern <= MSCCLPP_DEV_NODES_RING; ++pattern) {
                     expect(&sweep,
-                           MSCCLPP_DEV_NODES_TILE(layout->bulk_size, choice.nblocks, input.shards,
-                                                  MSCCLPP_DEV_NODES_ROOM(pattern, input.nodes, input.slot_size)) >= 1,
+                           MSCCLPP_DEV_NODES_TILE(
+                               layout->bulk_size, choice.nblocks, input.shards,
+                               MSCCLPP_DEV_NODES_ROOM(pattern, input.nodes, input.slot_size, 1, 1)) >= 1,
                            "a tile of no unit");
                 }
+                sweep_halving(&sweep);
                 expect(&sweep,
                        2 * MSCCLPP_DEV_NODES_RING_ROOM(input.nodes, input.slot_size) <=
                            (input.nodes + 1) * input.slot_size,

@@ -161,6 +161,14 @@ static bool wrong_slot(const mscclpp_schedule_t *schedule, uint32_t node, uint64
     return any;
 }
 
+static bool wrong_place(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step)
+{
+    const bool any = mscclpp_schedule_step(schedule, node, index, step);
+
+    step->place -= any && step->place > schedule->blocks ? 1 : 0;
+    return any;
+}
+
 static void test_planted(void)
 {
     mscclpp_schedule_t schedule;
@@ -179,6 +187,8 @@ static void test_planted(void)
     }
     REQUIRE(mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_DOUBLING, MSCCLPP_SCHEDULE_ALLREDUCE, 8, 0, 0, 0));
     CHECK_TEXT(schedule_fault(&schedule, other_order, 1), "two nodes have combined in different orders");
+    REQUIRE(mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_HALVING, MSCCLPP_SCHEDULE_ALLREDUCE, 11, 0, 0, 0));
+    CHECK_TEXT(schedule_fault(&schedule, wrong_place, 1), "a message arrives where something else lies");
 }
 
 int main(void)

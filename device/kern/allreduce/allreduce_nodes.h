@@ -8,7 +8,7 @@
  *
  *   join   Only if split: each node has received one part of the tile from all others. Its owner combines the partial
  *          results of this part in node order, and sends the result to all others. In a ring, this step is what
- *          allreduce_nodes_ring.h calls a turn.
+ *          allreduce_nodes_ring.h calls a turn. With steps, it is all that allreduce_nodes_steps.h does.
  *
  *   take   The owner combines the partial results of all nodes in node order, unless others have combined them, and
  *          hands the result to the ranks of its node. Barrier of the node. Every rank copies the result out.
@@ -40,6 +40,7 @@
 
 #include "device/lib/barrier.h"
 #include "device/kern/allreduce/allreduce_nodes_ring.h"
+#include "device/kern/allreduce/allreduce_nodes_steps.h"
 #include "device/kern/allreduce/allreduce_nodes_tile.h"
 #include "device/lib/port_channel.h"
 
@@ -190,7 +191,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
         mscclpp_dev_block_sync(ctx);
         if (mscclpp_dev_nodes_in_ring(block)) {
             mscclpp_dev_ring_set_out(ctx, block, tile);
-        } else {
+        } else if (!mscclpp_dev_nodes_in_steps(block)) {
             mscclpp_dev_nodes_push(ctx, block, tile, false);
         }
     }
@@ -230,7 +231,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
         return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
     }
     k = (uint32_t)u / (uint32_t)tile->part; /* faster than with 64 bits, and a slot has no more units */
-    if (k == nodes->node || mscclpp_dev_nodes_in_ring(block)) {
+    if (k == nodes->node || mscclpp_dev_nodes_in_ring(block) || mscclpp_dev_nodes_in_steps(block)) {
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
     }
     return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, k) +
@@ -246,7 +247,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
     uint64_t u;
     uint32_t r;
 
-    if (nodes->pattern != MSCCLPP_DEV_NODES_RING) {
+    if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT || nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
         mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, true), 1, nodes->nnodes);
     }
     for (u = ctx->tid; u < tile->size && !ctx->failed; u += ctx->nthreads) {
@@ -298,6 +299,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const msc
     uint32_t k;
 
     nodes->exchanged[ctx->block] = block->exchanged + block->tiles;
+    if (mscclpp_dev_nodes_in_steps(block)) {
+        mscclpp_dev_steps_count(ctx, block);
+        return;
+    }
     for (k = 0; k < nodes->nnodes; ++k) {
         if (k != nodes->node) {
             *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)].expected +=
@@ -324,7 +329,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.nodes = nodes;
     block.shard = (units + nodes->shards - 1) / nodes->shards;
     block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,
-                                        MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size));
+                                        MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size,
+                                                               nodes->halving.parts, nodes->halving.places));
     all = (block.shard + block.tile - 1) / block.tile;
     block.tiles = ctx->block < all ? (all - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
     block.owner = args->rank < nodes->shards;
@@ -351,6 +357,10 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
             tile = mscclpp_dev_nodes_tile(ctx, &block, i - 1);
             mscclpp_dev_nodes_join(ctx, &block, &tile);
             ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+        }
+        if (mscclpp_dev_nodes_in_steps(&block) && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, i - 1);
+            mscclpp_dev_steps_turn(ctx, &block, &tile);
         }
         if (i >= lag && !ctx->failed) {
             tile = mscclpp_dev_nodes_tile(ctx, &block, i - lag);

@@ -255,7 +255,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_at(const mscclpp_dev_nodes_epoch_t *
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t half = ((uint64_t)nodes->nnodes + 1) * nodes->packet_units;
     const uint64_t units =
-        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->slots);
+        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
 
     return nodes->packets_offset + ((epoch->flag & 1) * half + slot * units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
            u * MSCCLPP_DEV_PACKET_STEP;
@@ -353,11 +353,11 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
     if (ctx->tid < epoch->count) {
         first = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, ctx->tid);
     }
-    for (s = 0; s < nodes->step_count; ++s) {
-        const mscclpp_dev_step_t step = nodes->steps[s];
-        const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, last = s + 1 == nodes->step_count;
+    for (s = 0; s < nodes->doubling.count; ++s) {
+        const mscclpp_dev_step_t step = nodes->doubling.step[s];
+        const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, last = s + 1 == nodes->doubling.count;
 
-        to = nodes->slots + (sends ? step.round : last ? 0 : nodes->steps[s + 1].round);
+        to = nodes->doubling.slots + (sends ? step.round : last ? 0 : nodes->doubling.step[s + 1].round);
         for (u = ctx->tid; u < epoch->count && !(sends && stored == to); u += ctx->nthreads) {
             v = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, u, first);
             if (!sends) {
@@ -460,7 +460,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t shard = (units + nodes->shards - 1) / nodes->shards;
     const uint64_t slot =
-        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->slots);
+        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
     const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot);
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
     const uint64_t part = (chunk + ctx->nblocks - 1) / ctx->nblocks;

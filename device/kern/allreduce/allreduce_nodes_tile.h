@@ -27,7 +27,7 @@ typedef struct {
     uint64_t index;
     uint64_t base;
     uint64_t size;
-    uint64_t part; /* units of each node's part, except the last ones */
+    uint64_t part; /* units of each part, except the last ones */
     uint64_t set;
 } mscclpp_dev_nodes_tile_t;
 
@@ -37,12 +37,13 @@ MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ct
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const uint32_t set = (uint32_t)((block->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
+    const uint32_t parts = nodes->pattern == MSCCLPP_DEV_NODES_HALVING ? nodes->halving.parts : nodes->nnodes;
     mscclpp_dev_nodes_tile_t tile;
 
     tile.index = index;
     tile.base = (ctx->block + index * ctx->nblocks) * block->tile;
     tile.size = block->shard - tile.base < block->tile ? block->shard - tile.base : block->tile;
-    tile.part = (tile.size + nodes->nnodes - 1) / nodes->nnodes;
+    tile.part = (tile.size + parts - 1) / parts;
     tile.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
     return tile;
 }
@@ -58,10 +59,10 @@ MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const ms
     return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
 }
 
-/* The first unit of a node's part, which is also the first one behind the previous node's part. */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t node)
+/* The first unit of a part, which is also the first one behind the previous part. Parts are counted from 0. */
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t part)
 {
-    return node * tile->part < tile->size ? node * tile->part : tile->size;
+    return part * tile->part < tile->size ? part * tile->part : tile->size;
 }
 
 /* Unit `u` of this node's partial result for this rank's shard. */

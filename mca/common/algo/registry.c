@@ -4,10 +4,12 @@
 #include "mca/common/algo/algo.h"
 
 const mscclpp_algo_t *const mscclpp_algos[] = {
-    &mscclpp_algo_allreduce_oneshot,       &mscclpp_algo_allreduce_twophase,       &mscclpp_algo_allreduce_oneshot_put,
-    &mscclpp_algo_allreduce_zerocopy,      &mscclpp_algo_allreduce_engines,        &mscclpp_algo_allreduce_scratch,
-    &mscclpp_algo_allreduce_nodes,         &mscclpp_algo_allreduce_nodes_split,    &mscclpp_algo_allreduce_nodes_ring,
-    &mscclpp_algo_allreduce_nodes_packets, &mscclpp_algo_allreduce_nodes_doubling,
+    &mscclpp_algo_allreduce_oneshot,        &mscclpp_algo_allreduce_twophase,
+    &mscclpp_algo_allreduce_oneshot_put,    &mscclpp_algo_allreduce_zerocopy,
+    &mscclpp_algo_allreduce_engines,        &mscclpp_algo_allreduce_scratch,
+    &mscclpp_algo_allreduce_nodes,          &mscclpp_algo_allreduce_nodes_split,
+    &mscclpp_algo_allreduce_nodes_ring,     &mscclpp_algo_allreduce_nodes_packets,
+    &mscclpp_algo_allreduce_nodes_doubling, &mscclpp_algo_allreduce_nodes_halving,
 };
 
 const int mscclpp_algo_count = (int)(sizeof(mscclpp_algos) / sizeof(mscclpp_algos[0]));

@@ -1,28 +1,5 @@
 /* What a fabric's kernels use besides its links. */
 #include "mca/common/fabric/internal.h"
-#include "mca/common/algo/schedule/schedule.h"
-
-_Static_assert((int)MSCCLPP_DEV_STEP_SEND == (int)MSCCLPP_STEP_SEND &&
-                   (int)MSCCLPP_DEV_STEP_STORE == (int)MSCCLPP_STEP_STORE &&
-                   (int)MSCCLPP_DEV_STEP_BEFORE == (int)MSCCLPP_STEP_BEFORE &&
-                   (int)MSCCLPP_DEV_STEP_AFTER == (int)MSCCLPP_STEP_AFTER,
-               "kernels take the kinds of steps as the schedule has them");
-
-void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric)
-{
-    mscclpp_schedule_t schedule;
-    mscclpp_step_t step;
-
-    if (!mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_DOUBLING, MSCCLPP_SCHEDULE_ALLREDUCE,
-                               (uint32_t)fabric->nodes.count, 0, 0, 0)) {
-        return;
-    }
-    fabric->slots = schedule.slots;
-    while (mscclpp_schedule_step(&schedule, (uint32_t)fabric->nodes.node, fabric->step_count, &step)) {
-        fabric->steps[fabric->step_count++] = (mscclpp_dev_step_t){
-            .kind = (uint32_t)step.kind, .peer = step.peer, .slot = step.slot, .round = step.round};
-    }
-}
 
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {
@@ -38,7 +15,7 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
     mscclpp_status_t status;
     void *memory;
 
-    status = fabric->gpu->device_alloc(fabric->device, words + table + sizeof(fabric->steps), &memory);
+    status = fabric->gpu->device_alloc(fabric->device, words + table + mscclpp_fabric_steps_size(), &memory);
     if (status == MSCCLPP_OK) {
         fabric->state = memory;
         fabric->expected = memory;
@@ -51,7 +28,7 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
         status = mscclpp_fabric_open_view(fabric);
     }
     if (status == MSCCLPP_OK && (status = mscclpp_runner_take_stream(fabric->runner)) == MSCCLPP_OK) {
-        status = fabric->gpu->copy(fabric->runner->stream, fabric->device_steps, fabric->steps, sizeof(fabric->steps));
+        status = mscclpp_fabric_copy_steps(fabric, fabric->runner->stream);
     }
     return status == MSCCLPP_OK ? fabric->gpu->stream_sync(fabric->runner->stream) : status;
 }

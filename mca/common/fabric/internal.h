@@ -34,6 +34,12 @@ typedef struct {
     mscclpp_remote_t *remote; /* likewise */
 } mscclpp_fabric_node_t;
 
+/* A node's list of steps: here, and as kernels have it once the fabric is equipped. */
+typedef struct {
+    mscclpp_dev_step_t step[MSCCLPP_DEV_NODES_STEPS];
+    mscclpp_dev_steps_t kernel;
+} mscclpp_fabric_steps_t;
+
 /* Ranks that own no shard use only the node map and the lists by rank. */
 struct mscclpp_fabric {
     mscclpp_fabric_t *next; /* in the list of those that mscclpp_fabric_progress_all serves */
@@ -76,10 +82,8 @@ struct mscclpp_fabric {
     uint64_t *exchanged;
     mscclpp_dev_port_channel_t *channels;
     mscclpp_dev_step_t *device_steps;
-    mscclpp_dev_step_t steps[MSCCLPP_DEV_NODES_STEPS]; /* this node's list for MSCCLPP_DEV_NODES_DOUBLING */
-    uint32_t step_count;
-    uint32_t slots;   /* for these steps; equal on all ranks */
-    uint32_t pattern; /* of the current call, if it uses packets */
+    mscclpp_fabric_steps_t doubling, halving; /* for these patterns */
+    uint32_t pattern;                         /* of the current all-reduce; else MSCCLPP_DEV_NODES_DIRECT */
 
     mscclpp_dev_rounds_t rounds; /* in which the current call's packets go; radix 0: it does not send in rounds */
     uint64_t pitch;              /* units of a place for packets in these rounds */
@@ -111,8 +115,18 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric);
 /* Fills in a kernel's arguments that number the ranks of all nodes, and copies the blocks if these differ. */
 mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args);
 
-/* fabric/equip.c: lists the steps of this node. With too many nodes for a schedule there are none. */
+/* fabric/steps.c: lists the steps of this node. With too many nodes for a schedule there are none. */
 void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric);
+
+/* fabric/steps.c: the list of a pattern (mscclpp_dev_nodes_pattern_t); NULL if it has none. */
+const mscclpp_fabric_steps_t *mscclpp_fabric_steps(const mscclpp_fabric_t *fabric, uint32_t pattern);
+
+/* fabric/steps.c: copies all lists to device memory, where they take so many bytes. */
+size_t mscclpp_fabric_steps_size(void);
+mscclpp_status_t mscclpp_fabric_copy_steps(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream);
+
+/* fabric/steps.c: how many messages of a list come from a node. */
+uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint32_t node);
 
 /* fabric/equip.c: creates the proxy and the state that kernels keep between calls. Frees both, if they are there. */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);

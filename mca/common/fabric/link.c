@@ -45,14 +45,21 @@ static bool is_in_rounds(const mscclpp_fabric_t *fabric, uint32_t radix, uint32_
     return false;
 }
 
-static bool is_in_steps(const mscclpp_fabric_t *fabric, uint32_t node)
+/* Tells whether a list of steps has a message from or to the node. */
+static bool is_in_list(const mscclpp_fabric_steps_t *steps, uint32_t node)
 {
     uint32_t i = 0;
 
-    while (i < fabric->step_count && fabric->steps[i].peer != node) {
+    while (i < steps->kernel.count && steps->step[i].peer != node) {
         ++i;
     }
-    return i < fabric->step_count;
+    return i < steps->kernel.count;
+}
+
+/* Tells whether an all-reduce in steps exchanges with the node. */
+static bool is_in_steps(const mscclpp_fabric_t *fabric, uint32_t node)
+{
+    return is_in_list(&fabric->doubling, node) || is_in_list(&fabric->halving, node);
 }
 
 static bool needs(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
@@ -230,7 +237,9 @@ mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_li
 
 mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo)
 {
-    return algo->pattern == MSCCLPP_DEV_NODES_DOUBLING ? MSCCLPP_FABRIC_STEPS : MSCCLPP_FABRIC_ALL;
+    return algo->pattern == MSCCLPP_DEV_NODES_DOUBLING || algo->pattern == MSCCLPP_DEV_NODES_HALVING
+               ? MSCCLPP_FABRIC_STEPS
+               : MSCCLPP_FABRIC_ALL;
 }
 
 bool mscclpp_fabric_is_linked(const mscclpp_fabric_t *fabric, const mscclpp_algo_t *algo)

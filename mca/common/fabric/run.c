@@ -208,9 +208,8 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->shards = (uint32_t)fabric->nodes.shards;
     kernel_args->most = (uint32_t)fabric->nodes.most;
     kernel_args->fanout = (uint32_t)fabric->config.nodes_fanout;
-    kernel_args->slots = fabric->slots;
-    kernel_args->step_count = fabric->step_count;
-    kernel_args->steps = fabric->device_steps;
+    kernel_args->doubling = fabric->doubling.kernel;
+    kernel_args->halving = fabric->halving.kernel;
     kernel_args->maps = fabric->maps;
     memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
@@ -219,16 +218,21 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
 static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
     const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
+    const mscclpp_fabric_steps_t *steps = mscclpp_fabric_steps(fabric, pattern);
     const uint64_t shards = (uint64_t)fabric->nodes.shards;
     const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     const uint64_t shard = (units + shards - 1) / shards;
-    const uint64_t tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
-                                                 MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->slot_size));
+    const uint64_t tile =
+        MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
+                               MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->slot_size, fabric->halving.kernel.parts,
+                                                      fabric->halving.kernel.places));
+    const uint64_t tiles = (shard + tile - 1) / tile;
     uint32_t node;
 
     for (node = 0; node < nodes && choice->epochs == 0; ++node) {
         fabric->node[node].exchanges +=
-            MSCCLPP_DEV_NODES_SIGNALS(pattern, nodes, (uint32_t)fabric->nodes.node, node, (shard + tile - 1) / tile, 1);
+            steps != NULL ? tiles * mscclpp_fabric_count_messages(steps, node)
+                          : MSCCLPP_DEV_NODES_SIGNALS(pattern, nodes, (uint32_t)fabric->nodes.node, node, tiles, 1);
     }
 }
 

@@ -112,17 +112,23 @@ static bool has_packets(const mscclpp_fabric_t *fabric, int node)
     return has_packet(fabric, (1 + (uint64_t)node) * fabric->packet_units);
 }
 
-/* With one partner after another, the first one whose packets have not come. It may itself be waiting for another. */
-static uint64_t find_partner(const mscclpp_fabric_t *fabric)
+/*
+ * With one partner after another, the first one of whom nothing has come, packets or a signal. It may itself be waiting
+ * for another.
+ */
+static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
+                             const uint64_t *tokens)
 {
     const uint64_t units = MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, (uint32_t)fabric->nodes.count,
-                                                          fabric->packet_units, fabric->slots);
+                                                          fabric->packet_units, steps->kernel.slots);
     uint32_t i;
 
-    for (i = 0; i < fabric->step_count; ++i) {
-        const mscclpp_dev_step_t *step = &fabric->steps[i];
+    for (i = 0; i < steps->kernel.count; ++i) {
+        const mscclpp_dev_step_t *step = &steps->step[i];
 
-        if (step->kind != MSCCLPP_DEV_STEP_SEND && !has_packet(fabric, step->slot * units)) {
+        if (step->kind != MSCCLPP_DEV_STEP_SEND &&
+            !(tokens == NULL ? has_packet(fabric, step->slot * units)
+                             : count_signals(fabric, tokens, (int)step->peer) > fabric->node[step->peer].exchanges)) {
             return mscclpp_board_add_absent(0, fabric->nodes.owners[step->peer]);
         }
     }
@@ -162,6 +168,7 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const bool packets = fabric->first_flag != 0;
+    const mscclpp_fabric_steps_t *steps = mscclpp_fabric_steps(fabric, fabric->pattern);
     const uint64_t *tokens;
     uint64_t absent = 0;
     int node;
@@ -176,8 +183,8 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     if (packets && fabric->rounds.radix != 0) {
         return find_in_rounds(fabric);
     }
-    if (packets && fabric->pattern == MSCCLPP_DEV_NODES_DOUBLING) {
-        return find_partner(fabric);
+    if (steps != NULL) {
+        return find_partner(fabric, steps, tokens);
     }
     for (node = 0; node < fabric->nodes.count; ++node) {
         if (node != fabric->nodes.node &&

@@ -239,7 +239,8 @@ static bool is_suitable(const mscclpp_runner_t *runner, const mscclpp_dev_launch
         return launch->nblocks <= runner->linger.most_blocks && lasting_plan(launch) != NULL && !runner->group->spans;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard = (units + nodes->shards - 1) / nodes->shards;
-        slot = MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->slots);
+        slot =
+            MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
         return launch->nblocks <= runner->linger.most_blocks &&
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
@@ -341,6 +342,10 @@ static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_ar
     ++linger->unknown;
     return i;
 }
+
+_Static_assert(MSCCLPP_DEV_BELL_VARIANT(MSCCLPP_DEV_BELL_ENCODE(0, 0, 0, 1, 0, MSCCLPP_DEV_NODES_HALVING)) ==
+                   MSCCLPP_DEV_NODES_HALVING,
+               "the doorbell's code has room for every pattern between nodes");
 
 /* The part of the doorbell's code that depends on the kernel: the set of buffers, or the pattern between nodes. */
 static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)

@@ -41,7 +41,17 @@ plant doubling-one-set doubling "$packets" "$launcher" \
     '/nodes_step_at\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant doubling-early-push doubling "$packets" "$launcher" \
     '/void mscclpp_dev_nodes_step_send\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
-plant doubling-partner doubling mca/common/fabric/equip.c mca/common/fabric/equip.c \
+steps=device/kern/allreduce/allreduce_nodes_steps.h
+plant halving-no-wait halving "$steps" "$launcher" 's/tile->index \* step->all \+ step->number\)/0)/'
+plant halving-first-tile-only halving "$steps" "$launcher" 's/tile->index \* step->all \+ step->number\)/step->number)/'
+plant halving-early-push halving "$steps" "$launcher" \
+    '/void mscclpp_dev_steps_turn\(/,/^}/s/^        mscclpp_dev_block_sync\(ctx\);$//'
+plant halving-order halving "$steps" "$launcher" 's/const bool before = .*/const bool before = ctx->block == 0;/'
+plant halving-few-sets halving "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
+plant halving-uncounted halving "$steps" "$launcher" 's/block->tiles \* step->all;/block->tiles;/'
+plant halving-partner halving mca/common/fabric/steps.c mca/common/fabric/steps.c \
+    's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
+plant doubling-partner doubling mca/common/fabric/steps.c mca/common/fabric/steps.c \
     's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
 plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'

@@ -126,6 +126,11 @@ run_packets() {
         run test_allreduce --algo stored1 --ranks 3 --grid 2x2 --cases 30 --timeout "$deadline" && run_storms
 }
 
+run_halving() {
+    run test_allreduce --algo halving1 --ranks 4 --grid 2x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo halving2 --ranks 11 --grid 1x2 --cases 40 --timeout "$deadline"
+}
+
 run_doubling() {
     run test_allreduce --algo doubling1 --ranks 5 --grid 2x2 --cases 60 --timeout "$deadline" &&
         run test_allreduce --algo doubling2 --ranks 6 --grid 2x2 --cases 40 --timeout "$deadline" &&

@@ -1,6 +1,7 @@
 /* Host side of the all-reduces over several nodes without packets (device/kern/allreduce/allreduce_nodes.h). */
 #include "device/types/nodes.h"
 #include "mca/common/algo/algo.h"
+#include "mca/common/algo/schedule/schedule.h"
 
 /* The least part of a shard for one block, as each exchange costs the proxies of both sides a few microseconds. */
 #define BLOCK_MIN ((uint64_t)32 << 10)
@@ -45,12 +46,24 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
 };
 
 /*
- * In a ring, each node rounds what it passes on to the type of the elements. With 16-bit floats combined in float32
- * that would be one rounding for every node. The other patterns round only a node's partial result and the result.
+ * In a ring and with steps, each node rounds what it passes on to the type of the elements. With 16-bit floats combined
+ * in float32 that would be one rounding for every node, or for every step. The other patterns round only a node's
+ * partial result and the result.
  */
 static bool shape_ring(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 && shape(input, choice);
+}
+
+/* The slots of a set together have to hold one unit of each part. */
+static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    mscclpp_schedule_t schedule;
+
+    return mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_HALVING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
+                                 0) &&
+           shape_ring(input, choice) &&
+           MSCCLPP_DEV_NODES_STEPS_ROOM(input->nodes, input->slot_size, schedule.blocks, schedule.places) > 0;
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring = {
@@ -60,4 +73,14 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring = {
     .instead = &mscclpp_algo_allreduce_nodes_split,
     .pattern = MSCCLPP_DEV_NODES_RING,
     .shape = shape_ring,
+};
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_halving = {
+    .name = "nodes_halving",
+    .description = "the same, halves of what is left exchanged with one node after another, and back; not for 16-bit "
+                   "floats",
+    .spans_nodes = true,
+    .instead = &mscclpp_algo_allreduce_nodes_split,
+    .pattern = MSCCLPP_DEV_NODES_HALVING,
+    .shape = shape_halving,
 };

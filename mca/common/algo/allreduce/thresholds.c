@@ -127,6 +127,27 @@ bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
     return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
+/* True if a ring may serve without being asked for. */
+static bool may_ring(const mscclpp_select_input_t *input)
+{
+    return !input->near && input->nodes >= NODES_RING_NODES;
+}
+
+/*
+ * Halving sends as few bytes as splitting and rings do, if the number of nodes is a power of two, in a few large
+ * messages. A user who gives sizes for the other two wants these.
+ */
+bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    const double halving = mscclpp_between_cost(input, MSCCLPP_DEV_NODES_HALVING);
+
+    return protocol->nodes_split_min == 0 && protocol->nodes_ring_min == 0 && input->dtype != MSCCLPP_DTYPE_FLOAT16 &&
+           input->dtype != MSCCLPP_DTYPE_BFLOAT16 && halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) &&
+           halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
+           (!may_ring(input) || halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING));
+}
+
 /* True by the parameter nodes_ring_min, or else if there are enough nodes and the cost model prefers it. */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
 {
@@ -135,7 +156,7 @@ bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
     if (input->protocol->nodes_ring_min != 0) {
         return input->bytes >= input->protocol->nodes_ring_min;
     }
-    if (input->near || input->nodes < NODES_RING_NODES) {
+    if (!may_ring(input)) {
         return false;
     }
     ring = mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING);

@@ -38,6 +38,7 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
  */
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);
+bool mscclpp_worth_halving(const mscclpp_select_input_t *input);
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input);
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input);
 

@@ -49,10 +49,13 @@ static bool around(const mscclpp_schedule_t *schedule, uint32_t node, const part
         *found = index < 2 && mscclpp_step_set(step_p, index == 0 ? MSCCLPP_STEP_SEND : MSCCLPP_STEP_STORE, node - 1, 0,
                                                schedule->blocks);
         (void)mscclpp_step_at(step_p, index == 0 ? 0 : last, index == 0 ? 0 : last, *found);
+        step_p->place = index == 0 ? 2 * schedule->blocks : 0;
         return true;
     }
     if (part->paired && index == 0) {
-        return mscclpp_step_set(step_p, MSCCLPP_STEP_AFTER, node + 1, 0, schedule->blocks);
+        (void)mscclpp_step_set(step_p, MSCCLPP_STEP_AFTER, node + 1, 0, schedule->blocks);
+        step_p->place = 2 * schedule->blocks;
+        return true;
     }
     *inner = index - (part->paired ? 1 : 0);
     if (part->paired && *inner == steps) {
@@ -85,34 +88,52 @@ bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
+ * The first of the blocks that a participant still has after so many steps of halving: in step i it keeps the lower
+ * half if bit i of its number is 0, else the upper one.
+ */
+static uint32_t kept_by(const part_t *part, uint32_t number, uint32_t steps)
+{
+    uint32_t first = 0, i;
+
+    for (i = 0; i < steps; ++i) {
+        first += (number >> i & 1) * (part->power >> (i + 1));
+    }
+    return first;
+}
+
+/*
  * R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004. In step i, participants at the distance
- * power / 2^(i + 1) exchange and combine half of what they still have. Then they return the results, with the distances
- * in reverse order.
+ * 2^i exchange and combine half of what they still have. Then they return the results, with the distances in reverse
+ * order. So neighbours exchange most, and blocks are combined along the same tree as by doubling. What is to be
+ * combined arrives behind the node's own blocks, larger messages first, and behind these what a pair gives. Results
+ * arrive in place.
  */
 bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const part_t part = part_of(schedule->nodes, node);
     const uint32_t log2 = mscclpp_log2(part.power);
-    uint32_t round, distance, partner, own, other;
+    uint32_t round, step, count, partner, own, other;
     uint64_t inner;
-    bool found, sends;
+    bool found, sends, halves;
 
     if (around(schedule, node, &part, index, 4 * (uint64_t)log2, &inner, step_p, &found)) {
         return found;
     }
     sends = inner % 2 == 0;
     round = (uint32_t)(inner / 2);
-    distance = 1u << (round < log2 ? log2 - 1 - round : round - log2);
-    partner = part.number ^ distance;
-    /* A participant keeps the half of a range of 2 * distance blocks that contains its own block. */
-    own = part.number / distance * distance;
-    other = partner / distance * distance;
+    halves = round < log2;
+    step = halves ? round : 2 * log2 - 1 - round;
+    count = part.power >> (step + 1);
+    partner = part.number ^ (1u << step);
+    own = kept_by(&part, part.number, step + 1);
+    other = kept_by(&part, partner, step + 1);
     (void)mscclpp_step_set(step_p,
                            sends                   ? MSCCLPP_STEP_SEND
-                           : round >= log2         ? MSCCLPP_STEP_STORE
+                           : !halves               ? MSCCLPP_STEP_STORE
                            : partner < part.number ? MSCCLPP_STEP_BEFORE
                                                    : MSCCLPP_STEP_AFTER,
-                           node_of(&part, partner), sends == (round < log2) ? other : own, distance);
+                           node_of(&part, partner), sends == halves ? other : own, count);
+    step_p->place = halves ? 2 * (part.power - count) : step_p->first;
     round += part.pairs > 0 ? 1 : 0;
     return mscclpp_step_at(step_p, round, round, true);
 }

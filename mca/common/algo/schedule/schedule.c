@@ -85,6 +85,7 @@ static void count_rounds(mscclpp_schedule_t *s)
         return;
     case MSCCLPP_SCHEDULE_HALVING:
         s->rounds = s->slots = 2 * log2 + pairing;
+        s->places = (pairing > 0 ? 3 : 2) * s->blocks;
         return;
     case MSCCLPP_SCHEDULE_TREE:
     case MSCCLPP_SCHEDULE_BRUCK:

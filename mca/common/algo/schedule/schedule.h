@@ -55,6 +55,7 @@ typedef struct {
     uint32_t first; /* number of the first block; after the last block follows block 0 */
     uint32_t count; /* number of blocks */
     uint32_t slot;  /* slot of the receiver in which the message arrives; each message to a node has its own */
+    uint32_t place; /* HALVING: where the message arrives, counted in blocks; the blocks themselves come first */
     uint32_t round; /* number of the round in the node's list; a round has its sends, then its receptions, then at
                        most one merge */
 } mscclpp_step_t;
@@ -69,6 +70,7 @@ typedef struct {
     uint32_t radix; /* TREE and BRUCK: the base of the numbers of nodes */
     uint32_t blocks;
     uint32_t slots;  /* number of slots that is enough for any node */
+    uint32_t places; /* HALVING: blocks that a node needs room for, those of messages included; else 0 */
     uint32_t rounds; /* the largest number of rounds of any node */
 } mscclpp_schedule_t;
 

@@ -1,0 +1,117 @@
+/*
+ * The exchange between nodes by a list of steps, with one partner after another: recursive halving and doubling. The
+ * list comes from mca/common/algo/schedule/schedule.h, which says who sends which parts of a tile to whom.
+ *
+ * A set begins with the tile: a node's partial results, then those combined over more and more nodes, and then the
+ * results. Behind it lie the places of the messages that are combined with what the node has. A message with results
+ * arrives in the tile itself, in parts that its receiver has sent to its sender before.
+ *
+ * The steps of one tile follow one another. Blocks of the grid work on different tiles at the same time.
+ *
+ * Sets are used in turn as with the other patterns (allreduce_nodes.h). A node that has a tile's results has, through
+ * others, what every node gave of that tile, so it has in effect seen signals of all nodes.
+ *
+ * Each node rounds what it passes on to the type of the elements. Types that are combined in a wider type are not
+ * exchanged like this.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_STEPS_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_STEPS_H
+
+#include "device/kern/allreduce/allreduce_nodes_tile.h"
+#include "device/lib/port_channel.h"
+
+/* Hosts never choose steps for 16-bit floats, so kernels for such a type alone need no code for them. */
+MSCCLPP_DEV bool mscclpp_dev_nodes_in_steps(const mscclpp_dev_nodes_block_t *block)
+{
+    return block->nodes->pattern == MSCCLPP_DEV_NODES_HALVING && !mscclpp_dev_is_float16(block->dtype);
+}
+
+/* Sends a step's parts. Called by one thread. Out of line, as is the next function, to save registers. */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                                const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
+{
+    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer);
+    const uint64_t begin = mscclpp_dev_nodes_begin(tile, step->first);
+    const uint64_t end = mscclpp_dev_nodes_begin(tile, step->first + step->count);
+
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel],
+                                     tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT,
+                                     tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
+}
+
+/* Waits for a step's message. Called by one thread. */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                                 const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
+{
+    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer);
+
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel], tile->index * step->all + step->number);
+}
+
+/* Combines a message with what this node has. Called by all threads. */
+MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                           const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
+{
+    const uint64_t begin = mscclpp_dev_nodes_begin(tile, step->first);
+    const uint64_t end = mscclpp_dev_nodes_begin(tile, step->first + step->count);
+    const char *received = block->nodes->exchange + tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT;
+    const bool before = step->kind == MSCCLPP_DEV_STEP_BEFORE;
+    mscclpp_dev_acc_t acc;
+    uint64_t u;
+
+    for (u = begin + ctx->tid; u < end; u += ctx->nthreads) {
+        char *own = block->nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT;
+        const mscclpp_dev_vec_t mine = mscclpp_dev_ld_vec(own);
+        const mscclpp_dev_vec_t theirs = mscclpp_dev_ld_vec(received + (u - begin) * MSCCLPP_DEV_UNIT);
+
+        mscclpp_dev_acc_set(&acc, block->dtype, before ? theirs : mine);
+        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, before ? mine : theirs);
+        mscclpp_dev_st_vec(own, mscclpp_dev_acc_get(&acc, block->dtype));
+    }
+}
+
+/* Carries out all steps of a tile, whose partial results are in place. Called by all threads. */
+MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    uint32_t s;
+
+    for (s = 0; s < nodes->halving.count && !ctx->failed; ++s) {
+        const mscclpp_dev_step_t *step = &nodes->halving.step[s];
+
+        if (step->kind == MSCCLPP_DEV_STEP_SEND) {
+            if (ctx->tid == 0) {
+                mscclpp_dev_steps_send(ctx, nodes, tile, step);
+            }
+            continue;
+        }
+        if (ctx->tid == 0) {
+            mscclpp_dev_steps_await(ctx, nodes, tile, step);
+        }
+        ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+        if (step->kind != MSCCLPP_DEV_STEP_STORE && !ctx->failed) {
+            mscclpp_dev_steps_combine(ctx, block, tile, step);
+        }
+        mscclpp_dev_block_sync(ctx);
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/* Counts the signals of this operation. Called by one thread. */
+MSCCLPP_DEV void mscclpp_dev_steps_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    uint32_t s;
+
+    for (s = 0; s < nodes->halving.count; ++s) {
+        const mscclpp_dev_step_t *step = &nodes->halving.step[s];
+
+        if (step->kind != MSCCLPP_DEV_STEP_SEND && step->number == step->all) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)].expected +=
+                block->tiles * step->all;
+        }
+    }
+}
+
+#endif

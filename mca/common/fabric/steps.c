@@ -1,0 +1,93 @@
+/* The steps of all-reduces in which nodes exchange with one partner after another. */
+#include "mca/common/algo/schedule/schedule.h"
+#include "mca/common/fabric/internal.h"
+
+_Static_assert((int)MSCCLPP_DEV_STEP_SEND == (int)MSCCLPP_STEP_SEND &&
+                   (int)MSCCLPP_DEV_STEP_STORE == (int)MSCCLPP_STEP_STORE &&
+                   (int)MSCCLPP_DEV_STEP_BEFORE == (int)MSCCLPP_STEP_BEFORE &&
+                   (int)MSCCLPP_DEV_STEP_AFTER == (int)MSCCLPP_STEP_AFTER,
+               "kernels take the kinds of steps as the schedule has them");
+
+const mscclpp_fabric_steps_t *mscclpp_fabric_steps(const mscclpp_fabric_t *fabric, uint32_t pattern)
+{
+    return pattern == MSCCLPP_DEV_NODES_DOUBLING  ? &fabric->doubling
+           : pattern == MSCCLPP_DEV_NODES_HALVING ? &fabric->halving
+                                                  : NULL;
+}
+
+/* Numbers what a node receives, by sender. */
+static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
+{
+    uint32_t i, j;
+
+    for (i = 0; i < count; ++i) {
+        for (j = 0; j < count; ++j) {
+            const bool same = step[i].kind != MSCCLPP_DEV_STEP_SEND && step[j].kind != MSCCLPP_DEV_STEP_SEND &&
+                              step[i].peer == step[j].peer;
+
+            step[i].number += same && j <= i;
+            step[i].all += same;
+        }
+    }
+}
+
+/* Lists the steps of one kind, and describes them. */
+static void list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, mscclpp_fabric_steps_t *steps)
+{
+    mscclpp_dev_steps_t *kernel = &steps->kernel;
+    mscclpp_schedule_t schedule;
+    mscclpp_step_t step;
+
+    if (!mscclpp_schedule_init(&schedule, kind, MSCCLPP_SCHEDULE_ALLREDUCE, (uint32_t)fabric->nodes.count, 0, 0, 0)) {
+        return;
+    }
+    kernel->slots = schedule.slots;
+    kernel->parts = schedule.blocks;
+    kernel->places = schedule.places;
+    while (kernel->count < MSCCLPP_DEV_NODES_STEPS &&
+           mscclpp_schedule_step(&schedule, (uint32_t)fabric->nodes.node, kernel->count, &step)) {
+        steps->step[kernel->count++] = (mscclpp_dev_step_t){.kind = (uint32_t)step.kind,
+                                                            .peer = step.peer,
+                                                            .slot = step.slot,
+                                                            .round = step.round,
+                                                            .first = step.first,
+                                                            .count = step.count,
+                                                            .place = step.place};
+    }
+    number_messages(steps->step, kernel->count);
+}
+
+void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric)
+{
+    list(fabric, MSCCLPP_SCHEDULE_DOUBLING, &fabric->doubling);
+    list(fabric, MSCCLPP_SCHEDULE_HALVING, &fabric->halving);
+}
+
+size_t mscclpp_fabric_steps_size(void)
+{
+    return 2 * MSCCLPP_DEV_NODES_STEPS * sizeof(mscclpp_dev_step_t);
+}
+
+mscclpp_status_t mscclpp_fabric_copy_steps(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_dev_step_t *doubling = fabric->device_steps, *halving = doubling + MSCCLPP_DEV_NODES_STEPS;
+    mscclpp_status_t status = fabric->gpu->copy(stream, doubling, fabric->doubling.step, sizeof(fabric->doubling.step));
+
+    if (status == MSCCLPP_OK) {
+        status = fabric->gpu->copy(stream, halving, fabric->halving.step, sizeof(fabric->halving.step));
+    }
+    fabric->doubling.kernel.step = doubling;
+    fabric->halving.kernel.step = halving;
+    return status;
+}
+
+uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint32_t node)
+{
+    uint64_t sum = 0;
+    uint32_t i;
+
+    for (i = 0; i < steps->kernel.count; ++i) {
+        sum += steps->step[i].kind != MSCCLPP_DEV_STEP_SEND && steps->step[i].peer == node;
+    }
+    return sum;
+}
