@@ -169,9 +169,93 @@ static void test_rounds(int scale)
     CHECK(coll_end_rounds > 0);
 }
 
+/* ---- All-reduces by each algorithm ---- */
+
+#define MOST_ELEMENTS 6000u
+
+/* One all-reduce of `count` elements, each other on each rank. */
+static void sum(rank_t *rank, mscclpp_team_t *team, uint32_t *in, uint32_t *out, uint32_t count, uint64_t call)
+{
+    const uint32_t n = (uint32_t)rank->size;
+    const mscclpp_allreduce_args_t args = {.sendbuf = in,
+                                           .recvbuf = out,
+                                           .count = count,
+                                           .dtype = MSCCLPP_DTYPE_UINT32,
+                                           .op = MSCCLPP_OP_SUM,
+                                           .call = call};
+    uint32_t wrong = 0, i;
+
+    for (i = 0; i < count; ++i) {
+        in[i] = (uint32_t)rank->rank * (i + 1);
+        out[i] = 0;
+    }
+    CHECK_EQ(mscclpp_allreduce(team, &args), MSCCLPP_OK);
+    for (i = 0; i < count; ++i) {
+        wrong += out[i] != n * (n - 1) / 2 * (i + 1);
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK_TEXT(mscclpp_team_last_algorithm(team), rank->config->algorithm);
+    rank->failures += wrong != 0;
+}
+
+/* Few elements, some for which not every part of a tile has one, and several tiles. */
+static void sum_on(rank_t *rank)
+{
+    static const uint32_t counts[] = {2, 37, 1500, MOST_ELEMENTS};
+    mscclpp_team_t *team = create_team(rank);
+    uint32_t *in = calloc(MOST_ELEMENTS, sizeof(*in)), *out = calloc(MOST_ELEMENTS, sizeof(*out));
+    size_t i;
+
+    if (meet_any(rank, team == NULL || in == NULL || out == NULL)) {
+        CHECK(false);
+    } else {
+        for (i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
+            sum(rank, team, in, out, counts[i], i + 1);
+            if (meet_any(rank, rank->failures != 0)) {
+                break;
+            }
+        }
+    }
+    mscclpp_team_destroy(team);
+    free(in);
+    free(out);
+}
+
+/* Nodes of different sizes, odd numbers of nodes, ranks dealt out in turn. */
+static void test_algorithms(int scale)
+{
+    static const char *const algorithms[] = {"nodes_halving", "nodes_doubling", "nodes_ring",
+                                             "nodes_split",   "nodes",          "nodes_packets"};
+    static const shape_t sanitized[] = {{64, 4, 0}}, shapes[] = {{33, -11, 0}, {24, 1, 0}};
+    static const shape_t more[] = {{65, 1, 0}, {256, 16, 0}, {1024, 64, 0}};
+    const size_t each = UNIT_SANITIZED ? 2 : sizeof(algorithms) / sizeof(algorithms[0]);
+    const size_t few = UNIT_SANITIZED ? 1 : 2, all = few + (scale > 1 && !UNIT_SANITIZED ? 3 : 0);
+    size_t i, j;
+
+    for (i = 0; i < all; ++i) {
+        const shape_t *shape = i >= few ? &more[i - few] : UNIT_SANITIZED ? &sanitized[i] : &shapes[i];
+
+        for (j = 0; j < each; ++j) {
+            const double started = mscclpp_now();
+            mscclpp_config_t config;
+
+            configure(&config, shape);
+            config.algorithm = algorithms[j];
+            if (shape->ranks > 100) { /* or their areas would take several GiB */
+                config.exchange_size = (size_t)MSCCLPP_DEV_NODES_SLOTS(number_of_nodes(shape)) * 256;
+            }
+            CHECK_EQ(run_ranks(shape->ranks, &config, sum_on, NULL), 0);
+            mscclpp_team_finalize(1.0);
+            printf("%d ranks on %d nodes, %s: %.1f s\n", shape->ranks, number_of_nodes(shape), algorithms[j],
+                   mscclpp_now() - started);
+        }
+    }
+}
+
 static const part_t parts[] = {
     {"many", test_many},
     {"rounds", test_rounds},
+    {"algorithms", test_algorithms},
     {NULL, NULL},
 };
 

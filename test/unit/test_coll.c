@@ -225,6 +225,31 @@ static mscclpp_select_input_t many_nodes(uint32_t nodes)
     return input;
 }
 
+/* A name chooses among the three where they are possible; on one node it chooses nothing. */
+static void test_named(void)
+{
+    for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        for (int algo = MSCCLPP_COLL_BY_NODES; algo <= MSCCLPP_COLL_BY_NODES_ROUNDS; ++algo) {
+            const char *name = mscclpp_coll_algo_name((mscclpp_coll_algo_t)algo);
+            mscclpp_select_input_t input = many_nodes(5);
+
+            protocol.coll_algorithm[coll] = mscclpp_coll_algo_find_any(name);
+            CHECK_EQ(protocol.coll_algorithm[coll], algo);
+            CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_COLL_AUTO); /* no name for rules */
+            CHECK_EQ(choose(&input, coll, 8, true), algo);
+            CHECK_EQ(choose(&input, coll, MIB, true), MSCCLPP_COLL_BY_NODES);
+            protocol.nodes_fanout = 1;
+            CHECK_EQ(choose(&input, coll, 8, true),
+                     algo == MSCCLPP_COLL_BY_NODES ? MSCCLPP_COLL_BY_NODES : MSCCLPP_COLL_BY_NODES_ROUNDS);
+            input = gpus(4);
+            protocol.coll_algorithm[coll] = algo;
+            CHECK_EQ(choose(&input, coll, 1, true), MSCCLPP_COLL_BY_PACKETS);
+        }
+    }
+    CHECK_EQ(mscclpp_coll_algo_find_any("scratch"), MSCCLPP_COLL_BY_SCRATCH);
+    CHECK_EQ(mscclpp_coll_algo_find_any("stage"), MSCCLPP_COLL_STAGE);
+}
+
 /* Small blocks go in rounds where there are many nodes; with a radix of at most one more than the fan-out. */
 static void test_rounds(void)
 {
@@ -264,6 +289,7 @@ int main(void)
     test_forced();
     test_grids();
     test_nodes();
+    test_named();
     test_rounds();
     return unit_end();
 }

@@ -123,6 +123,18 @@ int mscclpp_coll_algo_find(const char *name)
 }
 
 /* The number of units that hold `bytes` bytes. */
+int mscclpp_coll_algo_find_any(const char *name)
+{
+    int i;
+
+    for (i = MSCCLPP_COLL_BY_NODES; i <= MSCCLPP_COLL_BY_NODES_ROUNDS; ++i) {
+        if (strcmp(name, mscclpp_coll_algo_name((mscclpp_coll_algo_t)i)) == 0) {
+            return i;
+        }
+    }
+    return mscclpp_coll_algo_find(name);
+}
+
 static uint64_t units_of(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -277,10 +289,11 @@ static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t c
 
 /*
  * Packets between nodes: only for blocks of one size, and only if each owner sends little to another node. False
- * otherwise, or if the packet area is too small. Leaves *choice unchanged then.
+ * otherwise, or if the packet area is too small. Leaves *choice unchanged then. `forced` is what a parameter asks for,
+ * which is not always possible.
  */
 static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
-                                bool varied, mscclpp_coll_choice_t *choice)
+                                bool varied, int forced, mscclpp_coll_choice_t *choice)
 {
     const mscclpp_dev_pattern_t pattern = patterns[coll];
     const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
@@ -299,11 +312,11 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
         !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
         return false;
     }
-    radix = best_radix(input, coll, block_bytes);
+    radix = direct && forced == MSCCLPP_COLL_BY_NODES_PACKETS ? 0 : best_radix(input, coll, block_bytes);
     if (!direct && radix == 0) {
         return false;
     }
-    if (direct && radix != 0 &&
+    if (direct && radix != 0 && forced != MSCCLPP_COLL_BY_NODES_ROUNDS &&
         packets_cost(input, coll, block_bytes, 0) <= packets_cost(input, coll, block_bytes, radix)) {
         radix = 0;
     }
@@ -396,8 +409,8 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        if (!input->replayed) {
-            (void)shape_nodes_packets(input, coll, block_bytes, varied, &choice);
+        if (!input->replayed && forced != MSCCLPP_COLL_BY_NODES) {
+            (void)shape_nodes_packets(input, coll, block_bytes, varied, forced, &choice);
         }
         *choice_p = choice;
         return MSCCLPP_OK;
@@ -407,7 +420,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return shape(input, coll, UNSIZED_BLOCK, varied, MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
                                                                                             : MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (forced == MSCCLPP_COLL_AUTO) {
+    if (forced == MSCCLPP_COLL_AUTO || forced >= MSCCLPP_COLL_BY_LAST) {
         algo = find_by_rules(input, coll, block_bytes);
     }
     if (algo < 0) {

@@ -96,7 +96,7 @@ typedef enum {
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
     MSCCLPP_COLL_BY_LAST,
-    /* Algorithms between nodes. The component alone chooses them; no parameter or rule does. */
+    /* Algorithms between nodes. Parameters may ask for them, but no rule does. */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
     MSCCLPP_COLL_BY_NODES_PACKETS,                /* packets, from each node to all others at once */
     MSCCLPP_COLL_BY_NODES_ROUNDS                  /* packets, in rounds (device/lib/nodes_rounds.h) */
@@ -110,6 +110,9 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 #define MSCCLPP_COLL_AUTO (-1)
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
+
+/* The same, also for algorithms between nodes, which rules do not know. */
+int mscclpp_coll_algo_find_any(const char *name);
 
 /* How kernels, or copy engines, serve one call. */
 typedef struct {

@@ -48,11 +48,13 @@ const mscclpp_param_t mscclpp_params[] = {
         "and also stages every other collective whose own parameter is auto. The algorithms whose names begin with "
         "nodes serve only ranks on several nodes, which use no others."),
 #define CONFIG_COLL(id_, name_, pattern_)                                                                              \
-    CONFIG_STRING(name_##_algorithm, "auto", 5, "auto|packets|zerocopy|engines|scratch|stage",                         \
+    CONFIG_STRING(name_##_algorithm, "auto", 5,                                                                        \
+                  "auto|packets|zerocopy|engines|scratch|nodes|nodes_packets|nodes_rounds|stage",                      \
                   "Algorithm of every MPI_" #name_                                                                     \
-                  " on one node: auto (by size and number of ranks), packets (for blocks that a slot of the scratch "  \
+                  ": auto (by size and number of ranks); on one node packets (for blocks that a slot of the scratch "  \
                   "holds), zerocopy (mapped buffers), engines (copy engines on mapped buffers, where nothing is "      \
-                  "reduced), scratch, or stage (copy through host memory).")                                           \
+                  "reduced) or scratch; on several nodes nodes (tiles), or for small blocks nodes_packets or "         \
+                  "nodes_rounds; or stage (copy through host memory).")                                                \
     ,
     MSCCLPP_COLLS(CONFIG_COLL)
 #undef CONFIG_COLL

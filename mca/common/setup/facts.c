@@ -13,7 +13,7 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
         protocol->algorithm = -2;
     }
 #define FILL_COLL(id_, name_, pattern_)                                                                                \
-    protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find(config->name_##_algorithm);
+    protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find_any(config->name_##_algorithm);
     MSCCLPP_COLLS(FILL_COLL)
 #undef FILL_COLL
     protocol->packet_width = strcmp(config->packet, "ll8") == 0     ? 8

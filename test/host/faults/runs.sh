@@ -111,7 +111,7 @@ run_nodes() {
     run test_allreduce --algo nodes1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
         run test_allreduce --algo nodes2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
         run test_allreduce --algo split1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
-        run test_allreduce --algo split2 --ranks 5 --grid 1x2 --cases 40 --timeout "$deadline"
+        run test_allreduce --algo split2 --ranks 5 --grid 1x2 --cases 40 --timeout "$deadline" && run_halving
 }
 
 run_ring() {
