@@ -14,6 +14,10 @@
 /* Kernels are compiled separately for each of the most important combinations of type and operation. */
 #define MSCCLPP_DEV_FOLDS true
 
+/* For ThreadSanitizer on the host twin (shim/host.h). */
+#define MSCCLPP_DEV_SENDS_PACKET(p_) ((void)0)
+#define MSCCLPP_DEV_SAW_PACKET(p_) ((void)0)
+
 typedef struct __align__(16)
 {
     uint32_t w[4];

@@ -19,6 +19,26 @@
  */
 #define MSCCLPP_DEV_FOLDS false
 
+/*
+ * A thread that has read some memory sends a packet; whoever gets the packet may write that memory. No GPU reverses the
+ * two, but ThreadSanitizer must be told. Only plans rely on it, whose packets are checked not to order stores.
+ */
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define MSCCLPP_DEV_TELLS_TSAN
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define MSCCLPP_DEV_TELLS_TSAN
+#endif
+#ifdef MSCCLPP_DEV_TELLS_TSAN
+#include <sanitizer/tsan_interface.h>
+#define MSCCLPP_DEV_SENDS_PACKET(p_) __tsan_release(p_)
+#define MSCCLPP_DEV_SAW_PACKET(p_) __tsan_acquire(p_)
+#else
+#define MSCCLPP_DEV_SENDS_PACKET(p_) ((void)0)
+#define MSCCLPP_DEV_SAW_PACKET(p_) ((void)0)
+#endif
+
 typedef struct {
     uint32_t w[4];
 } __attribute__((aligned(16), may_alias)) mscclpp_dev_vec_t;

@@ -17,7 +17,7 @@ cases_no_memory_of_plans() {
             return 0
         }
     fi
-    job=(-n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm
+    job=(-n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport "$transport"
         --mca coll_mscclpp_reuse 0 --mca coll_mscclpp_plans "$plans/nodes/allreduce_hierarchical.json")
     run "no_memory:plans:device" 240 "${job[@]}" "$bindir/test_no_memory" gpu 1000
     if [ "${MSCCLPP_TEST_LONG:-0}" = 1 ]; then

@@ -182,6 +182,20 @@ def as_max(plan_):
     return plan_
 
 
+def allreduce_relayed():
+    """In place on two ranks: a block sends a chunk as packets, and another one stores there what comes back for it."""
+    ranks = [Rank(r, 2, 2, 2) for r in range(2)]
+    for r, rank in enumerate(ranks):
+        peer = 1 - r
+        rank.channel("memory", peer)
+        first, second, third = rank.block(), rank.block(), rank.block()
+        first.move("ppkt", [local("i", peer)], [first.remote("memory", peer, "s", 0)], "memory")
+        second.move("respkt", [local("i", r), local("s", 0)],
+                    [local("i", r), second.remote("memory", peer, "s", 1)], "memory", reduce_op="sum")
+        third.move("upkt", [local("s", 1)], [local("i", peer)])
+    return assemble("allreduce_relayed", "allreduce", ranks, "LL", True, use_double_scratch_buffer=True)
+
+
 def all_plans():
     """All of them, by name."""
     return {"allgather_put_2": allgather_put(2), "allgather_put_3": allgather_put(3),
@@ -189,7 +203,7 @@ def all_plans():
             "allreduce_rres_2_groups": allreduce_rres(2, 3), "allreduce_oneshot_2": allreduce_oneshot(2),
             "allreduce_oneshot_4": allreduce_oneshot(4),
             "allreduce_oneshot_uneven": allreduce_oneshot_uneven(),
-            "reducescatter_barrier_3": reducescatter_barrier(3),
+            "reducescatter_barrier_3": reducescatter_barrier(3), "allreduce_relayed_2": allreduce_relayed(),
             "allgather_get_3": allgather_get(3), "allgather_two_sources_3": allgather_two_sources(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),
             "allreduce_switch_4": allreduce_switch(4),

@@ -103,6 +103,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, cons
     }
     mscclpp_dev_get_unit(ctx, &args->common, span->p + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, &v,
                          flag, (int)args->width, args->names[span->rank]);
+    MSCCLPP_DEV_SAW_PACKET(span->p + unit * MSCCLPP_DEV_PACKET_UNIT);
     return v;
 }
 
@@ -111,6 +112,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
                                         uint64_t unit, uint32_t flag, mscclpp_dev_vec_t v, uint32_t mask)
 {
     if (span->packets) {
+        MSCCLPP_DEV_SENDS_PACKET(span->p + unit * MSCCLPP_DEV_PACKET_UNIT);
         mscclpp_dev_put_unit(span->p + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, v, flag,
                              (int)args->width);
     } else {
