@@ -81,6 +81,25 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
     return true;
 }
 
+/*
+ * Saves one candidate's plan. If that fails, another candidate gets its sizes, so that no size is without a plan; its
+ * plan is saved again if it had been saved. False after a message.
+ */
+static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
+                            int count, int index, bool *saved, const synth_making_t *making, FILE *messages)
+{
+    int heir;
+
+    saved[index] = save_plan(folder, topology, &candidates[index], making, messages);
+    if (!saved[index] && candidates[index].range.any) {
+        heir = synth_pass_range_on(candidates, count, index);
+        if (heir >= 0 && saved[heir]) {
+            saved[heir] = save_plan(folder, topology, &candidates[heir], making, messages);
+        }
+    }
+    return saved[index];
+}
+
 /* Writes the topology to the subfolder "found". False after a message. */
 static bool save_topology(const char *folder, const synth_topology_t *topology)
 {
@@ -103,6 +122,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
                      const synth_making_t *making, FILE *messages)
 {
     synth_candidate_t candidate[SYNTH_MAX_CANDIDATES];
+    bool saved[SYNTH_MAX_CANDIDATES] = {false};
     char path[4096];
     bool fine = true;
     FILE *file;
@@ -132,7 +152,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
         if (!candidate[i].range.any && candidate[i].schedule->send_count > MOST_UNUSED) {
             continue; /* nobody will miss it, and its proof takes long */
         }
-        fine = save_plan(folder, topology, &candidate[i], making, messages) && fine;
+        fine = save_or_replace(folder, topology, candidate, count, i, saved, making, messages) && fine;
     }
-    return fine && synth_tool_rules(folder, candidate, count, making);
+    return synth_tool_rules(folder, candidate, count, making) && fine;
 }

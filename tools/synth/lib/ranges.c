@@ -136,3 +136,24 @@ int synth_candidates(const synth_topology_t *topology, const synth_front_t *fron
     share_sizes(candidates, count);
     return count;
 }
+
+int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable)
+{
+    synth_range_t *range = &candidates[unusable].range;
+    int larger = -1, smaller = -1;
+
+    for (int i = 0; i < count && range->any; ++i) {
+        if (candidates[i].range.any && candidates[i].range.least == range->most + 1 && range->most != UINT64_MAX) {
+            larger = i;
+        } else if (candidates[i].range.any && candidates[i].range.most + 1 == range->least && range->least != 0) {
+            smaller = i;
+        }
+    }
+    if (larger >= 0) {
+        candidates[larger].range.least = range->least;
+    } else if (smaller >= 0) {
+        candidates[smaller].range.most = range->most;
+    }
+    range->any = false;
+    return larger >= 0 ? larger : smaller;
+}

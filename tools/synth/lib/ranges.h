@@ -35,4 +35,10 @@ double synth_cost(const synth_topology_t *topology, const synth_schedule_t *sche
 int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,
                      synth_candidate_t *candidates);
 
+/*
+ * Gives the sizes of a candidate that cannot be used to the candidate for the next larger sizes, or for the next
+ * smaller ones if there is none. Returns the index of the one that got them; -1 if no other candidate has a range.
+ */
+int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable);
+
 #endif
