@@ -65,19 +65,27 @@ static bool await_default_streams(CUresult *result_p)
     return await_default_stream(CU_STREAM_PER_THREAD, result_p) && legacy;
 }
 
-/* Makes synchronous calls in the current context wait from now on, and waits for earlier ones. */
+/*
+ * Makes synchronous calls in the current context wait from now on, and waits for earlier ones. If it cannot wait for
+ * these, the next call tries again.
+ */
 static bool make_calls_wait(CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     unsigned flags = 0;
+    bool is_flag_new = false, good;
 
     if (driver->ctx_set_flags != NULL && CUDA_SUCCESS == driver->ctx_get_flags(&flags)) {
         if (0 != (flags & SYNC_MEMOPS)) {
             return true;
         }
-        (void)DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->ctx_set_flags(flags | SYNC_MEMOPS));
+        is_flag_new = CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->ctx_set_flags(flags | SYNC_MEMOPS));
     }
-    return await_default_streams(result_p);
+    good = await_default_streams(result_p);
+    if (!good && is_flag_new) {
+        (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_flags(flags)); /* it says that earlier calls have ended */
+    }
+    return good;
 }
 
 /*
