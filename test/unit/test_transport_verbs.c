@@ -271,7 +271,7 @@ static void test_good_bye(const char *mode, int rails)
     CHECK(mock->requests == 17 && sides[0].transport->patience > 0);
     UNTIL_OK(sides, ops->signal(sides[1].conn, 0));
     progress(sides);
-    CHECK(sides[1].conn->left);
+    CHECK(sides[1].conn->peer_left);
     close_pair(sides);
 }
 
@@ -297,7 +297,7 @@ static void test_silence(const char *mode)
         for (int i = 0; i < 2; ++i) {
             CHECK_EQ(ops->signal(theirs[i].conn, 0), MSCCLPP_OK);
             CHECK_EQ(ops->progress(theirs[i].transport), MSCCLPP_OK);
-            CHECK(theirs[i].conn->left);
+            CHECK(theirs[i].conn->peer_left);
             CHECK_EQ(ops->conn_status(theirs[i].conn), MSCCLPP_OK);
         }
         close_three(ours, theirs);

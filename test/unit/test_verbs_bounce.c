@@ -240,7 +240,7 @@ static void pretend(side_t sides[2], uint64_t slots)
 
     sender->freed = sender->posted = sender->copied = sender->begun = slots;
     sender->messages = sender->acknowledged = slots;
-    receiver->arrived = receiver->issued = receiver->executed = receiver->told = slots;
+    receiver->arrived = receiver->issued = receiver->executed = receiver->answered = slots;
 }
 
 /*
@@ -353,7 +353,7 @@ enum { PEER_LEAVES, PEER_FAILS, COPY_FAILS, SIDE_LEAVES };
 static bool is_adding(const side_t *side, int stage, int how)
 {
     return how == COPY_FAILS ? ops->conn_status(side->conn) != MSCCLPP_OK
-                             : side->transport->adding == side->conn && side->conn->bounce->add_stage == stage;
+                             : side->transport->adding_conn == side->conn && side->conn->bounce->add_stage == stage;
 }
 
 /* An add that ends in the middle, after `stage` of its copies were begun: those of other connections go on. */

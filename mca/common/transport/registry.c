@@ -38,13 +38,13 @@ const mscclpp_transport_ops_t *mscclpp_transport_find(const char *name)
 
 bool mscclpp_transport_may_take(const mscclpp_transport_ops_t *ops, const mscclpp_config_t *config, bool one_host)
 {
-    const char *wanted = config->transport;
+    const char *setting = config->transport;
 
     if (!ops->between_nodes && !one_host) {
         return false;
     }
-    if (strcmp(wanted, "auto") == 0) {
+    if (strcmp(setting, "auto") == 0) {
         return ops->between_nodes || ops->within_host;
     }
-    return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
+    return strcmp(setting, "network") == 0 ? ops->between_nodes : strcmp(setting, ops->name) == 0;
 }

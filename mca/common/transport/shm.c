@@ -17,15 +17,16 @@
 #include "mca/common/transport/transport.h"
 #include "mca/common/base/words.h"
 
-/* Describes a peer's memory. An address describes its tokens, a key describes a region. */
+/* Describes memory to peers. An address describes the owner's tokens, a key describes one of its regions. */
 typedef struct {
-    uint64_t magic;
-    int64_t rank;    /* rank of the owner */
-    uint64_t offset; /* offset in the segment, bytes */
-    uint64_t length;
+    uint64_t magic;                      /* SHM_ADDRESS or SHM_KEY */
+    int64_t rank;                        /* rank of the owner */
+    uint64_t offset;                     /* offset in the segment, bytes */
+    uint64_t length;                     /* bytes */
     mscclpp_shmseg_descriptor_t segment; /* zeroed if the length is 0 */
 } shm_card_t;
 
+/* Values of `magic`: what a card describes. */
 #define SHM_ADDRESS UINT64_C(0x6d7363636c736d61)
 #define SHM_KEY UINT64_C(0x6d7363636c736d6b)
 
@@ -59,10 +60,11 @@ struct mscclpp_region {
 struct mscclpp_remote {
     mscclpp_conn_t *conn;
     shm_window_t window;
-    void *pinned; /* start of the part pinned for kernels of this rank; NULL: nothing is pinned */
+    void *pinned; /* first page of the part pinned for kernels of this rank; NULL: nothing is pinned */
 };
 
-/* Describes memory of this rank. MSCCLPP_ERR_NOT_SUPPORTED if it does not lie within one segment of this process. */
+/* Fills in the card of this rank's memory. MSCCLPP_ERR_NOT_SUPPORTED if it does not lie within one segment of this
+ * process. */
 static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                         uint64_t length, shm_card_t *card)
 {
@@ -75,7 +77,10 @@ static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params
                : MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Maps the memory that a peer described, after checks of the description. */
+/*
+ * Checks the card of a peer's memory and maps that memory. MSCCLPP_ERR_INVALID, with a message, if the bytes are no
+ * card of this kind from that peer. A card of length 0 gives an empty window.
+ */
 static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
                                     shm_window_t *window)
 {
@@ -106,14 +111,14 @@ static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, 
     return status;
 }
 
-/* Logs that there is no memory for `what`. Always MSCCLPP_ERR_NO_MEMORY. */
+/* Logs that there is no memory for `what`. Always returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t no_memory(const mscclpp_transport_t *transport, const char *what)
 {
     mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, what);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Entries of the operations, from here on; transport.h describes them. */
+/* From here on: the functions of mscclpp_transport_shm. transport.h says what callers may expect of each. */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {
@@ -195,7 +200,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Any memory can be a source of puts. Memory that is not shared only has no key. */
+/* Any memory can be a source of puts. Memory that is not shared has no key, so peers cannot put into it. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -266,7 +271,7 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
     free(remote);
 }
 
-/* Reports an access outside a region. */
+/* Logs an access outside a region. Always returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
                                      uint64_t limit)
 {
@@ -275,12 +280,15 @@ static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *wha
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Pins whole pages, as memory cannot be pinned in smaller parts. */
+/*
+ * Pins the pages that hold the bytes, because memory can only be pinned by whole pages. *device_p is the start byte's
+ * address for kernels.
+ */
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p)
 {
     const mscclpp_transport_params_t *params = &remote->conn->transport->params;
     uint64_t page_offset;
-    char *first;
+    char *start;
     void *device;
 
     if (!mscclpp_fits(offset, length, remote->window.length)) {
@@ -290,19 +298,19 @@ static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset
         mscclpp_info("%s: nothing of rank %d to map, or it has been mapped", params->label, remote->conn->peer);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    first = remote->window.base + offset;
-    page_offset = (uintptr_t)first % (uint64_t)sysconf(_SC_PAGESIZE);
-    if (params->gpu->host_register(first - page_offset, page_offset + length, &device) != MSCCLPP_OK) {
+    start = remote->window.base + offset;
+    page_offset = (uintptr_t)start % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (params->gpu->host_register(start - page_offset, page_offset + length, &device) != MSCCLPP_OK) {
         mscclpp_info("%s: kernels do not reach the memory of rank %d, which cannot be pinned here", params->label,
                      remote->conn->peer);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    remote->pinned = first - page_offset;
+    remote->pinned = start - page_offset;
     *device_p = (char *)device + page_offset;
     return MSCCLPP_OK;
 }
 
-/* Checks that both ends of a put lie within their regions. */
+/* Checks that both ends of a put lie within their regions; if not, logs it and returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -315,7 +323,7 @@ static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remo
     return MSCCLPP_OK;
 }
 
-/* Reports a token that the peer does not have. */
+/* Checks that the peer has this token; if not, logs it and returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
     if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
@@ -332,7 +340,7 @@ static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
     __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
 }
 
-/* Copies whole words, so that packets appear whole. */
+/* Copies word by word, so that packets, which hold their flag and their data in one word, appear whole. */
 static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                                 uint64_t from, uint64_t length)
 {
@@ -355,7 +363,7 @@ static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
     return status;
 }
 
-/* Copies without regard for whole words, because nobody reads the bytes before the signal. */
+/* Copies by memcpy, which may tear words. The signal tells the peer when to read, so nobody sees torn ones. */
 static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)
 {
@@ -373,7 +381,7 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
     return status;
 }
 
-/* Adds to a word of the peer's region. */
+/* Adds to a word of the peer's region by the CPU, at once. */
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {

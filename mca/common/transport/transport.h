@@ -95,8 +95,8 @@ typedef struct {
     bool calls_driver;
 
     /*
-     * Opens what the process needs. *flags_p tells what this instance can do. MSCCLPP_ERR_NOT_SUPPORTED, with the
-     * reason at the info level, where the transport cannot be used.
+     * Makes an instance. *flags_p tells what it can do. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
+     * level, where the transport cannot be used.
      */
     mscclpp_status_t (*create)(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                mscclpp_transport_t **transport_p);
@@ -104,12 +104,15 @@ typedef struct {
     /* Called after all connections and regions of the instance are gone. NULL is allowed. */
     void (*destroy)(mscclpp_transport_t *transport);
 
-    /* Makes progress on everything. Returns the first error of any connection once; the connection keeps it. */
+    /*
+     * Makes progress on all connections. Returns the first error of a connection, once; conn_status tells it from then
+     * on.
+     */
     mscclpp_status_t (*progress)(mscclpp_transport_t *transport);
 
     /*
-     * One half of a connection to `peer`; the peer makes the other half. Each side hands the other its address (at most
-     * MSCCLPP_TRANSPORT_ADDRESS_MAX bytes), then each side connects.
+     * Makes this rank's half of a connection to `peer`; the peer makes the other half. Each side hands the other its
+     * address (at most MSCCLPP_TRANSPORT_ADDRESS_MAX bytes), then each side connects.
      */
     mscclpp_status_t (*conn_create)(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p);
     mscclpp_status_t (*conn_address)(const mscclpp_conn_t *conn, void *address, size_t *length_p);
@@ -151,19 +154,22 @@ typedef struct {
     void (*remote_destroy)(mscclpp_remote_t *remote);
 
     /*
-     * Maps `length` bytes from offset `at` of the peer's region, so that kernels of this rank's device can access them
-     * directly until remote_destroy. Aligned words of 8 bytes that kernels store appear whole. Called at most once for
-     * each remote. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if only the operations below reach the
-     * region. NULL: always so.
+     * Maps `length` bytes from offset `offset` of the peer's region, so that kernels of this rank's device can access
+     * them directly until remote_destroy. Aligned words of 8 bytes that kernels store appear whole. Called at most once
+     * for each remote. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if only the operations below reach
+     * the region. NULL: always so.
      */
-    mscclpp_status_t (*remote_map)(mscclpp_remote_t *remote, uint64_t at, uint64_t length, void **device_p);
+    mscclpp_status_t (*remote_map)(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p);
 
     /*
-     * The operations. Each starts a transfer that ends later; a failure then breaks the connection. MSCCLPP_IN_PROGRESS
-     * means that too much is under way and nothing was done: make progress and call again.
+     * The operations. Each starts a transfer that ends later. A transfer that fails breaks the connection.
+     * MSCCLPP_IN_PROGRESS means that too much is under way and nothing was done: make progress and call again.
      */
 
-    /* Copies `length` bytes (0 is allowed). The source must stay unchanged until a later flush has ended. */
+    /*
+     * Copies `length` bytes (0 is allowed) from offset `from` of this rank's region to offset `to` of the peer's. The
+     * source must stay unchanged until a later flush has ended.
+     */
     mscclpp_status_t (*put)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                             uint64_t from, uint64_t length);
 
@@ -204,17 +210,20 @@ typedef struct {
     bool (*has_left)(mscclpp_conn_t *conn);
 } mscclpp_transport_ops_t;
 
-/* True if `length` bytes from offset `at` on lie within `limit` bytes. */
-static inline bool mscclpp_fits(uint64_t at, uint64_t length, uint64_t limit)
+/* True if `length` bytes from offset `offset` on lie within `limit` bytes. */
+static inline bool mscclpp_fits(uint64_t offset, uint64_t length, uint64_t limit)
 {
-    return at <= limit && length <= limit - at;
+    return offset <= limit && length <= limit - offset;
 }
 
 /* All transports of this build, in the order of preference. */
 extern const mscclpp_transport_ops_t *const mscclpp_transports[];
 extern const int mscclpp_transport_count;
 
-/* Tells whether the parameter `transport` allows a transport between nodes. `one_host`: these are imitated nodes. */
+/*
+ * Tells whether the parameter `transport` allows this transport to join a team's nodes. `one_host`: the nodes are
+ * imitated, and all ranks run on one host.
+ */
 bool mscclpp_transport_may_take(const mscclpp_transport_ops_t *ops, const mscclpp_config_t *config, bool one_host);
 
 /* Finds a transport by name; NULL if this build has none of that name. */

@@ -1,6 +1,5 @@
 /*
- * The transport between GPUs of one node. It maps peers' memory, and copy engines move the bytes. It uses only the GPU
- * runtime's table.
+ * The transport between GPUs of one node. It maps peers' memory, and copy engines move the bytes.
  *
  * Each connection has its own stream, so that copies and flushes of one connection never wait for another's. Everything
  * that a connection does is a copy in its stream, and a copy begins when the one before it has ended and its bytes are
@@ -9,11 +8,10 @@
  * token may hold all of them.)
  *
  * Puts are collected into batches, which one call starts and which run in parallel. A batch starts when a signal or a
- * flush follows, when BATCH puts have been collected, or when progress is made; until then no order is required.
+ * flush follows, when MAX_BATCH puts have been collected, or when progress is made; until then no order is required.
  *
- * A copy writes and cannot add. So the sender counts a token's signals and copies their number into the token. This
- * works because only one connection signals a token at any time, and a later connection of the same instance continues
- * the count. Tokens are 0 at first.
+ * A copy writes and cannot add. So the sender counts a token's signals and copies their number into the token, which is
+ * 0 at first. Only one connection signals a token at any time, and a later one of the instance continues the count.
  *
  * A mapping of another process's memory stays valid, though useless, after that process frees it. Within one process,
  * CUDA gives no mapping but the owner's own address. Hence the flag MSCCLPP_LENT_REGIONS, and a check of such addresses
@@ -28,34 +26,34 @@
 static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d73636363696361), "cuda_ipc", "an address"};
 static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cuda_ipc", "a key"};
 
-/* The most signals and markers of a connection under way. A power of two. */
+/* At most this many signals of a connection are under way, and fewer markers. A power of two. */
 #define SLOTS 1024u
 
 /* After this many signals a marker follows, so that their slots become free without a flush. */
 #define SIGNALS_PER_MARKER (SLOTS / 4)
 
-/* The most puts of a batch. */
-#define BATCH 32
+/* The most puts that are collected before they are started. */
+#define MAX_BATCH 32
 
 /* How often each token of a peer has been signalled. Kept until the instance ends, for later connections. */
 typedef struct ipc_counts {
     struct ipc_counts *next;
     int peer;
-    uint64_t count; /* number of tokens */
-    uint64_t sent[];
+    uint64_t token_count;
+    uint64_t signals_sent[]; /* by token */
 } ipc_counts_t;
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_window_card_t card; /* describes this rank's tokens */
-    uint64_t *numbers; /* device memory: SLOTS words, each with its index as its value; markers are copies of them */
+    uint64_t *marker_numbers;   /* device memory: SLOTS words, each with its index as its value; markers copy them */
     mscclpp_conn_t *conns;
     ipc_counts_t *counts;
 };
 
 /* Pinned memory that the copies in a connection's stream read and write. */
 typedef struct {
-    uint64_t marked; /* number of the last marker that has been passed, modulo SLOTS */
+    uint64_t last_marker; /* number of the last marker that the stream has passed, modulo SLOTS */
     uint64_t pad[15];
     uint64_t values[SLOTS]; /* the values that signals under way copy to tokens */
 } ipc_board_t;
@@ -68,16 +66,16 @@ struct mscclpp_conn {
     mscclpp_window_t tokens; /* the peer's tokens; base is NULL until connected */
     ipc_counts_t *counts;
     mscclpp_gpu_stream_t *stream;
-    ipc_board_t *board;         /* the board at the address that the CPU uses */
-    ipc_board_t *device_board;  /* the board at the address that copies use */
-    uint64_t signals;           /* begun */
-    uint64_t passed_signals;    /* ended */
-    uint64_t markers;           /* begun */
-    uint64_t passed_markers;    /* ended */
-    uint64_t signals_at[SLOTS]; /* for each marker under way: the number of signals that were begun before it */
-    bool dirty;                 /* puts or signals have begun after the last marker, or wait */
-    mscclpp_gpu_copy_t batch[BATCH];
-    unsigned waiting; /* number of puts that wait in the batch */
+    ipc_board_t *board;             /* the board at the address that the CPU uses */
+    ipc_board_t *device_board;      /* the board at the address that copies use */
+    uint64_t signals;               /* begun */
+    uint64_t passed_signals;        /* ended */
+    uint64_t markers;               /* begun */
+    uint64_t passed_markers;        /* ended */
+    uint64_t signals_before[SLOTS]; /* for each marker under way: the number of signals that were begun before it */
+    bool unmarked;                  /* puts or signals were begun, or collected in the batch, after the last marker */
+    mscclpp_gpu_copy_t batch[MAX_BATCH];
+    unsigned batched; /* number of puts collected in the batch, which are not started yet */
     mscclpp_status_t status;
     bool failure_reported; /* progress has returned the connection's failure */
 };
@@ -93,13 +91,14 @@ struct mscclpp_remote {
     mscclpp_window_t window;
 };
 
+/* Logs that there is no memory for `what`. Always returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t no_memory(const mscclpp_transport_params_t *params, const char *what)
 {
     mscclpp_error("%s: out of memory for %s of transport cuda_ipc", params->label, what);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Makes the numbers that markers copy. Waits only for that copy itself. */
+/* Makes the device memory that markers copy from. Waits for the one copy that fills it, and for nothing else. */
 static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -127,7 +126,7 @@ static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
         params->gpu->device_free(params->device, address);
         return status;
     }
-    transport->numbers = address;
+    transport->marker_numbers = address;
     return MSCCLPP_OK;
 }
 
@@ -178,11 +177,11 @@ static void ipc_destroy(mscclpp_transport_t *transport)
         transport->counts = counts->next;
         free(counts);
     }
-    transport->params.gpu->device_free(transport->params.device, transport->numbers);
+    transport->params.gpu->device_free(transport->params.device, transport->marker_numbers);
     free(transport);
 }
 
-/* Breaks the connection. It keeps its first error. */
+/* Breaks the connection and logs why, unless it is broken already. Returns its first error. */
 static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
 {
     if (conn->status == MSCCLPP_OK) {
@@ -193,20 +192,20 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* Updates passed_markers and passed_signals from the last marker that the stream has passed. */
+/* Updates passed_markers and passed_signals from the board. A marker's number modulo SLOTS is enough for that. */
 static void update_passed(mscclpp_conn_t *conn)
 {
-    const uint64_t marked = __atomic_load_n(&conn->board->marked, __ATOMIC_ACQUIRE);
+    const uint64_t last_marker = __atomic_load_n(&conn->board->last_marker, __ATOMIC_ACQUIRE);
 
-    conn->passed_markers += (marked - conn->passed_markers) % SLOTS;
+    conn->passed_markers += (last_marker - conn->passed_markers) % SLOTS;
     if (conn->passed_markers > 0) {
-        conn->passed_signals = conn->signals_at[conn->passed_markers % SLOTS];
+        conn->passed_signals = conn->signals_before[conn->passed_markers % SLOTS];
     }
 }
 
 /*
- * Checks memory that a peer within this process may have freed. For another process's memory, this costs one
- * comparison.
+ * Breaks the connection if its peer is in this process and has freed the memory; a write would kill the process.
+ * Returns the connection's status. Costs one comparison if the peer is another process.
  */
 static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
 {
@@ -218,19 +217,19 @@ static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_wind
     return conn->status;
 }
 
-/* Begins the puts that wait. */
+/* Starts the puts that were collected. A failure breaks the connection. */
 static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (conn->waiting > 0) {
-        status = conn->transport->params.gpu->copy_batch(conn->stream, conn->batch, conn->waiting);
-        conn->waiting = 0;
+    if (conn->batched > 0) {
+        status = conn->transport->params.gpu->copy_batch(conn->stream, conn->batch, conn->batched);
+        conn->batched = 0;
     }
     return status == MSCCLPP_OK ? status : fail(conn, status);
 }
 
-/* Appends a copy to the connection's stream, after the puts that wait. */
+/* Appends a copy to the connection's stream, after the collected puts. A failure breaks the connection. */
 static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from, uint64_t length)
 {
     mscclpp_status_t status = begin_batch(conn);
@@ -241,7 +240,7 @@ static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from
     return status == MSCCLPP_OK ? status : fail(conn, status);
 }
 
-/* Appends a marker: a copy that shows when everything before it has ended. */
+/* Appends a marker: a copy that shows when everything before it has ended. MSCCLPP_IN_PROGRESS: no marker is free. */
 static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
 {
     const uint64_t number = conn->markers + 1;
@@ -253,29 +252,29 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
             return MSCCLPP_IN_PROGRESS;
         }
     }
-    conn->signals_at[number % SLOTS] = conn->signals;
-    status = enqueue(conn, &conn->device_board->marked, &conn->transport->numbers[number % SLOTS], sizeof(uint64_t));
+    conn->signals_before[number % SLOTS] = conn->signals;
+    status = enqueue(conn, &conn->device_board->last_marker, &conn->transport->marker_numbers[number % SLOTS],
+                     sizeof(uint64_t));
     if (status == MSCCLPP_OK) {
         conn->markers = number;
-        conn->dirty = false;
+        conn->unmarked = false;
     }
     return status;
 }
 
+/* Starts collected puts. While markers are under way, also asks whether the stream has failed. */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
 
     for (conn = transport->conns; conn != NULL; conn = conn->next) {
-        mscclpp_status_t status;
-
         if (conn->status == MSCCLPP_OK) {
             (void)begin_batch(conn);
         }
         if (conn->status == MSCCLPP_OK && conn->passed_markers != conn->markers) {
             update_passed(conn);
             if (conn->passed_markers != conn->markers) {
-                status = transport->params.gpu->stream_query(conn->stream);
+                const mscclpp_status_t status = transport->params.gpu->stream_query(conn->stream);
                 if (status < 0) {
                     (void)fail(conn, status);
                 }
@@ -331,21 +330,22 @@ static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/* Finds or makes the counts of signals for a peer and its number of tokens. They outlive connections. */
-static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t count, ipc_counts_t **counts_p)
+/* Finds the counts of signals to a peer with so many tokens, or makes them. They outlive connections. */
+static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t token_count,
+                                    ipc_counts_t **counts_p)
 {
     ipc_counts_t *counts = transport->counts;
 
-    while (counts != NULL && (counts->peer != peer || counts->count != count)) {
+    while (counts != NULL && (counts->peer != peer || counts->token_count != token_count)) {
         counts = counts->next;
     }
     if (counts == NULL) {
-        counts = calloc(1, sizeof(*counts) + count * sizeof(counts->sent[0]));
+        counts = calloc(1, sizeof(*counts) + token_count * sizeof(counts->signals_sent[0]));
         if (counts == NULL) {
             return no_memory(&transport->params, "the counts of signals");
         }
         counts->peer = peer;
-        counts->count = count;
+        counts->token_count = token_count;
         counts->next = transport->counts;
         transport->counts = counts;
     }
@@ -375,10 +375,7 @@ static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *addre
     return MSCCLPP_OK;
 }
 
-/*
- * Waits for the copies under way before their memory goes away. Copies cannot be cancelled, but they wait only for
- * their engine.
- */
+/* Waits for the copies under way before their memory goes away. They cannot be cancelled, but wait for engines only. */
 static void ipc_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_conn_t **link;
@@ -403,7 +400,7 @@ static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Any memory can be a source of puts. Memory that cannot be exported only has no key. */
+/* Any memory can be a source of puts. Memory that cannot be exported has no key, so peers cannot put into it. */
 static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -427,10 +424,10 @@ static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *
 
 static mscclpp_status_t ipc_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
-    mscclpp_status_t status;
     mscclpp_window_card_t card;
+    const mscclpp_status_t status =
+        mscclpp_window_describe(&region->transport->params, &key_kind, region->address, region->length, &card);
 
-    status = mscclpp_window_describe(&region->transport->params, &key_kind, region->address, region->length, &card);
     if (status == MSCCLPP_OK) {
         memcpy(key, &card, sizeof(card));
         *length_p = sizeof(card);
@@ -462,7 +459,7 @@ static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Waits, because copies into the memory may be under way or in the batch. */
+/* Waits for the connection's copies, because some of them may write to the memory. */
 static void ipc_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote != NULL) {
@@ -492,11 +489,11 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     if (length > 0) {
         status = check_not_freed(conn, &remote->window, "region");
         if (status == MSCCLPP_OK) {
-            conn->batch[conn->waiting++] =
+            conn->batch[conn->batched++] =
                 (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
-            conn->dirty = true;
-            /* Lent memory is known to exist now, but may be freed later, so the batch does not wait. */
-            if (conn->waiting == BATCH || remote->window.lent_id != 0) {
+            conn->unmarked = true;
+            /* Lent memory was found to exist just now but may be freed later, so the put is not held back. */
+            if (conn->batched == MAX_BATCH || remote->window.lent_id != 0) {
                 status = begin_batch(conn);
             }
         }
@@ -504,7 +501,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return status;
 }
 
-/* Copies the token's new number of signals into the token. MSCCLPP_IN_PROGRESS: all slots are in use. */
+/* Signals a token: copies the count of its signals, one higher than before, into it. MSCCLPP_IN_PROGRESS: no slot. */
 static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = conn->status;
@@ -521,7 +518,8 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     if (conn->signals - conn->passed_signals == SLOTS) {
         update_passed(conn);
         if (conn->signals - conn->passed_signals == SLOTS) {
-            status = conn->dirty ? append_marker(conn) : MSCCLPP_OK;
+            /* The slots become free once the stream passes a marker behind their signals. */
+            status = conn->unmarked ? append_marker(conn) : MSCCLPP_OK;
             return status < 0 ? status : MSCCLPP_IN_PROGRESS;
         }
     }
@@ -530,17 +528,17 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
         return status;
     }
     slot = conn->signals % SLOTS;
-    conn->board->values[slot] = conn->counts->sent[token] + 1;
+    conn->board->values[slot] = conn->counts->signals_sent[token] + 1;
     status = enqueue(conn, conn->tokens.base + token * sizeof(uint64_t), &conn->device_board->values[slot],
                      sizeof(uint64_t));
     if (status != MSCCLPP_OK) {
         return status;
     }
-    ++conn->counts->sent[token];
+    ++conn->counts->signals_sent[token];
     ++conn->signals;
-    conn->dirty = true;
+    conn->unmarked = true;
     if (conn->signals % SIGNALS_PER_MARKER == 0) {
-        status = append_marker(conn); /* without a free slot, the marker follows when slots run out */
+        status = append_marker(conn); /* if it cannot, the signal that finds no free slot does */
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
@@ -552,11 +550,12 @@ static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
+/* The ticket is the number of a marker that follows everything begun so far. */
 static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;
 
-    if (status == MSCCLPP_OK && conn->dirty) {
+    if (status == MSCCLPP_OK && conn->unmarked) {
         status = append_marker(conn);
     }
     if (status == MSCCLPP_OK) {

@@ -1,6 +1,6 @@
 /*
- * Windows: peers' memory, mapped by the GPU runtime for a transport. A card is the description that is sent; a window
- * is the mapping.
+ * Windows: peers' memory, mapped by the GPU runtime for a transport. A rank describes its memory by a card, which it
+ * sends; the peer opens the card and gets a window, the mapping.
  */
 #ifndef MCA_COMMON_TRANSPORT_CUDA_IPC_WINDOW_H
 #define MCA_COMMON_TRANSPORT_CUDA_IPC_WINDOW_H
@@ -11,18 +11,18 @@
 #include "mca/common/gpu/mapping.h"
 #include "mca/common/transport/transport.h"
 
-/* The kind of a card. A card of another kind is refused. */
+/* What a card describes: a rank's tokens, or a region. Opening a card of another kind fails. */
 typedef struct {
-    uint64_t magic;
+    uint64_t magic;        /* stands in every card of this kind */
     const char *transport; /* name of the transport, for messages */
     const char *what;      /* "an address" or "a key", for messages */
 } mscclpp_window_kind_t;
 
-/* The description that is sent. Plain bytes; `length` counts from the address that the handle was made for. */
+/* The description that is sent. Plain bytes. */
 typedef struct {
     uint64_t magic;
-    int64_t rank; /* rank of the sender */
-    uint64_t length;
+    int64_t rank;                /* rank of the sender */
+    uint64_t length;             /* bytes from the address that the handle was made for */
     mscclpp_gpu_handle_t handle; /* zeroed if the length is 0 */
 } mscclpp_window_card_t;
 
@@ -37,11 +37,17 @@ typedef struct {
     uint64_t lent_id; /* id of the buffer, if it is memory of this process that is used at its own address; else 0 */
 } mscclpp_window_t;
 
-/* Describes this rank's memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported. */
+/*
+ * Fills in the card of this rank's memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported, MSCCLPP_ERR_INVALID if
+ * it reaches past the end of its allocation.
+ */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p);
 
-/* Maps the memory that `peer` described. MSCCLPP_ERR_INVALID if the bytes are no card of this kind from that peer. */
+/*
+ * Maps the memory that `peer` described. MSCCLPP_ERR_INVALID if the bytes are no card of this kind from that peer. A
+ * card of length 0 gives an empty window. After a failure *window_p is unchanged.
+ */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
 
@@ -56,7 +62,7 @@ static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const m
     return window->lent_id == 0 || mscclpp_window_query_lent(gpu, window);
 }
 
-/* A zeroed window is allowed. */
+/* Gives the mapping back and zeroes the window. A zeroed window is allowed. */
 void mscclpp_window_close(mscclpp_window_t *window);
 
 #endif

@@ -7,10 +7,10 @@
 
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
-/* Breaks the connection, and tells the peer, which would otherwise wait for an acknowledgement. */
+/* Breaks the connection and tells the peer, which would otherwise wait for an acknowledgement for ever. */
 static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
 {
-    if (MSCCLPP_OK != conn->status || conn->left) {
+    if (MSCCLPP_OK != conn->status || conn->peer_left) {
         return;
     }
     if (conn->connected && mscclpp_verbs_free_slots(conn->qps[0]) > 0) {
@@ -20,8 +20,8 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
     mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, what);
 }
 
-/* Allocates and registers slots, at their first use. */
-static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
+/* Allocates and registers slots, unless that is done. Returns false, with nothing allocated, if it fails. */
+static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
 {
     const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
     const size_t size = SLOTS * sizeof(mscclpp_verbs_slot_t);
@@ -43,7 +43,7 @@ static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int a
     return true;
 }
 
-/* Opens the instance's streams for copies of device memory, in both directions. */
+/* Opens the instance's copiers for both directions, unless they are open. */
 static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -66,10 +66,10 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
 {
     if (conn->bounce == NULL) {
         conn->bounce = calloc(1, sizeof(*conn->bounce));
-        conn->transport->bouncing += conn->bounce != NULL;
+        conn->transport->bouncing_conns += conn->bounce != NULL;
     }
-    if (conn->bounce == NULL || !make_slots(conn, &conn->bounce->out, 0) ||
-        (lands && !make_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
+    if (conn->bounce == NULL || !ensure_slots(conn, &conn->bounce->out, 0) ||
+        (lands && !ensure_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
         mscclpp_error("%s: no memory through which device memory could be bounced for rank %d",
                       conn->transport->params.label, conn->peer);
         return MSCCLPP_ERR_NO_MEMORY;
@@ -91,7 +91,7 @@ void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
     free_slots(conn, &conn->bounce->in);
     free(conn->bounce);
     conn->bounce = NULL;
-    --transport->bouncing;
+    --transport->bouncing_conns;
 }
 
 bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn)
@@ -99,41 +99,44 @@ bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn)
     const mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
     return bounce == NULL ||
-           (0 == bounce->rest.length && bounce->posted == bounce->begun && bounce->acknowledged == bounce->messages);
+           (0 == bounce->waiting.length && bounce->posted == bounce->begun && bounce->acknowledged == bounce->messages);
 }
 
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
 {
-    return conn->bounce == NULL || (0 == conn->bounce->rest.length && conn->bounce->freed == conn->bounce->begun);
+    return conn->bounce == NULL || (0 == conn->bounce->waiting.length && conn->bounce->freed == conn->bounce->begun);
 }
 
-/* Takes free slots for the part of a put that has none yet. */
+/*
+ * Takes free slots for the part of a put that waits for some. If the source is bounced, also starts to copy the bytes
+ * into the slots. Otherwise the HCA will read the source, and the slots hold headers only.
+ */
 static void begin_slots(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
-    while (bounce->rest.length > 0 && bounce->begun - bounce->freed < SLOTS && MSCCLPP_OK == conn->status) {
+    while (bounce->waiting.length > 0 && bounce->begun - bounce->freed < SLOTS && MSCCLPP_OK == conn->status) {
         mscclpp_verbs_sent_t *sent = &bounce->sent[bounce->begun % SLOTS];
         mscclpp_verbs_slot_t *slot = &bounce->out.slots[bounce->begun % SLOTS];
         uint64_t size = conn->qps[0]->rail->max_message;
 
         size = size < MSCCLPP_VERBS_BOUNCE_BYTES ? size : MSCCLPP_VERBS_BOUNCE_BYTES;
-        size = size < bounce->rest.length ? size : bounce->rest.length;
-        *sent = (mscclpp_verbs_sent_t){.from = bounce->rest.from,
-                                       .to = bounce->rest.to,
+        size = size < bounce->waiting.length ? size : bounce->waiting.length;
+        *sent = (mscclpp_verbs_sent_t){.from = bounce->waiting.from,
+                                       .to = bounce->waiting.to,
                                        .length = size,
-                                       .lkey = bounce->rest.lkey,
-                                       .rkey = bounce->rest.rkey,
-                                       .lands = bounce->rest.lands};
-        if (bounce->rest.copied) {
+                                       .lkey = bounce->waiting.lkey,
+                                       .rkey = bounce->waiting.rkey,
+                                       .lands = bounce->waiting.lands};
+        if (bounce->waiting.is_from_bounced) {
             mscclpp_status_t status;
-            /* Copies half of the slots at a time, so that copies end while others are sent. */
+            /* At most half of the slots are copied to at a time, so that the HCA sends the others meanwhile. */
             if (bounce->begun - bounce->copied >= SLOTS / 2) {
                 break;
             }
             status = mscclpp_copier_add(&transport->out, transport->params.gpu, transport->params.device, slot->data,
-                                        (const void *)(uintptr_t)bounce->rest.from, size);
+                                        (const void *)(uintptr_t)bounce->waiting.from, size);
             if (MSCCLPP_OK != status) {
                 fail_and_tell_peer(conn, status, "device memory cannot be copied");
                 break;
@@ -141,19 +144,23 @@ static void begin_slots(mscclpp_conn_t *conn)
             sent->from = (uintptr_t)slot->data;
             sent->lkey = bounce->out.mr->lkey;
         } else if (bounce->copied == bounce->begun) {
+            /* Nothing to copy: the slot is filled already. After slots that are being copied to, it waits for them. */
             ++bounce->copied;
         }
         memset(&slot->header, 0, sizeof(slot->header));
-        slot->header.to = bounce->rest.to;
+        slot->header.to = bounce->waiting.to;
         slot->header.length = size;
         ++bounce->begun;
-        bounce->rest.from += size;
-        bounce->rest.to += size;
-        bounce->rest.length -= size;
+        bounce->waiting.from += size;
+        bounce->waiting.to += size;
+        bounce->waiting.length -= size;
     }
 }
 
-/* Posts the work requests for one slot: the data, and a message if the peer must copy them on. */
+/*
+ * Lists the work requests for one slot: the data and, if the data goes to landing memory, the header with a message.
+ * The queue must have room for two.
+ */
 static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -176,14 +183,14 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
         wr->wr.rdma.remote_addr = landing;
         wr->wr.rdma.rkey = bounce->peer_rkey;
         mscclpp_verbs_set_sge(wr, (uintptr_t)&slot->header, sizeof(slot->header), bounce->out.mr->lkey);
-        sent->number = ++bounce->messages;
+        sent->freed_by = ++bounce->messages;
     } else {
         (void)mscclpp_verbs_signal_last(qp);
-        sent->number = qp->posted;
+        sent->freed_by = qp->posted;
     }
 }
 
-/* Carries on with what is being sent, as far as possible now. */
+/* Frees slots whose data has arrived, takes slots for what waits, and posts those that are filled. */
 static void continue_sending(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -191,7 +198,7 @@ static void continue_sending(mscclpp_conn_t *conn)
 
     while (bounce->freed < bounce->posted) {
         const mscclpp_verbs_sent_t *sent = &bounce->sent[bounce->freed % SLOTS];
-        if (sent->number > (sent->lands ? bounce->acknowledged : qp->completed)) {
+        if (sent->freed_by > (sent->lands ? bounce->acknowledged : qp->completed)) {
             break;
         }
         ++bounce->freed;
@@ -204,11 +211,12 @@ static void continue_sending(mscclpp_conn_t *conn)
     mscclpp_verbs_ring_doorbell(qp);
 }
 
-/* True if a bounced put or add may begin. */
+/* True if a bounced put or add may begin: no earlier put still waits for slots, for room or on another rail. */
 static bool can_begin(mscclpp_conn_t *conn)
 {
     /* Earlier data that was not bounced is ahead on rail 0, unless it is a stripe. */
-    return 0 == conn->bounce->rest.length && 0 == conn->qps[0]->rest.length && mscclpp_verbs_stripes_landed(conn);
+    return 0 == conn->bounce->waiting.length && 0 == conn->qps[0]->unposted.length &&
+           mscclpp_verbs_settle_stripes(conn);
 }
 
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
@@ -219,13 +227,13 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
     if (!can_begin(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
-    bounce->rest.from = region->address + from;
-    bounce->rest.to = remote->address + to;
-    bounce->rest.length = length;
-    bounce->rest.lkey = region->bounced ? 0 : region->mrs[0]->lkey;
-    bounce->rest.rkey = remote->rkeys[0];
-    bounce->rest.copied = region->bounced;
-    bounce->rest.lands = remote->bounced;
+    bounce->waiting.from = region->address + from;
+    bounce->waiting.to = remote->address + to;
+    bounce->waiting.length = length;
+    bounce->waiting.lkey = region->bounced ? 0 : region->mrs[0]->lkey;
+    bounce->waiting.rkey = remote->rkeys[0];
+    bounce->waiting.is_from_bounced = region->bounced;
+    bounce->waiting.lands = remote->bounced;
     continue_sending(conn);
     return conn->status;
 }
@@ -261,10 +269,12 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
     } else if (MSCCLPP_VERBS_TROUBLE == kind) {
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
-    } else if (MSCCLPP_VERBS_BOUNCED == kind && bounce->in.slots != NULL && bounce->arrived - bounce->told < SLOTS) {
+    } else if (MSCCLPP_VERBS_BOUNCED == kind && bounce->in.slots != NULL &&
+               bounce->arrived - bounce->answered < SLOTS) {
         ++bounce->arrived;
     } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
-        /* The message carries only the low bits of the count, which is never far behind. */
+        /* The message carries only the low bits of the count. They suffice, as at most SLOTS messages are unanswered.
+         */
         count = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
         if (count > bounce->messages - bounce->acknowledged) {
             fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer acknowledged what has not been sent");
@@ -276,10 +286,10 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
     }
 }
 
-/* True if the bytes lie in a region of this rank. Addresses from peers are not trusted. */
+/* True if the bytes lie in a bounced region of this rank. Addresses from peers are not trusted. */
 static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin, uint64_t length)
 {
-    for (const mscclpp_region_t *region = transport->bounced; region != NULL; region = region->next) {
+    for (const mscclpp_region_t *region = transport->bounced_regions; region != NULL; region = region->next) {
         if (begin >= region->address && length <= region->length &&
             begin - region->address <= region->length - length) {
             return true;
@@ -288,8 +298,8 @@ static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin,
     return false;
 }
 
-/* Starts the copy of data that arrived to device memory. */
-static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t size)
+/* Starts a copy between landing memory and device memory. Returns false, with the connection broken, if that fails. */
+static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t size)
 {
     mscclpp_transport_t *transport = conn->transport;
     mscclpp_status_t status =
@@ -302,8 +312,8 @@ static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t siz
 }
 
 /*
- * Carries on with an add to device memory. The CPU cannot do it, so the word is copied out to the slot and back in.
- * Nothing else of this instance is carried out meanwhile. True once the add is done.
+ * Carries on with an add to device memory. The CPU cannot access the word, so it is copied to the slot, added to there
+ * and copied back. No other message of this instance is carried out meanwhile. Returns true once the add is done.
  */
 static bool continue_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
@@ -311,35 +321,40 @@ static bool continue_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
     void *word = (void *)(uintptr_t)slot->header.to;
 
-    if (bounce->issued != bounce->executed || (transport->adding != NULL && conn != transport->adding)) {
+    if (bounce->issued != bounce->executed || (transport->adding_conn != NULL && conn != transport->adding_conn)) {
         return false;
     }
     /*
      * Set before the current batch has ended, so that no more copies join that batch: with a steady stream of puts it
      * would never end.
      */
-    transport->adding = conn;
+    transport->adding_conn = conn;
     if (transport->in.busy) {
         return false;
     }
-    if (0 == bounce->add_stage) {
-        bounce->add_stage = copy_in(conn, slot->data, word, sizeof(uint64_t)) ? 1 : 0;
+    if (MSCCLPP_VERBS_ADD_NONE == bounce->add_stage) {
+        bounce->add_stage =
+            start_copy(conn, slot->data, word, sizeof(uint64_t)) ? MSCCLPP_VERBS_ADD_READS : MSCCLPP_VERBS_ADD_NONE;
         return false;
     }
-    if (1 == bounce->add_stage) {
+    if (MSCCLPP_VERBS_ADD_READS == bounce->add_stage) {
         uint64_t sum;
         memcpy(&sum, slot->data, sizeof(sum));
         sum += slot->header.value;
         memcpy(slot->data, &sum, sizeof(sum));
-        bounce->add_stage = copy_in(conn, word, slot->data, sizeof(uint64_t)) ? 2 : 0;
+        bounce->add_stage =
+            start_copy(conn, word, slot->data, sizeof(uint64_t)) ? MSCCLPP_VERBS_ADD_WRITES : MSCCLPP_VERBS_ADD_NONE;
         return false;
     }
-    bounce->add_stage = 0;
-    transport->adding = NULL;
+    bounce->add_stage = MSCCLPP_VERBS_ADD_NONE;
+    transport->adding_conn = NULL;
     return true;
 }
 
-/* Carries out the messages that have arrived. */
+/*
+ * Carries out the messages that have arrived, in their order: starts the copies of puts, and carries on with an add. A
+ * message that names memory outside the regions breaks the connection.
+ */
 static void execute_arrived(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -359,29 +374,33 @@ static void execute_arrived(mscclpp_conn_t *conn)
             ++bounce->issued;
             break; /* lets other connections have their turn */
         }
-        if (conn->transport->adding != NULL || !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, length)) {
+        if (conn->transport->adding_conn != NULL ||
+            !start_copy(conn, (void *)(uintptr_t)slot->header.to, slot->data, length)) {
             break;
         }
         ++bounce->issued;
     }
 }
 
-/* Tells the peer which slots it may fill again. */
+/* Tells the peer how many of its messages have been carried out, so that it may fill their slots again. */
 static void acknowledge(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
-    if (bounce->told != bounce->executed && MSCCLPP_OK == conn->status && !conn->left &&
+    if (bounce->answered != bounce->executed && MSCCLPP_OK == conn->status && !conn->peer_left &&
         mscclpp_verbs_free_slots(conn->qps[0]) > 0) {
         mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_ACKNOWLEDGED |
                                                      ((uint32_t)bounce->executed & MSCCLPP_VERBS_COUNT_MASK));
         mscclpp_verbs_ring_doorbell(conn->qps[0]);
-        bounce->told = bounce->executed;
+        bounce->answered = bounce->executed;
     }
 }
 
-/* Handles the end of a batch of copies, for all connections that had some in it. */
-static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool out)
+/*
+ * If a copier's batch has ended, counts its copies as done on all connections. `is_out`: the copies filled slots;
+ * otherwise they carried out messages. A failed batch breaks every connection with bounced memory.
+ */
+static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool is_out)
 {
     mscclpp_status_t status = copier->busy ? mscclpp_copier_test(copier, transport->params.gpu) : MSCCLPP_IN_PROGRESS;
 
@@ -395,7 +414,7 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
         }
         if (MSCCLPP_OK != status) {
             fail_and_tell_peer(conn, status, "a copy of device memory failed");
-        } else if (out) {
+        } else if (is_out) {
             bounce->copied = bounce->begun;
         } else {
             bounce->executed = bounce->issued;
@@ -403,13 +422,12 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
     }
 }
 
-/* Notices ended copies, and carries on with what is sent and received. */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {
     end_copies(transport, &transport->out, true);
     end_copies(transport, &transport->in, false);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        if (conn->bounce != NULL && conn->connected && MSCCLPP_OK == conn->status && !conn->left) {
+        if (conn->bounce != NULL && conn->connected && MSCCLPP_OK == conn->status && !conn->peer_left) {
             continue_sending(conn);
             execute_arrived(conn);
             acknowledge(conn);

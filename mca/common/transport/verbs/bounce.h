@@ -25,8 +25,8 @@ typedef struct {
     struct {
         uint64_t to; /* address in a region of the receiver */
         uint64_t length;
-        uint64_t value; /* the operand of an add */
-        uint64_t is_add;
+        uint64_t value;       /* the operand of an add */
+        uint64_t is_add;      /* 1: an add to the word at `to`; 0: data of a put */
         uint64_t reserved[4]; /* so that the data begins on a cache line */
     } header;
     unsigned char data[MSCCLPP_VERBS_BOUNCE_BYTES];
@@ -40,21 +40,28 @@ typedef struct {
 
 /* The sender's state of a slot in use. */
 typedef struct {
-    uint64_t from; /* addresses of the data, and of its target unless that is landing memory */
-    uint64_t to;
+    uint64_t from; /* address of the data: the slot's, or the source's if the HCA can read that */
+    uint64_t to;   /* address of the target; not used if the data goes to landing memory */
     uint64_t length;
     uint32_t lkey;
     uint32_t rkey;
-    bool lands;      /* goes to the receiver's landing memory */
-    uint64_t number; /* frees the slot: number of the acknowledged message, or of the completed work request */
+    bool lands;        /* goes to the receiver's landing memory */
+    uint64_t freed_by; /* the slot is free once this message is acknowledged (lands) or this work request completed */
 } mscclpp_verbs_sent_t;
+
+/* The copies of an add to bounced memory. A stage that is over stays until the next copy has begun. */
+enum {
+    MSCCLPP_VERBS_ADD_NONE,  /* no copy has begun */
+    MSCCLPP_VERBS_ADD_READS, /* the word is copied to the slot */
+    MSCCLPP_VERBS_ADD_WRITES /* the sum is copied from the slot to the word */
+};
 
 /* The bounce state of a connection with bounced memory on at least one side. */
 typedef struct {
-    mscclpp_verbs_slots_t out;
-    mscclpp_verbs_slots_t in; /* the landing memory; only if this side has bounced memory */
-    uint64_t peer_in;         /* address of the peer's landing memory; 0 if it has none */
-    uint32_t peer_rkey;
+    mscclpp_verbs_slots_t out; /* for what this side sends */
+    mscclpp_verbs_slots_t in;  /* the landing memory; only if this side has bounced memory */
+    uint64_t peer_in;          /* address of the peer's landing memory; 0 if it has none */
+    uint32_t peer_rkey;        /* key of the peer's landing memory */
 
     /* The part of a put that still waits for slots. */
     struct {
@@ -63,19 +70,21 @@ typedef struct {
         uint64_t length;
         uint32_t lkey;
         uint32_t rkey;
-        bool copied; /* the source is bounced */
+        bool is_from_bounced; /* the source is bounced, so the bytes are copied to slots first */
         bool lands;
-    } rest;
+    } waiting;
 
-    /* Numbers of slots so far: freed, handed to the HCA, filled, and taken. */
+    /*
+     * How many slots of `out` so far were freed, handed to the HCA, filled, and taken. Each count is at least the one
+     * before it, and begun is at most freed + MSCCLPP_VERBS_BOUNCE_SLOTS.
+     */
     uint64_t freed, posted, copied, begun;
-    uint64_t messages, acknowledged; /* among the posted slots, those that go to landing memory: sent, and
-                                        acknowledged */
+    uint64_t messages, acknowledged; /* how many messages were sent to landing memory, and acknowledged */
     mscclpp_verbs_sent_t sent[MSCCLPP_VERBS_BOUNCE_SLOTS];
 
-    /* Numbers of the peer's messages so far: arrived, copy started, copied, and acknowledged. */
-    uint64_t arrived, issued, executed, told;
-    int add_stage; /* progress of the add in message `executed` */
+    /* How many of the peer's messages so far have arrived, begun to be copied, been carried out, been acknowledged. */
+    uint64_t arrived, issued, executed, answered;
+    int add_stage; /* MSCCLPP_VERBS_ADD_...: progress of the add in message `executed` */
 } mscclpp_verbs_bounce_t;
 
 #endif

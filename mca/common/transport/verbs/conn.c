@@ -76,7 +76,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
     /* Work requests that are only listed would never make room for the good-bye. */
     mscclpp_verbs_ring_doorbell(qp);
     mscclpp_verbs_poll(qp);
-    while (MSCCLPP_OK == conn->status && !conn->left && waited < limit) {
+    while (MSCCLPP_OK == conn->status && !conn->peer_left && waited < limit) {
         if (0 == number && mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
             (void)mscclpp_verbs_signal_last(qp);

@@ -5,16 +5,17 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/verbs/internal.h"
 
-#define LINE_BYTES 512 /* bytes of a message about a failure */
+#define LINE_BYTES 512 /* the most bytes of a message about a failure */
 
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 {
     /*
-     * If the sum of an add is still being copied, later adds wait for the end of that batch before they read the word.
+     * The add's last copy may still be under way. That does no harm: a later add waits until the batch has ended before
+     * it reads the word.
      */
-    if (conn == conn->transport->adding) {
-        conn->bounce->add_stage = 0;
-        conn->transport->adding = NULL;
+    if (conn == conn->transport->adding_conn) {
+        conn->bounce->add_stage = MSCCLPP_VERBS_ADD_NONE;
+        conn->transport->adding_conn = NULL;
     }
 }
 
@@ -24,7 +25,7 @@ void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const cha
     char line[LINE_BYTES];
     va_list arguments;
 
-    if (MSCCLPP_OK != conn->status || conn->left) {
+    if (MSCCLPP_OK != conn->status || conn->peer_left) {
         return;
     }
     conn->status = status;
@@ -32,8 +33,8 @@ void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const cha
     if (conn->leaving) {
         return;
     }
-    if (MSCCLPP_OK == transport->failed) {
-        transport->failed = status;
+    if (MSCCLPP_OK == transport->unreported_failure) {
+        transport->unreported_failure = status;
     }
     va_start(arguments, format);
     (void)vsnprintf(line, sizeof(line), format, arguments);

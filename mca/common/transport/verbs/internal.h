@@ -19,12 +19,13 @@
  * A flush completes when the peer's HCA has acknowledged everything: the sources are free and nothing was lost. It does
  * not say that the data can be read; whoever reads the data waits for a signal.
  *
- * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering), as the specification keeps
- * completions and atomics behind the data. It gives up the order of two puts into the same bytes with no signal in
- * between, so it is off by default.
+ * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering): the specification keeps
+ * completions and atomics behind the data even so. But two puts into the same bytes with no signal in between may then
+ * arrive in either order, so it is off by default.
  *
  * Device memory is registered as a dma-buf, or else through the kernel module for its HCAs. If neither works, or if a
- * parameter says so, it is bounced (verbs/bounce.h). An instance tries this once, when it is made.
+ * parameter says so, it is copied through pinned host memory (bounced, verbs/bounce.h). An instance finds out which way
+ * works once, when it is made.
  *
  * How signals reach tokens:
  *
@@ -86,11 +87,11 @@ typedef struct {
     bool grh_required;   /* packets need a global routing header within the subnet, too */
     int gid_index;       /* -1: no global routing */
     union ibv_gid gid;
-    bool atomics;
-    int max_send; /* the most work requests of a queue */
-    int max_cqe;
-    int max_read_out; /* reads and atomics that may be under way, as initiator and as target */
-    int max_read_in;
+    bool atomics;              /* the HCA can carry out atomics */
+    int max_send;              /* the most work requests of a queue */
+    int max_cqe;               /* the most entries of a completion queue */
+    int max_read_out;          /* the most reads and atomics under way that a queue pair sends */
+    int max_read_in;           /* the same of those that it answers */
     uint64_t max_message;      /* the most bytes of one work request */
     struct ibv_mr *token_mr;   /* the tokens, for the peers' signals */
     struct ibv_mr *scratch_mr; /* the target of results that nobody reads */
@@ -104,29 +105,29 @@ struct mscclpp_transport {
     bool bounces;       /* regions of device memory are bounced, not registered */
     int rail_count;
     mscclpp_verbs_rail_t rails[MSCCLPP_VERBS_MAX_RAILS];
-    uint64_t *scratch; /* 2 words, in a page of their own */
+    uint64_t *scratch; /* 2 words, in a page of their own: results of atomics, and of reads, which nobody uses */
     mscclpp_conn_t *conns;
-    mscclpp_region_t *bounced; /* list of all bounced regions */
-    mscclpp_copier_t out, in;  /* shared by all connections */
-    int bouncing;              /* number of connections with bounced memory on either side */
-    mscclpp_conn_t *adding;    /* the connection whose add to bounced memory is under way */
-    int connected[2];          /* number of connections in each mode: [0] no_atomic, [1] atomic */
-    unsigned rounds;           /* number of progress calls */
-    double probed_at;          /* time when the peers were last probed, by mscclpp_now */
-    double patience;           /* seconds that all good-byes together may still wait, beyond each one's minimum */
-    mscclpp_status_t failed;   /* failure of a connection that progress has not returned yet */
+    mscclpp_region_t *bounced_regions; /* list of all bounced regions */
+    mscclpp_copier_t out, in;          /* copy from and to bounced memory, for all connections */
+    int bouncing_conns;                /* number of connections with bounced memory on either side */
+    mscclpp_conn_t *adding_conn;       /* the connection whose add to bounced memory is under way */
+    int connected[2];                  /* number of connected connections in each mode: [0] no_atomic, [1] atomic */
+    unsigned rounds;                   /* number of progress calls */
+    double probed_at;                  /* time when the peers were last probed, by mscclpp_now */
+    double patience; /* seconds that all good-byes together may still wait, beyond each one's minimum */
+    mscclpp_status_t unreported_failure; /* failure of a connection that progress has not returned yet */
 };
 
-/* The part of a put that is not posted yet, because the queue is full. */
+/* The part of a put that is not posted yet, because the queue was full. length 0 and no read_back: nothing. */
 typedef struct {
-    uint64_t from; /* addresses of source and target */
-    uint64_t to;
+    uint64_t from; /* address of the source */
+    uint64_t to;   /* address of the target */
     uint64_t length;
     uint32_t lkey;
     uint32_t rkey;
-    bool cpu_readable;
-    bool read_back; /* a read of the last byte must follow */
-} mscclpp_verbs_rest_t;
+    bool cpu_readable; /* the source may be sent inline */
+    bool read_back;    /* a read of the last byte must follow */
+} mscclpp_verbs_unposted_t;
 
 /* Addresses of the peer; empty if both are equal. */
 typedef struct {
@@ -143,16 +144,16 @@ typedef struct {
     mscclpp_verbs_rail_t *rail;
     struct ibv_cq *cq; /* used by this queue pair only, so that its destruction leaves nothing behind */
     struct ibv_qp *qp;
-    uint32_t psn;
-    uint32_t max_inline; /* bytes */
+    uint32_t psn;        /* the first packet sequence number that is sent */
+    uint32_t max_inline; /* the most bytes that a work request can carry itself */
     uint32_t depth;      /* number of entries of the send queue */
     uint64_t posted;     /* includes the listed requests */
     uint64_t signalled;  /* the last request that asked for a completion */
     uint64_t completed;
-    uint64_t landed; /* stripes: the last read that ends a stripe */
-    mscclpp_verbs_rest_t rest;
-    int receives;   /* number of receive requests to keep posted */
-    int to_receive; /* number of receive requests used up */
+    uint64_t last_read; /* the read that ends the latest stripe, which has landed once the read is completed */
+    mscclpp_verbs_unposted_t unposted;
+    int receives_wanted;  /* number of receive requests to keep posted */
+    int receives_missing; /* how many of them are used up and not posted again yet */
     int listed;
     struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* requests without a doorbell yet; the first `listed` ones form
                                                         a chain */
@@ -162,13 +163,13 @@ typedef struct {
 struct mscclpp_conn {
     mscclpp_transport_t *transport;
     mscclpp_conn_t *next;
-    mscclpp_conn_t **link; /* the pointer to this connection */
+    mscclpp_conn_t **link; /* the pointer to this connection in the instance's list */
     int peer;
     mscclpp_status_t status;
     bool connected;
-    bool atomic;  /* valid once connected */
-    bool left;    /* the peer has said good-bye: messages to it are lost, and nothing is waited for */
-    bool leaving; /* this side is saying good-bye: a failure no longer matters */
+    bool atomic;    /* valid once connected */
+    bool peer_left; /* the peer has said good-bye: operations succeed without effect, and nothing is waited for */
+    bool leaving;   /* this side is saying good-bye: a failure no longer matters */
     int qp_count;
     mscclpp_verbs_qp_t *qps[MSCCLPP_VERBS_MAX_RAILS];
     uint64_t token_address; /* address of the peer's token 0 */
@@ -177,8 +178,8 @@ struct mscclpp_conn {
     mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has bounced memory */
 
     /*
-     * With several rails: target ranges that may still be in flight. `plain` is for rail 0, up to request `plain_last`;
-     * `striped` is for the other rails.
+     * With several rails: the peer's bytes to which puts may still be in flight. `plain`: on rail 0; empty once request
+     * `plain_last` is completed. `striped`: on the other rails; emptied by mscclpp_verbs_settle_stripes.
      */
     mscclpp_verbs_range_t plain;
     uint64_t plain_last;
@@ -189,7 +190,7 @@ struct mscclpp_region {
     mscclpp_transport_t *transport;
     uint64_t address;
     uint64_t length;
-    bool cpu_readable;      /* the CPU can read the memory, so it may be sent inline */
+    bool cpu_readable;      /* the CPU can read the memory, so short puts may be sent inline */
     bool bounced;           /* the memory is bounced and not registered */
     mscclpp_region_t *next; /* the next bounced region */
     struct ibv_mr *mrs[MSCCLPP_VERBS_MAX_RAILS];
@@ -214,7 +215,7 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted);
 
-/* True if packets can travel between the two addresses. */
+/* True if packets can travel between the two addresses: both are IPv4 addresses, or neither is. */
 bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b);
 
 /*
@@ -264,10 +265,10 @@ static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
     mscclpp_copier_wait(&transport->in, transport->params.gpu);
 }
 
-/* Called after the queue pairs are destroyed. Does nothing if there is no bounce state. */
+/* Waits for copies and frees the bounce state, if there is any. Called after the queue pairs are destroyed. */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
 
-/* The operations put and add for a bounced region or remote. */
+/* The operations put (its region, its remote or both are bounced) and add (its remote is bounced). */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length);
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
@@ -276,7 +277,7 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
 /* True if a signal may follow: bounced data is in the peer's memory, or ahead of the signal on its way there. */
 bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
 
-/* True if nothing is under way. */
+/* True if no slot is in use: all that was sent through slots is in the peer's memory. */
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
 
 /*
@@ -285,8 +286,10 @@ bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
  */
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
 
-/* Called when a control message other than good-bye has arrived. */
+/* Handles a control message other than good-bye. One that does not fit the state breaks the connection. */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message);
+
+/* Carries on with everything that is bounced, on all connections. */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport);
 
 /* verbs/conn.c: entries of the operations. */
@@ -324,17 +327,20 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p);
 mscclpp_status_t mscclpp_verbs_test(mscclpp_conn_t *conn, uint64_t ticket);
 
-/* verbs/stripe.c: a put of at least 1 byte within its regions; MSCCLPP_IN_PROGRESS as the operations. */
+/*
+ * verbs/stripe.c: starts a put of at least 1 byte within its regions. Returns MSCCLPP_IN_PROGRESS, with nothing put, if
+ * it has to be called again.
+ */
 mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                         const mscclpp_region_t *region, uint64_t from, uint64_t length);
 
-/* Posts what is left of a put, as far as there is room. */
+/* Posts what is not posted yet of a put, as far as the queue has room. */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp);
 
-/* True if all that was put on other rails than rail 0 is in the peer's memory. */
-bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn);
+/* Returns true if all stripes on other rails than rail 0 are in the peer's memory. Then also clears conn->striped. */
+bool mscclpp_verbs_settle_stripes(mscclpp_conn_t *conn);
 
-/* verbs/queue.c: the send queue. Returns the number of work requests that can be listed now. */
+/* verbs/queue.c: returns the number of work requests for which the send queue has room now. */
 uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp);
 
 /*
@@ -353,7 +359,7 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
     wr->num_sge = 1;
 }
 
-/* Posts the work requests that are listed, with one doorbell. */
+/* Posts the work requests that are listed, with one doorbell. If that fails, the connection breaks. */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp);
 
 /* Converts a message to the immediate data of a work request, which is in network byte order. */
@@ -368,16 +374,22 @@ void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message);
 /* Lists a write of no bytes, which is carried out after everything before it. The queue must have room. */
 void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
 
-/* Makes sure that the last work request asks for a completion. False if the queue has no room for one that does. */
+/*
+ * Makes sure that the last work request asks for a completion. If that one is posted already, lists one more that asks.
+ * False if the queue has no room for it.
+ */
 bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp);
 
-/* Posts as many receive requests as a queue pair should have. */
+/* Posts receive requests again for those that are used up. If that fails, the connection breaks. */
 void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp);
 
 /* verbs/progress.c: entry of the operations. */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
 
-/* Handles what the HCA has completed on one queue pair. */
+/*
+ * Handles what the HCA has completed on one queue pair, messages from the peer among it, and posts receive requests
+ * again. A failed completion breaks the connection.
+ */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp);
 
 /*

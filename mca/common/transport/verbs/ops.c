@@ -32,7 +32,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
             (unsigned long long)region->length, (unsigned long long)to, (unsigned long long)remote->length);
         return MSCCLPP_ERR_INVALID;
     }
-    if (0 == length || conn->left) {
+    if (0 == length || conn->peer_left) {
         return MSCCLPP_OK;
     }
     if (region->bounced || remote->bounced) {
@@ -47,8 +47,8 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 /* True if an operation that must follow all puts may be posted. */
 static bool can_follow_puts(mscclpp_conn_t *conn)
 {
-    return 0 == conn->qps[0]->rest.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&
-           mscclpp_verbs_stripes_landed(conn) && mscclpp_verbs_bounce_is_clear(conn);
+    return 0 == conn->qps[0]->unposted.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&
+           mscclpp_verbs_settle_stripes(conn) && mscclpp_verbs_bounce_is_clear(conn);
 }
 
 /* Lists a FETCH_ADD. The queue must have room. */
@@ -78,7 +78,7 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
                       conn->token_count);
         return MSCCLPP_ERR_INVALID;
     }
-    if (conn->left) {
+    if (conn->peer_left) {
         return MSCCLPP_OK;
     }
     if (!can_follow_puts(conn)) {
@@ -110,7 +110,7 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
                       conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
-    if (conn->left) {
+    if (conn->peer_left) {
         return MSCCLPP_OK;
     }
     if (remote->bounced) {
@@ -132,8 +132,8 @@ mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    if (!conn->left) {
-        if (0 != qp->rest.length || !mscclpp_verbs_stripes_landed(conn) || !mscclpp_verbs_bounce_is_empty(conn) ||
+    if (!conn->peer_left) {
+        if (0 != qp->unposted.length || !mscclpp_verbs_settle_stripes(conn) || !mscclpp_verbs_bounce_is_empty(conn) ||
             !mscclpp_verbs_signal_last(qp)) {
             return MSCCLPP_IN_PROGRESS;
         }

@@ -1,15 +1,15 @@
-/* What the HCA reports: completions, signals of peers, and errors. */
+/* Handles what the HCA reports: completions, signals of peers, and errors. */
 #include "mca/common/base/clock.h"
 #include "mca/common/transport/verbs/internal.h"
 
 #include <errno.h>
 
-#define POLL_BATCH 16
-#define POLL_ROUNDS 4        /* batches of one queue pair in a row, so that others get their turn */
+#define POLL_BATCH 16        /* completions that are read at a time */
+#define POLL_ROUNDS 4        /* the most batches of one queue pair in a row, so that others get their turn */
 #define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
-/* The status for the error of a work request. */
+/* The status for the error of a work request: MSCCLPP_ERR_PEER if the peer caused it, else MSCCLPP_ERR_SYSTEM. */
 static mscclpp_status_t status_of(enum ibv_wc_status status)
 {
     switch (status) {
@@ -27,27 +27,30 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
 
 static void poll_events(mscclpp_transport_t *transport);
 
-/* Handles a good-bye: stops waiting for everything that was sent. Everything that was to be received has arrived. */
+/*
+ * Handles a good-bye. What the peer sent before it has arrived. What this side sent counts as completed, because the
+ * peer no longer wants it.
+ */
 static void note_good_bye(mscclpp_conn_t *conn)
 {
     mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
-    conn->left = true;
+    conn->peer_left = true;
     mscclpp_verbs_bounce_give_up(conn);
     for (int i = 0; i < conn->qp_count; ++i) {
         mscclpp_verbs_qp_t *qp = conn->qps[i];
-        qp->rest = (mscclpp_verbs_rest_t){0};
+        qp->unposted = (mscclpp_verbs_unposted_t){0};
         qp->listed = 0;
         qp->signalled = qp->completed = qp->posted;
     }
 }
 
-/* Handles a failed completion. The first one tells the cause; those of later work requests only follow from it. */
+/* Breaks the connection for a failed completion. Only the first one is logged, since later ones follow from it. */
 static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
     const mscclpp_transport_t *transport = conn->transport;
 
-    if (MSCCLPP_OK != conn->status || conn->left) {
+    if (MSCCLPP_OK != conn->status || conn->peer_left) {
         return;
     }
     if (IBV_WC_WR_FLUSH_ERR == wc->status) {
@@ -61,21 +64,22 @@ static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 }
 
 /*
- * Handles a received message. The data of puts before a signal is in memory by then: the HCA reports the receipt after
- * it.
+ * Handles a received message. The data of puts before a signal is in memory already: the HCA reports a message only
+ * after the data before it.
  */
 static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
     const mscclpp_transport_params_t *params = &conn->transport->params;
-    const uint32_t token = ntohl(wc->imm_data);
+    const uint32_t token = ntohl(wc->imm_data); /* or a control message */
 
-    ++qp->to_receive;
+    ++qp->receives_missing;
     if (MSCCLPP_VERBS_GOOD_BYE == token) {
         note_good_bye(conn);
         return;
     }
     if (token >= MSCCLPP_VERBS_TOKEN_LIMIT) {
+        /* Not a token: a message of the bounce protocol. */
         mscclpp_verbs_bounce_on_message(conn, token);
         return;
     }
@@ -117,12 +121,13 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
             break;
         }
     }
-    if (!conn->left && qp->to_receive > qp->receives / 8) {
+    /* Posts receive requests by the chain, not one by one. */
+    if (!conn->peer_left && qp->receives_missing > qp->receives_wanted / 8) {
         mscclpp_verbs_receive(qp);
     }
 }
 
-/* True if an asynchronous event concerns a connection. */
+/* True if an asynchronous event of a rail's device tells that the connection has failed. */
 static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail,
                           const struct ibv_async_event *event)
 {
@@ -154,8 +159,8 @@ static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t
 }
 
 /*
- * Handles an event of the HCA. It may be the only sign that a connection has ended, if this side sends nothing on it
- * and so has no completions.
+ * Handles an event of the HCA: breaks the connections that it concerns. A side that sends nothing has no completions,
+ * so an event may be the only sign that its connection has ended.
  */
 static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
                          const struct ibv_async_event *event)
@@ -176,8 +181,8 @@ static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * Handles the events of all rails. Acknowledges each event at once, because the destruction of a queue pair waits for
- * that.
+ * Handles the events of all rails. Acknowledges each event at once, because destroying a queue pair waits until its
+ * events are acknowledged.
  */
 static void poll_events(mscclpp_transport_t *transport)
 {
@@ -192,8 +197,9 @@ static void poll_events(mscclpp_transport_t *transport)
 }
 
 /*
- * Probes the peers by a write of no bytes, which the peer's HCA answers as long as the queue pair exists. A rank that
- * only waits has no requests under way, so no completion would tell it that the peer's process is dead.
+ * Probes the peers once in PROBE_INTERVAL, each by a write of no bytes. The peer's HCA answers it as long as the queue
+ * pair exists. A rank that only waits has no requests under way otherwise, and so no failed completion would tell it
+ * that the peer's process is dead.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
@@ -205,7 +211,7 @@ static void probe_peers(mscclpp_transport_t *transport)
     transport->probed_at = now;
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_verbs_qp_t *qp = conn->qps[0];
-        if (conn->connected && !conn->left && MSCCLPP_OK == conn->status && qp->signalled <= qp->completed &&
+        if (conn->connected && !conn->peer_left && MSCCLPP_OK == conn->status && qp->signalled <= qp->completed &&
             mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_post_nothing(qp);
             (void)mscclpp_verbs_signal_last(qp);
@@ -215,8 +221,9 @@ static void probe_peers(mscclpp_transport_t *transport)
 }
 
 /*
- * True if the HCA may have something to report on a rail. It reports a failure even of requests that asked for no
- * completion. A good-bye arrives on rail 0, and explains why the other rails fail.
+ * True if the HCA may have something to report on a rail, so that its completion queue has to be polled. It reports a
+ * failure even of requests that asked for no completion. A good-bye arrives on rail 0, and explains why the other rails
+ * fail.
  */
 static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 {
@@ -226,7 +233,7 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {
-    mscclpp_status_t failed;
+    mscclpp_status_t failure;
 
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         for (int i = 0; conn->connected && i < conn->qp_count && MSCCLPP_OK == conn->status; ++i) {
@@ -235,20 +242,20 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
             if (may_have_completions(conn, i)) {
                 mscclpp_verbs_poll(qp);
             }
-            if (0 != qp->rest.length || qp->rest.read_back) {
+            if (0 != qp->unposted.length || qp->unposted.read_back) {
                 mscclpp_verbs_continue_put(qp);
                 mscclpp_verbs_ring_doorbell(qp);
             }
         }
     }
-    if (transport->bouncing > 0) {
+    if (transport->bouncing_conns > 0) {
         mscclpp_verbs_bounce_progress(transport);
     }
     if (++transport->rounds % EVENT_INTERVAL == 0) {
         poll_events(transport);
         probe_peers(transport);
     }
-    failed = transport->failed;
-    transport->failed = MSCCLPP_OK;
-    return failed;
+    failure = transport->unreported_failure;
+    transport->unreported_failure = MSCCLPP_OK;
+    return failure;
 }

@@ -1,4 +1,4 @@
-/* Queue pairs: how they are made, their states, and their end. */
+/* Queue pairs: creates, connects and destroys them. */
 #include "mca/common/transport/verbs/internal.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #define MIN_DEPTH 16       /* work requests; the parameter verbs_queue_depth goes no lower either */
 #define MIN_RNR_TIMER 1    /* 0.01 ms: how long the peer waits after it found no receive request */
 #define PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
-#define HOP_LIMIT 64
+#define HOP_LIMIT 64       /* the most routers between two ports */
 
 /*
  * Returns a number that differs between queue pairs, so that packets of an earlier one are not taken for those of a
@@ -32,9 +32,9 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Logs which step failed; `error` is an errno. */
-static mscclpp_status_t failed(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const char *step,
-                               int error)
+/* Logs which step log_failure; `error` is an errno. */
+static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const char *step,
+                                    int error)
 {
     mscclpp_error("%s: verbs: %s for rank %d on %s port %d failed: %s%s", conn->transport->params.label, step,
                   conn->peer, rail->name, rail->port, strerror(error),
@@ -42,13 +42,13 @@ static mscclpp_status_t failed(const mscclpp_conn_t *conn, const mscclpp_verbs_r
     return ENOMEM == error ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_SYSTEM;
 }
 
-/* Creates a queue pair that sends as many bytes inline as the device allows. */
-static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
+/* Creates a queue pair that sends up to INLINE_WANTED bytes inline, or fewer if the device refuses. NULL on failure. */
+static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_init_attr attr;
     struct ibv_qp *made = NULL;
 
-    /* Devices differ in how much they send inline. Everything works without it, too. */
+    /* Halves the bytes until the device accepts; 0 is tried last, since everything works without inline data, too. */
     for (uint32_t inline_bytes = INLINE_WANTED; made == NULL; inline_bytes /= 2) {
         memset(&attr, 0, sizeof(attr));
         attr.qp_type = IBV_QPT_RC;
@@ -69,17 +69,17 @@ static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verb
 }
 
 /*
- * A device may count its limit in smaller units than work requests with their data. A smaller depth also works, only
- * slower.
+ * Creates a queue pair of qp->depth work requests, or halves that until the device accepts: a device may count its
+ * limit in smaller units than work requests. A smaller depth also works, only slower. NULL on failure.
  */
-static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
+static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
     const uint32_t wanted = qp->depth;
-    struct ibv_qp *made = create_inline(transport, qp);
+    struct ibv_qp *made = create_qp_inline(transport, qp);
 
     while (made == NULL && qp->depth > MIN_DEPTH) {
         qp->depth = qp->depth / 2 > MIN_DEPTH ? qp->depth / 2 : MIN_DEPTH;
-        made = create_inline(transport, qp);
+        made = create_qp_inline(transport, qp);
     }
     if (made != NULL && qp->depth < wanted) {
         mscclpp_debug("%s: verbs: a queue pair to rank %d on %s port %d holds %u work requests instead of %u",
@@ -88,7 +88,7 @@ static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t 
     return made;
 }
 
-/* Brings the queue pair from RESET to INIT. */
+/* Brings the queue pair from RESET to INIT. Returns 0 or an errno, as the next two do. */
 static int to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
@@ -125,18 +125,18 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     if (rail->max_cqe > 2 * MSCCLPP_VERBS_RECEIVES) {
         qp->depth = (uint32_t)smaller((int)qp->depth, rail->max_cqe - MSCCLPP_VERBS_RECEIVES);
     }
-    /* After an error, every work request has a completion. */
+    /* After an error every work request has a completion, so the queue has an entry for each. */
     qp->cq = ibv->create_cq(rail->context, (int)qp->depth + MSCCLPP_VERBS_RECEIVES, NULL, NULL, 0);
     if (qp->cq == NULL) {
-        status = failed(conn, rail, "making a completion queue", errno);
+        status = log_failure(conn, rail, "making a completion queue", errno);
     } else {
-        qp->qp = create(transport, qp);
+        qp->qp = create_qp(transport, qp);
         if (qp->qp == NULL) {
-            status = failed(conn, rail, "making a queue pair", errno);
+            status = log_failure(conn, rail, "making a queue pair", errno);
         } else {
             error = to_init(qp);
             if (0 != error) {
-                status = failed(conn, rail, "initialising a queue pair", error);
+                status = log_failure(conn, rail, "initialising a queue pair", error);
             }
         }
     }
@@ -154,7 +154,7 @@ void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
     if (qp == NULL) {
         return;
     }
-    /* The library waits for no work request here, only for the HCA to release the queues. */
+    /* Nothing here waits for work requests; the library only waits until the HCA has released the queues. */
     if ((qp->qp != NULL && 0 != qp->conn->transport->ibv.destroy_qp(qp->qp)) ||
         (qp->cq != NULL && 0 != qp->conn->transport->ibv.destroy_cq(qp->cq))) {
         mscclpp_warn("%s: verbs: a queue pair to rank %d could not be taken down", qp->conn->transport->params.label,
@@ -181,7 +181,10 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
     address_p->grh_required = rail->grh_required;
 }
 
-/* Within one InfiniBand subnet the LID is enough, unless a port requires more; RoCE has GIDs only. */
+/*
+ * True if packets need a global routing header. RoCE always needs it. Within one InfiniBand subnet the LID is enough,
+ * unless a port requires the header or the user has chosen a GID.
+ */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     union ibv_gid gid;
@@ -242,7 +245,8 @@ static int to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_addre
 }
 
 /*
- * Checks that packets can travel between the two ports. Those between GIDs of different kinds would never be answered.
+ * Checks that packets can travel between the two ports. Packets between GIDs of different kinds would never be
+ * answered. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if they cannot.
  */
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -279,11 +283,14 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
     if (MSCCLPP_OK != status) {
         return status;
     }
-    /* Posted before the peer can send, which it may do once both sides are ready to receive. */
+    /*
+     * Only the first queue pair receives messages. Its receive requests are posted before all else, since the peer may
+     * send as soon as both sides are ready to receive.
+     */
     if (qp == conn->qps[0]) {
-        qp->receives =
+        qp->receives_wanted =
             smaller(conn->atomic ? MSCCLPP_VERBS_CONTROL_RECEIVES : MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);
-        qp->to_receive = qp->receives;
+        qp->receives_missing = qp->receives_wanted;
         mscclpp_verbs_receive(qp);
         if (MSCCLPP_OK != conn->status) {
             return conn->status;
@@ -293,5 +300,5 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
     if (0 == error) {
         error = to_ready_to_send(qp, address);
     }
-    return 0 == error ? MSCCLPP_OK : failed(conn, qp->rail, "connecting a queue pair", error);
+    return 0 == error ? MSCCLPP_OK : log_failure(conn, qp->rail, "connecting a queue pair", error);
 }

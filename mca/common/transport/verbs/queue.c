@@ -90,8 +90,9 @@ void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp)
     struct ibv_recv_wr chain[MSCCLPP_VERBS_RECEIVE_CHAIN];
     struct ibv_recv_wr *bad = NULL;
 
-    while (qp->to_receive > 0 && MSCCLPP_OK == qp->conn->status) {
-        int count = qp->to_receive < MSCCLPP_VERBS_RECEIVE_CHAIN ? qp->to_receive : MSCCLPP_VERBS_RECEIVE_CHAIN;
+    while (qp->receives_missing > 0 && MSCCLPP_OK == qp->conn->status) {
+        int count =
+            qp->receives_missing < MSCCLPP_VERBS_RECEIVE_CHAIN ? qp->receives_missing : MSCCLPP_VERBS_RECEIVE_CHAIN;
         int error;
         memset(chain, 0, sizeof(chain));
         for (int i = 0; i < count; ++i) {
@@ -102,6 +103,6 @@ void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp)
         if (0 != error) {
             post_failed(qp, "a receive request", error);
         }
-        qp->to_receive -= count;
+        qp->receives_missing -= count;
     }
 }

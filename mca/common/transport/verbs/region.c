@@ -126,8 +126,8 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
     }
     region->bounced = transport->bounces && MSCCLPP_MEM_DEVICE == kind;
     if (region->bounced) {
-        region->next = transport->bounced;
-        transport->bounced = region;
+        region->next = transport->bounced_regions;
+        transport->bounced_regions = region;
     }
     for (int i = 0; i < transport->rail_count && !region->bounced; ++i) {
         mscclpp_verbs_rail_t *rail = &transport->rails[i];
@@ -167,7 +167,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
     if (region == NULL) {
         return;
     }
-    for (mscclpp_region_t **link = &region->transport->bounced; *link != NULL; link = &(*link)->next) {
+    for (mscclpp_region_t **link = &region->transport->bounced_regions; *link != NULL; link = &(*link)->next) {
         if (region == *link) {
             *link = region->next;
             mscclpp_verbs_bounce_wait(region->transport);

@@ -24,15 +24,16 @@ static void extend(mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
     range->end = end > range->end ? end : range->end;
 }
 
+/* True if a part of an earlier put still waits for room in the queue. */
 static bool is_busy(const mscclpp_verbs_qp_t *qp)
 {
-    return 0 != qp->rest.length || qp->rest.read_back;
+    return 0 != qp->unposted.length || qp->unposted.read_back;
 }
 
-bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn)
+bool mscclpp_verbs_settle_stripes(mscclpp_conn_t *conn)
 {
     for (int i = 1; i < conn->qp_count; ++i) {
-        if (is_busy(conn->qps[i]) || conn->qps[i]->completed < conn->qps[i]->landed) {
+        if (is_busy(conn->qps[i]) || conn->qps[i]->completed < conn->qps[i]->last_read) {
             return false;
         }
     }
@@ -40,18 +41,21 @@ bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn)
     return true;
 }
 
-/* Forgets what was put on rail 0 once it has arrived. */
-static void renew_plain(mscclpp_conn_t *conn)
+/* Empties conn->plain if all puts on rail 0 are completed. */
+static void settle_plain(mscclpp_conn_t *conn)
 {
     if (conn->qps[0]->completed >= conn->plain_last) {
         conn->plain = (mscclpp_verbs_range_t){0, 0};
     }
 }
 
-/* True if a put on rail 0 into these bytes is still under way. If so, asks for its completion. */
+/*
+ * True if a put on rail 0 into these bytes may still be under way. If so, makes sure that its completion is reported,
+ * so that this ends.
+ */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
-    renew_plain(conn);
+    settle_plain(conn);
     if (!overlaps(&conn->plain, begin, end)) {
         return false;
     }
@@ -59,33 +63,33 @@ static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
     return true;
 }
 
-/* Gives one rail its part of a put. */
+/* Gives one rail its part of a put, and posts as much of it as its queue takes now. The rail must not be busy. */
 static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *remote, uint64_t to,
                      const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[rail];
 
-    qp->rest = (mscclpp_verbs_rest_t){.from = region->address + from,
-                                      .to = remote->address + to,
-                                      .length = length,
-                                      .lkey = region->mrs[rail]->lkey,
-                                      .rkey = remote->rkeys[rail],
-                                      .cpu_readable = region->cpu_readable,
-                                      .read_back = rail > 0};
+    qp->unposted = (mscclpp_verbs_unposted_t){.from = region->address + from,
+                                              .to = remote->address + to,
+                                              .length = length,
+                                              .lkey = region->mrs[rail]->lkey,
+                                              .rkey = remote->rkeys[rail],
+                                              .cpu_readable = region->cpu_readable,
+                                              .read_back = rail > 0};
     mscclpp_verbs_continue_put(qp);
 }
 
-/* Puts all bytes on rail 0. */
+/* Puts bytes on rail 0. With several rails, also records which bytes of the peer are being written. */
 static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to, const mscclpp_region_t *region,
                       uint64_t from, uint64_t length)
 {
     if (conn->qp_count > 1) {
-        renew_plain(conn);
+        settle_plain(conn);
     }
     put_part(conn, 0, remote, to, region, from, length);
     if (conn->qp_count > 1) {
         extend(&conn->plain, remote->address + to, remote->address + to + length);
-        /* The part that is not posted yet is in the queue pair's `rest`. */
+        /* If a part is not posted yet, mscclpp_verbs_continue_put sets this again after the last request. */
         conn->plain_last = conn->qps[0]->posted;
     }
 }
@@ -95,68 +99,71 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
 {
     const uint64_t begin = remote->address + to;
     const uint64_t end = begin + length;
-    const bool striped = conn->qp_count > 1 && length >= conn->transport->params.config->verbs_stripe_min;
-    uint64_t part;
+    const bool is_striped = conn->qp_count > 1 && length >= conn->transport->params.config->verbs_stripe_min;
+    uint64_t stripe;
 
-    for (int i = 0; i < (striped ? conn->qp_count : 1); ++i) {
+    for (int i = 0; i < (is_striped ? conn->qp_count : 1); ++i) {
         if (is_busy(conn->qps[i]) || 0 == mscclpp_verbs_free_slots(conn->qps[i])) {
             return MSCCLPP_IN_PROGRESS;
         }
     }
-    if (conn->qp_count > 1 && !mscclpp_verbs_stripes_landed(conn) && overlaps(&conn->striped, begin, end)) {
+    if (conn->qp_count > 1 && !mscclpp_verbs_settle_stripes(conn) && overlaps(&conn->striped, begin, end)) {
         return MSCCLPP_IN_PROGRESS;
     }
-    if (!striped) {
+    if (!is_striped) {
         put_plain(conn, remote, to, region, from, length);
         return conn->status;
     }
     if (is_under_way(conn, begin, end)) {
         return MSCCLPP_IN_PROGRESS;
     }
-    part = (length / (uint64_t)conn->qp_count + STRIPE_UNIT - 1) & ~(uint64_t)(STRIPE_UNIT - 1);
+    stripe = (length / (uint64_t)conn->qp_count + STRIPE_UNIT - 1) & ~(uint64_t)(STRIPE_UNIT - 1);
     for (int i = conn->qp_count - 1; i > 0; --i) {
-        uint64_t at = part * (uint64_t)i;
-        uint64_t rest = at < length ? length - at : 0;
-        if (rest > 0) {
-            put_part(conn, i, remote, to + at, region, from + at, rest < part ? rest : part);
+        uint64_t offset = stripe * (uint64_t)i;
+        uint64_t behind = offset < length ? length - offset : 0; /* bytes from the offset on */
+        if (behind > 0) {
+            put_part(conn, i, remote, to + offset, region, from + offset, behind < stripe ? behind : stripe);
         }
     }
-    extend(&conn->striped, begin + part, end);
-    put_plain(conn, remote, to, region, from, part < length ? part : length);
+    extend(&conn->striped, begin + stripe, end);
+    /* Rail 0 gets the first stripe, and put_plain records it in conn->plain. */
+    put_plain(conn, remote, to, region, from, stripe < length ? stripe : length);
     return conn->status;
 }
 
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
 {
-    mscclpp_verbs_rest_t *rest = &qp->rest;
+    mscclpp_verbs_unposted_t *unposted = &qp->unposted;
     struct ibv_send_wr *wr;
 
-    while (rest->length > 0 && mscclpp_verbs_free_slots(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
-        uint64_t length = rest->length < qp->rail->max_message ? rest->length : qp->rail->max_message;
+    while (unposted->length > 0 && mscclpp_verbs_free_slots(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
+        uint64_t length = unposted->length < qp->rail->max_message ? unposted->length : qp->rail->max_message;
 
         wr = mscclpp_verbs_next(qp);
         wr->opcode = IBV_WR_RDMA_WRITE;
-        wr->wr.rdma.remote_addr = rest->to;
-        wr->wr.rdma.rkey = rest->rkey;
-        mscclpp_verbs_set_sge(wr, rest->from, length, rest->lkey);
-        if (rest->cpu_readable && length <= qp->max_inline) {
+        wr->wr.rdma.remote_addr = unposted->to;
+        wr->wr.rdma.rkey = unposted->rkey;
+        mscclpp_verbs_set_sge(wr, unposted->from, length, unposted->lkey);
+        if (unposted->cpu_readable && length <= qp->max_inline) {
             wr->send_flags |= IBV_SEND_INLINE;
         }
-        rest->from += length;
-        rest->to += length;
-        rest->length -= length;
-        if (0 == qp->rest.length && qp == qp->conn->qps[0]) {
+        unposted->from += length;
+        unposted->to += length;
+        unposted->length -= length;
+        if (0 == qp->unposted.length && qp == qp->conn->qps[0]) {
             qp->conn->plain_last = qp->posted;
         }
     }
-    if (rest->read_back && 0 == rest->length && mscclpp_verbs_free_slots(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
+    /* The stripe's last request reads its last byte back, which pushes its data into the peer's memory. */
+    if (unposted->read_back && 0 == unposted->length && mscclpp_verbs_free_slots(qp) > 0 &&
+        MSCCLPP_OK == qp->conn->status) {
         wr = mscclpp_verbs_next(qp);
         wr->opcode = IBV_WR_RDMA_READ;
-        wr->wr.rdma.remote_addr = rest->to - 1;
-        wr->wr.rdma.rkey = rest->rkey;
+        wr->wr.rdma.remote_addr = unposted->to - 1;
+        wr->wr.rdma.rkey = unposted->rkey;
         mscclpp_verbs_set_sge(wr, (uintptr_t)&qp->conn->transport->scratch[1], 1, qp->rail->scratch_mr->lkey);
         (void)mscclpp_verbs_signal_last(qp);
-        qp->landed = qp->posted;
-        rest->read_back = false;
+        qp->last_read = qp->posted;
+        unposted->read_back = false;
     }
 }
