@@ -7,13 +7,13 @@
 #include <string.h>
 
 #define ADDRESS_MAGIC 0x6d737662u /* to be changed together with conn_address_t */
-#define GOOD_BYE_SECONDS 0.01     /* the least time for each connection; an HCA that answers takes microseconds */
+#define GOOD_BYE_SECONDS 0.01     /* what each good-bye may wait at least; an HCA that answers takes microseconds */
 
 /* The address of a connection, as it is sent to the peer. */
 typedef struct {
     uint32_t magic;
     int32_t rank;
-    uint32_t atomic;
+    uint32_t atomic; /* 1: the sender wants mode atomic */
     uint32_t rail_count;
     uint64_t token_address;
     uint64_t token_count;
@@ -59,9 +59,10 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 }
 
 /*
- * Sends a good-bye and waits until the peer's HCA has taken it. The queue pair may then be destroyed, as everything
- * that the peer might request again has arrived. A peer that does not answer is dead, and must not cost a wait for each
- * connection to it. Live peers are always told, however much of the patience dead ones have used up.
+ * Sends a good-bye and waits until the peer's HCA has taken it, or until the time is up. Once it is taken, the queue
+ * pair may be destroyed: everything that the peer might request again has arrived. Dead peers do not answer, and all
+ * waits for them together end with the instance's patience. But each good-bye may wait GOOD_BYE_SECONDS, so that live
+ * peers are told even when dead ones have used the patience up.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {
@@ -70,21 +71,21 @@ static void say_good_bye(mscclpp_conn_t *conn)
     const double limit = patience > GOOD_BYE_SECONDS ? patience : GOOD_BYE_SECONDS;
     const double started = mscclpp_now();
     double waited = 0;
-    uint64_t number = 0;
+    uint64_t good_bye = 0; /* number of its work request; 0: not sent yet */
 
     conn->leaving = true;
-    /* Work requests that are only listed would never make room for the good-bye. */
+    /* Work requests that are only listed never complete, so the good-bye might find no room. */
     mscclpp_verbs_ring_doorbell(qp);
     mscclpp_verbs_poll(qp);
     while (MSCCLPP_OK == conn->status && !conn->peer_left && waited < limit) {
-        if (0 == number && mscclpp_verbs_free_slots(qp) > 0) {
+        if (0 == good_bye && mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
             (void)mscclpp_verbs_signal_last(qp);
             mscclpp_verbs_ring_doorbell(qp);
-            number = qp->posted;
+            good_bye = qp->posted;
         }
         mscclpp_verbs_poll(qp);
-        if (0 != number && qp->completed >= number) {
+        if (0 != good_bye && qp->completed >= good_bye) {
             break;
         }
         (void)sched_yield();
@@ -141,13 +142,16 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
     return MSCCLPP_OK;
 }
 
-/* Agrees on how signals travel, and ensures that this rank's tokens are not written in both ways. */
-static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_atomic)
+/*
+ * Sets the connection's mode: atomic if both sides want it. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
+ * level, if another connection of this rank has the other mode, or if the CPU cannot add to the tokens.
+ */
+static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atomic)
 {
     mscclpp_transport_t *transport = conn->transport;
     const mscclpp_transport_params_t *params = &transport->params;
 
-    conn->atomic = transport->atomic && peer_atomic;
+    conn->atomic = transport->atomic && peer_wants_atomic;
     if (0 != transport->connected[!conn->atomic]) {
         mscclpp_info("%s: no verbs to rank %d: signals to it are %s, and those to others are not; "
                      "set verbs_mode to no_atomic on all ranks",

@@ -1,4 +1,4 @@
-/* Which HCAs and ports a rank uses. */
+/* Opens HCAs and chooses the ports that a rank uses as its rails. */
 #include "mca/common/transport/verbs/internal.h"
 
 #include <errno.h>
@@ -8,15 +8,16 @@
 #include <string.h>
 
 #define MAX_MESSAGE (1ull << 30) /* half of what the specification allows, for devices that do not report it */
+#define MAX_READS 16             /* the most reads and atomics under way in a queue pair, whatever the HCA allows */
 #define PKEY_FULL_MEMBER 0x8000
 #define PKEY_PARTITION 0x7fff /* 0: the entry of the table is not in use */
 
 /* A port that could become a rail. */
 typedef struct {
-    mscclpp_verbs_rail_t rail;
-    int distance; /* steps to the GPU in the device tree */
-    int rate;     /* Gbit/s, roughly */
-    int order;    /* index in the library's list */
+    mscclpp_verbs_rail_t rail; /* opened; closed again if it is not chosen */
+    int distance;              /* mscclpp_verbs_path_distance to the GPU */
+    int rate;                  /* Gbit/s, roughly */
+    int order;                 /* index in the library's list */
 } candidate_t;
 
 /* True if a comma-separated list contains a name. */
@@ -34,25 +35,27 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
-/* A port's rate, in Gbit/s. */
+/* A port's rate in Gbit/s, from the codes that the specification gives widths and speeds. Unknown speeds count as 2. */
 static int rate_of(const struct ibv_port_attr *attr)
 {
-    static const int lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
+    static const int lanes_of_width[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
     static const struct {
         int code;
-        int rate;
+        int rate; /* of a lane */
     } speeds[] = {{128, 100}, {64, 50}, {32, 25}, {16, 14}, {8, 10}, {4, 10}, {2, 5}};
-    int width = attr->active_width < sizeof(lanes) / sizeof(lanes[0]) ? lanes[attr->active_width] : 1;
+    int lanes = attr->active_width < sizeof(lanes_of_width) / sizeof(lanes_of_width[0])
+                    ? lanes_of_width[attr->active_width]
+                    : 1;
 
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); ++i) {
         if (attr->active_speed >= speeds[i].code) {
-            return width * speeds[i].rate;
+            return lanes * speeds[i].rate;
         }
     }
-    return width * 2;
+    return lanes * 2;
 }
 
-/* The MTU for the parameter's value: "auto", or bytes. */
+/* The MTU that the parameter asks for, "auto" or a number of bytes, but at most the port's active one. */
 static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 {
     int wanted = IBV_MTU_256;
@@ -66,20 +69,24 @@ static uint8_t mtu_of(const char *text, enum ibv_mtu active)
     return (uint8_t)(wanted < (int)active ? wanted : (int)active);
 }
 
-/* Queries a port, by an entry point of the library that uses an older, shorter structure than today's header. */
+/*
+ * Queries a port. Returns 0 or an errno. The library's entry point fills in an older, shorter structure than today's
+ * header has, so the rest is zeroed.
+ */
 static int query_port(mscclpp_transport_t *transport, struct ibv_context *context, int port, struct ibv_port_attr *attr)
 {
     memset(attr, 0, sizeof(*attr));
     return transport->ibv.query_port(context, (uint8_t)port, (struct _compat_ibv_port_attr *)attr);
 }
 
-/* The wanted port, or the first active one; 0 if there is none. */
-static int find_port(mscclpp_transport_t *transport, struct ibv_context *context, int ports, struct ibv_port_attr *attr)
+/* Finds the port that the parameter names or, without one, the first active port. 0 if there is none, or not active. */
+static int find_port(mscclpp_transport_t *transport, struct ibv_context *context, int port_count,
+                     struct ibv_port_attr *attr)
 {
     const int wanted = transport->params.config->verbs_port;
 
-    for (int port = 0 != wanted ? wanted : 1; port <= (0 != wanted ? wanted : ports); ++port) {
-        if (port <= ports && 0 == query_port(transport, context, port, attr) && IBV_PORT_ACTIVE == attr->state) {
+    for (int port = 0 != wanted ? wanted : 1; port <= (0 != wanted ? wanted : port_count); ++port) {
+        if (port <= port_count && 0 == query_port(transport, context, port, attr) && IBV_PORT_ACTIVE == attr->state) {
             return port;
         }
     }
@@ -87,7 +94,8 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
 }
 
 /*
- * The first partition in which the port is a full member, as limited members cannot talk to one another. 0 if unknown.
+ * The index of the first partition in which the port is a full member, as limited members cannot talk to one another.
+ * 0 if there is none or the library cannot tell.
  */
 static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
 {
@@ -102,12 +110,16 @@ static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *co
     return 0;
 }
 
-static int at_least_one(int value, int limit)
+/* Returns the value, brought into the range from 1 to `limit`. */
+static int clamp_to(int value, int limit)
 {
     return value < 1 ? 1 : value > limit ? limit : value;
 }
 
-/* Opens a device and looks for a port that can be used. */
+/*
+ * Opens a device and fills in the candidate for its port, except for distance and order. MSCCLPP_ERR_NOT_SUPPORTED,
+ * with the reason at the info level, if it cannot be used. After a failure the caller closes what was opened.
+ */
 static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_device *device, candidate_t *candidate)
 {
     const mscclpp_config_t *config = transport->params.config;
@@ -143,10 +155,10 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     rail->pkey_index = find_pkey(transport, rail->context, port, port_attr.pkey_tbl_len);
     rail->mtu = mtu_of(config->verbs_mtu, port_attr.active_mtu);
     rail->atomics = IBV_ATOMIC_NONE != device_attr.atomic_cap;
-    rail->max_send = at_least_one(device_attr.max_qp_wr, INT_MAX);
-    rail->max_cqe = at_least_one(device_attr.max_cqe, INT_MAX);
-    rail->max_read_out = at_least_one(device_attr.max_qp_init_rd_atom, 16);
-    rail->max_read_in = at_least_one(device_attr.max_qp_rd_atom, 16);
+    rail->max_send = clamp_to(device_attr.max_qp_wr, INT_MAX);
+    rail->max_cqe = clamp_to(device_attr.max_cqe, INT_MAX);
+    rail->max_read_out = clamp_to(device_attr.max_qp_init_rd_atom, MAX_READS);
+    rail->max_read_in = clamp_to(device_attr.max_qp_rd_atom, MAX_READS);
     rail->max_message =
         0 != port_attr.max_msg_sz && port_attr.max_msg_sz < MAX_MESSAGE ? port_attr.max_msg_sz : MAX_MESSAGE;
     status = mscclpp_verbs_choose_gid(transport, rail, port_attr.gid_tbl_len, config->verbs_gid_index);
@@ -166,7 +178,7 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     return MSCCLPP_OK;
 }
 
-/* Closes a rail's device and frees what belongs to it. */
+/* Closes a rail's device and frees what belongs to it; the rail may be incomplete. Zeroes it. */
 static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
 {
     const mscclpp_verbs_functions_t *ibv = &transport->ibv;
@@ -189,13 +201,13 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
 }
 
 /*
- * Orders candidates: the nearest first, then the fastest, with each kind of link by itself. Ties keep the library's
+ * Orders candidates for qsort: the nearest first, then the fastest, then by the kind of link. Ties keep the library's
  * order, so that the choice is the same each time.
  */
-static int compare(const void *a, const void *b)
+static int compare_candidates(const void *first, const void *second)
 {
-    const candidate_t *x = a;
-    const candidate_t *y = b;
+    const candidate_t *x = first;
+    const candidate_t *y = second;
 
     if (x->distance != y->distance) {
         return x->distance < y->distance ? -1 : 1;
@@ -209,22 +221,22 @@ static int compare(const void *a, const void *b)
     return x->order - y->order;
 }
 
-/* Sorts the candidates and takes the best ones: nearest to the GPU, then fastest. */
+/* Makes the best candidates the rails, as many as the parameter says, and closes the others. */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int count)
 {
     const int wanted = transport->params.config->verbs_rails;
     int first = 0;
-    int equal = 1;
+    int equal_count = 1;
 
-    qsort(candidates, (size_t)count, sizeof(candidates[0]), compare);
-    while (equal < count && candidates[equal].distance == candidates[0].distance &&
-           candidates[equal].rate == candidates[0].rate &&
-           candidates[equal].rail.link_layer == candidates[0].rail.link_layer) {
-        ++equal;
+    qsort(candidates, (size_t)count, sizeof(candidates[0]), compare_candidates);
+    while (equal_count < count && candidates[equal_count].distance == candidates[0].distance &&
+           candidates[equal_count].rate == candidates[0].rate &&
+           candidates[equal_count].rail.link_layer == candidates[0].rail.link_layer) {
+        ++equal_count;
     }
-    /* Ranks that use one HCA each spread over the equally good ones. */
+    /* If each rank uses one HCA, the ranks divide the equally good ones among themselves. */
     if (1 == wanted) {
-        first = transport->params.rank % equal;
+        first = transport->params.rank % equal_count;
     }
     for (int i = 0; i < count; ++i) {
         if (i >= first && i < first + wanted && transport->rail_count < MSCCLPP_VERBS_MAX_RAILS) {
@@ -235,8 +247,8 @@ static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates
     }
 }
 
-/* The GPU's path in sysfs. Empty if nearness to the GPU does not matter or is not known. */
-static void gpu_path(const mscclpp_transport_t *transport, char *path, size_t size)
+/* Finds the GPU's path in sysfs. Empty if it is not known, or does not matter because the CPU reads all memory. */
+static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size_t size)
 {
     mscclpp_gpu_info_t info;
 
@@ -249,14 +261,14 @@ static void gpu_path(const mscclpp_transport_t *transport, char *path, size_t si
 
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
 {
-    const char *list = transport->params.config->verbs_devices;
+    const char *wanted_names = transport->params.config->verbs_devices;
     mscclpp_status_t status = MSCCLPP_OK;
     char gpu[PATH_MAX];
     char hca[PATH_MAX];
     candidate_t *candidates;
     struct ibv_device **devices;
     int device_count = 0;
-    int listed = 0;
+    int wanted_count = 0;
     int count = 0;
 
     devices = transport->ibv.get_device_list(&device_count);
@@ -272,13 +284,13 @@ mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
         mscclpp_error("%s: out of memory for %d HCAs", transport->params.label, device_count);
         status = MSCCLPP_ERR_NO_MEMORY;
     }
-    gpu_path(transport, gpu, sizeof(gpu));
+    find_gpu_path(transport, gpu, sizeof(gpu));
     for (int i = 0; i < device_count && MSCCLPP_OK == status; ++i) {
         mscclpp_status_t opened;
-        if ('\0' != *list && !is_listed(list, transport->ibv.get_device_name(devices[i]))) {
+        if ('\0' != *wanted_names && !is_listed(wanted_names, transport->ibv.get_device_name(devices[i]))) {
             continue;
         }
-        ++listed;
+        ++wanted_count;
         opened = open_port(transport, devices[i], &candidates[count]);
         if (MSCCLPP_OK == opened) {
             mscclpp_verbs_path_of_hca(devices[i], hca, sizeof(hca));
@@ -290,8 +302,8 @@ mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
             status = MSCCLPP_ERR_NOT_SUPPORTED == opened ? MSCCLPP_OK : opened;
         }
     }
-    if (MSCCLPP_OK == status && 0 == listed) {
-        mscclpp_info("no verbs: none of the HCAs that verbs_devices names (\"%s\") is here", list);
+    if (MSCCLPP_OK == status && 0 == wanted_count) {
+        mscclpp_info("no verbs: none of the HCAs that verbs_devices names (\"%s\") is here", wanted_names);
     }
     if (MSCCLPP_OK == status && count > 0) {
         choose_rails(transport, candidates, count);

@@ -26,7 +26,7 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b)
     return is_ipv4(a) == is_ipv4(b);
 }
 
-/* True for RoCE over UDP, which routers forward and today's networks are set up for. */
+/* True if a GID is for RoCE v2, that is RoCE over UDP. Routers forward it, and today's networks are set up for it. */
 static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
 {
     char name[IBV_SYSFS_PATH_MAX + 64];
@@ -39,6 +39,7 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
             return IBV_GID_TYPE_ROCE_V2 == entry.gid_type;
         }
     }
+    /* Libraries without query_gid_ex leave it to sysfs. */
     snprintf(name, sizeof(name), "%s/ports/%d/gid_attrs/types/%d", rail->context->device->ibdev_path, rail->port,
              index);
     file = fopen(name, "re");
@@ -53,15 +54,15 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * How good a GID is; 0: useless. Prefers RoCE v2, then IPv4, which every network has, then other routable addresses to
- * link-local ones.
+ * Returns how good a GID is: 0 is useless, higher is better. RoCE v2 counts most. Then IPv4, which every network has,
+ * is better than other routable addresses, and those are better than link-local ones.
  */
-static int rank_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
-                    const union ibv_gid *gid)
+static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
+                     const union ibv_gid *gid)
 {
-    int rank = is_ipv4(gid) ? 3 : is_link_local(gid) ? 1 : 2;
+    int grade = is_ipv4(gid) ? 3 : is_link_local(gid) ? 1 : 2;
 
-    return is_zero(gid) ? 0 : rank + (is_version_2(transport, rail, index) ? 3 : 0);
+    return is_zero(gid) ? 0 : grade + (is_version_2(transport, rail, index) ? 3 : 0);
 }
 
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
@@ -83,7 +84,7 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
         return MSCCLPP_OK;
     }
     if (IBV_LINK_LAYER_ETHERNET != rail->link_layer) {
-        /* Used for peers in other subnets, and to tell which peers these are. */
+        /* InfiniBand needs the GID only for peers in other subnets, and to tell which peers these are. */
         if (0 == transport->ibv.query_gid(rail->context, rail->port, 0, &gid) && !is_zero(&gid)) {
             rail->gid_index = 0;
             rail->gid = gid;
@@ -91,13 +92,13 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
         return MSCCLPP_OK;
     }
     for (int i = 0; i < table_length; ++i) {
-        int rank;
+        int grade;
         if (0 != transport->ibv.query_gid(rail->context, rail->port, i, &gid)) {
             continue;
         }
-        rank = rank_gid(transport, rail, i, &gid);
-        if (rank > best) {
-            best = rank;
+        grade = grade_gid(transport, rail, i, &gid);
+        if (grade > best) {
+            best = grade;
             rail->gid_index = i;
             rail->gid = gid;
         }

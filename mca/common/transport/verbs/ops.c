@@ -1,7 +1,7 @@
 /* The operations: puts, signals, adds and flushes, as work requests. */
 #include "mca/common/transport/verbs/internal.h"
 
-/* MSCCLPP_OK if the connection takes operations. */
+/* Returns MSCCLPP_OK if the connection takes operations, else why not. */
 static mscclpp_status_t check_conn(const mscclpp_conn_t *conn)
 {
     if (MSCCLPP_OK == conn->status && !conn->connected) {
@@ -11,7 +11,7 @@ static mscclpp_status_t check_conn(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Tells whether a range of bytes leaves a region of `size` bytes. */
+/* True if a range of bytes does not lie within a region of `size` bytes. */
 static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset > size || length > size - offset;
@@ -38,20 +38,21 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     if (region->bounced || remote->bounced) {
         return mscclpp_verbs_bounce_put(conn, remote, to, region, from, length);
     }
+    /* Bounced data of earlier puts may still wait in slots, which this put must not overtake. */
     if (!mscclpp_verbs_bounce_is_empty(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
 }
 
-/* True if an operation that must follow all puts may be posted. */
+/* True if a signal or an add may be posted now: the queue has room, and no earlier put can arrive after it. */
 static bool can_follow_puts(mscclpp_conn_t *conn)
 {
     return 0 == conn->qps[0]->unposted.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&
            mscclpp_verbs_settle_stripes(conn) && mscclpp_verbs_bounce_is_clear(conn);
 }
 
-/* Lists a FETCH_ADD. The queue must have room. */
+/* Lists a FETCH_ADD on a word of the peer, on rail 0. The queue must have room. */
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
@@ -123,7 +124,10 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     return conn->status;
 }
 
-/* Gives the number of the last work request as a ticket, and makes sure that it reports its completion. */
+/*
+ * The ticket is the number of rail 0's last work request, whose completion is asked for. Data that does not go over
+ * rail 0 alone, in stripes or slots, must have arrived first; until then MSCCLPP_IN_PROGRESS.
+ */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];

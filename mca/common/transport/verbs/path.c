@@ -1,4 +1,4 @@
-/* Where HCAs and GPUs are in the machine, by the paths of sysfs. */
+/* Tells how near HCAs and GPUs are to one another, by their paths in sysfs. */
 #include "mca/common/transport/verbs/internal.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than the depth of any tree: another socket is further away than anything on this one. */
+/* Steps that another socket adds. More than any tree is deep, so all devices of one socket are nearer. */
 #define OTHER_SOCKET 1000
 
 /* The number of components of a path. */
@@ -25,19 +25,19 @@ static int count_steps(const char *path)
 static int socket_of(const char *path)
 {
     char name[PATH_MAX];
-    int node = -1;
+    int numa_node = -1;
     FILE *file;
 
     if ((size_t)snprintf(name, sizeof(name), "%s/numa_node", path) < sizeof(name)) {
         file = fopen(name, "re");
         if (file != NULL) {
-            if (1 != fscanf(file, "%d", &node)) {
-                node = -1;
+            if (1 != fscanf(file, "%d", &numa_node)) {
+                numa_node = -1;
             }
             fclose(file);
         }
     }
-    return node;
+    return numa_node;
 }
 
 int mscclpp_verbs_path_distance(const char *a, const char *b)
@@ -50,10 +50,11 @@ int mscclpp_verbs_path_distance(const char *a, const char *b)
     if ('\0' == *a || '\0' == *b) {
         return INT_MAX;
     }
+    /* `common` becomes the length of the components that both paths begin with. */
     for (size_t i = 0;; ++i) {
-        bool end_a = '/' == a[i] || '\0' == a[i];
-        bool end_b = '/' == b[i] || '\0' == b[i];
-        if (end_a && end_b) {
+        bool is_end_a = '/' == a[i] || '\0' == a[i];
+        bool is_end_b = '/' == b[i] || '\0' == b[i];
+        if (is_end_a && is_end_b) {
             common = i;
         }
         if (a[i] != b[i] || '\0' == a[i]) {
@@ -66,7 +67,7 @@ int mscclpp_verbs_path_distance(const char *a, const char *b)
     return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
 }
 
-/* The path without symbolic links. Empty if it does not exist. */
+/* Writes the path without symbolic links. Empty if it does not exist or is too long. */
 static void resolve_links(const char *name, char *path, size_t size)
 {
     char *resolved = realpath(name, NULL);
@@ -86,7 +87,6 @@ void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size
     resolve_links(name, path, size);
 }
 
-/* Finds the sysfs path of a GPU by its PCI bus id, which sysfs spells in lower case. */
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
 {
     char name[128];
@@ -97,8 +97,8 @@ void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
         return;
     }
     /* The driver may write hexadecimal digits in capitals; sysfs uses lower case. */
-    for (char *at = name; '\0' != *at; ++at) {
-        *at = (char)tolower((unsigned char)*at);
+    for (char *letter = name; '\0' != *letter; ++letter) {
+        *letter = (char)tolower((unsigned char)*letter);
     }
     resolve_links(name, path, size);
 }

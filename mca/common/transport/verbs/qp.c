@@ -32,7 +32,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Logs which step log_failure; `error` is an errno. */
+/* Logs which step failed; `error` is an errno. Returns the status for it. */
 static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const char *step,
                                     int error)
 {
@@ -88,7 +88,7 @@ static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp
     return made;
 }
 
-/* Brings the queue pair from RESET to INIT. Returns 0 or an errno, as the next two do. */
+/* Brings the queue pair from RESET to INIT. Returns 0 or an errno; so do the steps to RTR and RTS. */
 static int to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
@@ -182,8 +182,8 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
 }
 
 /*
- * True if packets need a global routing header. RoCE always needs it. Within one InfiniBand subnet the LID is enough,
- * unless a port requires the header or the user has chosen a GID.
+ * True if packets need a global routing header. RoCE always needs it, and InfiniBand needs it between subnets. Within a
+ * subnet the LID is enough, unless one of the ports requires the header or the user has chosen a GID.
  */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {

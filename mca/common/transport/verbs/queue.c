@@ -1,4 +1,4 @@
-/* Work requests on their way to the HCA. */
+/* The send and receive queues: lists work requests and posts them to the HCA. */
 #include "mca/common/transport/verbs/internal.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@ uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp)
     return qp->depth - (uint32_t)(qp->posted - qp->completed);
 }
 
-static void post_failed(mscclpp_verbs_qp_t *qp, const char *what, int error)
+/* Breaks the connection because the HCA refused a request; `error` is an errno. */
+static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *what, int error)
 {
     mscclpp_verbs_fail(qp->conn, MSCCLPP_ERR_SYSTEM, "%s for rank %d on %s port %d was refused: %s", what,
                        qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
@@ -21,7 +22,7 @@ void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
     if (qp->listed > 0 && MSCCLPP_OK == qp->conn->status) {
         int error = ibv_post_send(qp->qp, &qp->list[0], &bad);
         if (0 != error) {
-            post_failed(qp, "a work request", error);
+            fail_to_post(qp, "a work request", error);
         }
     }
     qp->listed = 0;
@@ -42,7 +43,7 @@ struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp)
         qp->list[qp->listed - 1].next = wr;
     }
     ++qp->listed;
-    /* Asks often enough that there is room again before the queue is full. */
+    /* Asks for a completion after every quarter of the queue, so that there is room again before it is full. */
     if (qp->posted - qp->signalled >= qp->depth / 4) {
         wr->send_flags = IBV_SEND_SIGNALED;
         qp->signalled = qp->posted;
@@ -101,7 +102,7 @@ void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp)
         }
         error = ibv_post_recv(qp->qp, chain, &bad);
         if (0 != error) {
-            post_failed(qp, "a receive request", error);
+            fail_to_post(qp, "a receive request", error);
         }
         qp->receives_missing -= count;
     }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEY_MAGIC 0x6d737672u
+#define KEY_MAGIC 0x6d737672u /* to be changed together with region_key_t */
 
 /* The description of a region that the peers get. */
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
 
 _Static_assert(sizeof(region_key_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a region's key fits");
 
-/* Registers memory that the device can reach by its address. */
+/* Registers memory by its address: host memory, or device memory where a kernel module gives it to HCAs. */
 static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                      size_t length, int access)
 {
@@ -38,7 +38,7 @@ static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_ve
     const mscclpp_gpu_ops_t *gpu = transport->params.gpu;
     struct ibv_mr *mr;
     uint64_t offset;
-    int saved;
+    int saved_errno;
     int fd;
 
     if (transport->ibv.reg_dmabuf_mr == NULL || gpu->export_dmabuf == NULL ||
@@ -47,9 +47,9 @@ static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_ve
         return NULL;
     }
     mr = transport->ibv.reg_dmabuf_mr(rail->pd, offset, length, (uintptr_t)address, fd, access);
-    saved = errno;
-    close(fd); /* the registration keeps the memory */
-    errno = saved;
+    saved_errno = errno;
+    close(fd); /* the registration needs it no longer */
+    errno = saved_errno;
     return mr;
 }
 
@@ -64,27 +64,27 @@ mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transpor
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access)
 {
-    const char *way = transport->params.config->verbs_registration;
-    const bool any = 0 == strcmp(way, "auto");
-    const bool device = MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all;
+    const char *parameter = transport->params.config->verbs_registration;
+    const bool any_way = 0 == strcmp(parameter, "auto");
+    const bool is_device = MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all;
     struct ibv_mr *mr = NULL;
-    int dmabuf_error = EPERM;
+    int dmabuf_error = EPERM; /* EPERM: not tried */
     int error = EPERM;
 
     if (MSCCLPP_MEM_MANAGED == kind) {
         mscclpp_info("%s cannot register managed memory, which moves by itself", rail->name);
         return NULL;
     }
-    if (device && (any || 0 == strcmp(way, "dmabuf"))) {
+    if (is_device && (any_way || 0 == strcmp(parameter, "dmabuf"))) {
         mr = register_dmabuf(transport, rail, address, length, access);
         dmabuf_error = errno;
     }
-    if (mr == NULL && (!device || any || 0 == strcmp(way, "peermem"))) {
+    if (mr == NULL && (!is_device || any_way || 0 == strcmp(parameter, "peermem"))) {
         /* For device memory this needs the kernel module that gives it to HCAs (nvidia_peermem). */
         mr = register_plain(transport, rail, address, length, access);
         error = errno;
     }
-    if (mr == NULL && device) {
+    if (mr == NULL && is_device) {
         mscclpp_info("%s cannot register %zu bytes of device memory: as a dma-buf: %s; through nvidia_peermem: %s",
                      rail->name, length, dmabuf_error == EPERM ? "off" : strerror(dmabuf_error),
                      error == EPERM ? "off" : strerror(error));
@@ -161,12 +161,13 @@ mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *
     return MSCCLPP_OK;
 }
 
-/* Unregisters a region. Transfers that still use it break their connections. */
+/* Unregisters a region. Transfers that still use it break their connections; copies of a bounced one are waited for. */
 void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 {
     if (region == NULL) {
         return;
     }
+    /* Only a bounced region is in the list. */
     for (mscclpp_region_t **link = &region->transport->bounced_regions; *link != NULL; link = &(*link)->next) {
         if (region == *link) {
             *link = region->next;
@@ -183,7 +184,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
-/* Makes a peer's region known from its key. */
+/* Checks the key of a peer's region and makes the region known. The connection must be connected. */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)
 {

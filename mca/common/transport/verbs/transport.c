@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROBE_BYTES 65536u /* one page on any GPU */
+#define PROBE_BYTES 65536u /* bytes of a trial registration: one page on any GPU */
 #define SCRATCH_BYTES (2 * sizeof(uint64_t))
-#define PATIENCE_SECONDS 1.0 /* a peer's HCA, if it answers, does so in microseconds */
+#define PATIENCE_SECONDS 1.0 /* what all good-byes together may wait; an HCA that answers takes microseconds */
 
-/* Closes the rails and frees the instance. */
+/* Closes the rails and frees the instance, which may be incomplete. */
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
     if (transport != NULL) {
@@ -20,7 +20,8 @@ static void verbs_destroy(mscclpp_transport_t *transport)
     }
 }
 
-/* Tries to register device memory, because neither the runtime nor the HCA can tell beforehand. */
+/* True if device memory can be registered. A trial tells, because neither the runtime nor the HCA says so beforehand.
+ */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -43,8 +44,8 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * Allocates a page of its own. If the library protects registered memory from fork by hiding its pages from children,
- * no other data may lie in them.
+ * Allocates the scratch words, in a page of their own: the library may protect registered memory from fork by hiding
+ * its pages from children, so no other data may lie in them.
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
@@ -60,8 +61,11 @@ static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* Registers what every connection needs. */
-static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
+/*
+ * Registers the scratch words on all rails, and the tokens on rail 0. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the
+ * info level, if that fails or if the CPU would have to add to tokens in device memory.
+ */
+static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
     const size_t length = params->token_count * sizeof(params->tokens[0]);
@@ -93,10 +97,10 @@ static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
 }
 
 /*
- * Decides how device memory is registered: directly, by bouncing, or not at all. Returns the flags of what device
- * memory can be used for.
+ * Decides whether regions of device memory are registered, bounced or refused. Returns the flags for that, which say
+ * whether regions and tokens may lie in device memory.
  */
-static uint32_t choose_registration(mscclpp_transport_t *transport, const char *registration)
+static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const char *registration)
 {
     if (0 == strcmp(registration, "bounce")) {
         transport->bounces = true;
@@ -146,7 +150,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
         status = make_scratch(transport);
     }
     if (MSCCLPP_OK == status) {
-        status = register_tokens(transport);
+        status = register_memory(transport);
     }
     if (MSCCLPP_OK != status) {
         verbs_destroy(transport);
@@ -158,7 +162,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
                      rail->port, rail->gid_index, transport->atomic ? "atomic" : "no_atomic");
     }
     *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK | (transport->atomic ? MSCCLPP_CAN_ADD : 0) |
-               choose_registration(transport, registration);
+               decide_on_device_memory(transport, registration);
     *transport_p = transport;
     return MSCCLPP_OK;
 }
