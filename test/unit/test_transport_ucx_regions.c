@@ -207,7 +207,7 @@ static void lose_source(void *argument)
     bool stranded;
 
     open_mapped(sides, loss->bounce, loss->one_host);
-    if (!loss->one_host && sides[0].transport->unwatched) {
+    if (!loss->one_host && sides[0].transport->has_unwatched) {
         printf("skipped: a region that goes with puts from it under way: no network device\n");
         close_mapped(sides);
         return;

@@ -28,8 +28,8 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
     return true;
 }
 
-/* Allocates bounce memory at its first use. The connection fails if there is none. */
-static bool make_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
+/* Allocates bounce memory unless that is done. If the allocation fails, breaks the connection and returns false. */
+static bool ensure_bounce_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
     void *host, *device;
     mscclpp_status_t status;
@@ -46,13 +46,13 @@ static bool make_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
     return true;
 }
 
-bool mscclpp_transport_ucx_make_landing(mscclpp_conn_t *conn)
+bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn)
 {
-    return make_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
+    return ensure_bounce_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
 }
 
-/* Opens a copier, if it is not open. The connection fails if that fails. */
-static bool make_stream(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
+/* Opens a copier unless it is open. If that fails, breaks the connection and returns false. */
+static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
     mscclpp_status_t status = mscclpp_copier_open(copier, params->gpu, params->device);
@@ -66,19 +66,20 @@ static bool make_stream(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
-    const bool bounces = transport->devices > 0;
+    const bool bounces = transport->device_regions > 0;
     /* Bytes travel in messages unless they go between host memory that both sides have registered with UCX. */
-    const bool lands = bounces || conn->to.devices > 0 || !transport->direct || conn->to.direct == 0;
+    const bool lands = bounces || conn->peer_address.device_regions > 0 || !transport->registers_host ||
+                       conn->peer_address.registers_host == 0;
 
-    if ((!lands || mscclpp_transport_ucx_make_landing(conn)) &&
-        (!bounces || (make_memory(conn, &conn->ring, conn->ring_size) && make_stream(conn, &transport->out) &&
-                      make_stream(conn, &transport->in)))) {
+    if ((!lands || mscclpp_transport_ucx_ensure_landing(conn)) &&
+        (!bounces || (ensure_bounce_memory(conn, &conn->ring, conn->ring_size) &&
+                      ensure_copier(conn, &transport->out) && ensure_copier(conn, &transport->in)))) {
         return MSCCLPP_OK;
     }
     return conn->status;
 }
 
-bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
+bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {
     mscclpp_status_t status = mscclpp_copier_test(copier, transport->params.gpu);
 
@@ -100,9 +101,9 @@ void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport)
     mscclpp_copier_wait(&transport->in, transport->params.gpu);
 }
 
-void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport)
+void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport)
 {
-    if (!transport->out.busy || !mscclpp_transport_ucx_copied(transport, &transport->out)) {
+    if (!transport->out.busy || !mscclpp_transport_ucx_test_batch(transport, &transport->out)) {
         return;
     }
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
@@ -111,47 +112,53 @@ void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport)
     }
 }
 
-/* Returns the next message to fill in; NULL if too many are under way. */
-static ucx_message_t *new_message(mscclpp_conn_t *conn)
+/*
+ * Returns the next message to fill in. NULL if too many await their acknowledgement, or if UCX still reads the header
+ * of the one that had this place before.
+ */
+static ucx_message_t *next_message(mscclpp_conn_t *conn)
 {
     ucx_message_t *message = message_at(conn, conn->packed);
 
     return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->sending ? message : NULL;
 }
 
-/* Fills in a message's header from the operation that it belongs to. */
-static void fill_header(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
+/* Zeroes a message and fills in what all messages of an operation have in common. */
+static void start_message(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
 {
     memset(message, 0, sizeof(*message));
     message->conn = conn;
     message->header.magic = UCX_MAGIC;
-    message->header.conn = conn->to.conn;
+    message->header.conn = conn->peer_address.conn;
     message->header.sequence = conn->packed;
     message->header.kind = (uint32_t)op->kind;
     message->header.region = op->remote != NULL ? op->remote->region : 0;
-    message->header.to = op->to + op->packed;
+    message->header.to = op->to + op->packed_bytes;
     message->header.value = op->value;
     message->ring_end = conn->ring_end;
 }
 
-/* Adds the message that was filled in last. `copying`: its bytes are still being copied. */
-static void add_message(mscclpp_conn_t *conn, bool copying)
+/* Counts the message that was filled in last as packed. It is also ready unless its bytes are still being copied. */
+static void add_message(mscclpp_conn_t *conn, bool is_copying)
 {
-    if (conn->ready == conn->packed && !copying) {
+    if (conn->ready == conn->packed && !is_copying) {
         ++conn->ready;
         conn->ring_ready = conn->ring_end;
     }
     ++conn->packed;
 }
 
-/* The number of bytes of a put that fit into the bounce memory in one piece now; 0: none. */
-static size_t free_bytes(const mscclpp_conn_t *conn, const ucx_op_t *op, bool device)
+/*
+ * Returns how many bytes of a put the next message can take: at most a chunk, in one piece of the bounce memory. 0 if
+ * the bounce memory has no room for them now.
+ */
+static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool is_device)
 {
-    size_t size = conn->chunk;
+    size_t size = conn->chunk_size;
     size_t ring_offset = conn->ring_end % conn->ring_size;
 
-    if (size > op->length - op->packed) {
-        size = op->length - op->packed;
+    if (size > op->length - op->packed_bytes) {
+        size = op->length - op->packed_bytes;
     }
     if (size > conn->ring_size - ring_offset) {
         size = conn->ring_size - ring_offset;
@@ -159,43 +166,48 @@ static size_t free_bytes(const mscclpp_conn_t *conn, const ucx_op_t *op, bool de
     if (conn->ring_end + size - conn->ring_begin > conn->ring_size) {
         return 0;
     }
-    /* Copies half of the bounce memory at a time, so that copies end while others are sent. */
-    if (device && conn->ring_end + size - conn->ring_ready > conn->ring_size / 2) {
+    /* At most half of the bounce memory is copied to at a time, so that the rest can be sent meanwhile. */
+    if (is_device && conn->ring_end + size - conn->ring_ready > conn->ring_size / 2) {
         return 0;
     }
     return size;
 }
 
-/* Cuts a put into messages. False if there is no room for the rest yet. */
+/*
+ * Turns a put into messages, each for a piece of the bounce memory. Bytes of device memory are copied there; UCX sends
+ * others from where they are, but the peer's bounce memory has to have room for them all the same. False if some bytes
+ * are left, because there is no room now.
+ */
 static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const char *source = op->region->address + op->from;
-    const bool device = op->region->on_device;
+    const bool is_device = op->region->on_device;
 
-    if (device && !make_memory(conn, &conn->ring, conn->ring_size)) {
+    if (is_device && !ensure_bounce_memory(conn, &conn->ring, conn->ring_size)) {
         return false;
     }
-    while (op->packed < op->length) {
-        ucx_message_t *message = new_message(conn);
-        size_t size = message != NULL ? free_bytes(conn, op, device) : 0;
+    while (op->packed_bytes < op->length) {
+        ucx_message_t *message = next_message(conn);
+        size_t size = message != NULL ? next_length(conn, op, is_device) : 0;
         size_t ring_offset = conn->ring_end % conn->ring_size;
 
-        if (size == 0 || (device && !mscclpp_transport_ucx_copy(conn, &conn->transport->out, conn->ring + ring_offset,
-                                                                source + op->packed, size))) {
+        if (size == 0 ||
+            (is_device && !mscclpp_transport_ucx_copy(conn, &conn->transport->out, conn->ring + ring_offset,
+                                                      source + op->packed_bytes, size))) {
             return false;
         }
         conn->ring_end += (size + UCX_RING_ALIGN - 1) / UCX_RING_ALIGN * UCX_RING_ALIGN;
-        fill_header(conn, message, op);
+        start_message(conn, message, op);
         message->header.value = size;
-        message->header.loose = op->signal != 0;
-        message->header.signal = op->packed + size == op->length ? op->signal : 0;
-        message->header.at = ring_offset;
-        message->data = device ? conn->ring + ring_offset : source + op->packed;
-        message->region = device ? NULL : op->region;
-        add_message(conn, device);
-        op->packed += size;
+        message->header.may_tear = op->signal != 0;
+        message->header.signal = op->packed_bytes + size == op->length ? op->signal : 0;
+        message->header.ring_offset = ring_offset;
+        message->data = is_device ? conn->ring + ring_offset : source + op->packed_bytes;
+        message->region = is_device ? NULL : op->region;
+        add_message(conn, is_device);
+        op->packed_bytes += size;
     }
-    op->last = conn->packed;
+    op->message_end = conn->packed;
     return true;
 }
 
@@ -206,17 +218,17 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     if (op->kind == UCX_PUT) {
         return pack_put(conn, op);
     }
-    message = new_message(conn);
+    message = next_message(conn);
     if (message == NULL) {
         return false;
     }
-    fill_header(conn, message, op);
+    start_message(conn, message, op);
     add_message(conn, false);
-    op->last = conn->packed;
+    op->message_end = conn->packed;
     return true;
 }
 
-/* Called when UCX has sent a message. */
+/* Called when UCX no longer needs a message. A failure means that the peer is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -231,7 +243,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Called when UCX has sent a note. */
+/* Called when UCX no longer needs a note. */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_note_t *note = user_data;
@@ -245,7 +257,10 @@ static void on_note_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Gives a message to UCX. Returns false if sending has ended at once, with success or not. */
+/*
+ * Gives a message to UCX. False if sending has ended at once, with success or not; then the callback is not called. A
+ * failure means that the peer is lost.
+ */
 static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
                         ucp_send_nbx_callback_t callback, void *user_data)
 {
@@ -273,7 +288,7 @@ static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const 
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 {
     if (conn->ready != conn->packed) {
-        mscclpp_transport_ucx_copy_out(conn->transport);
+        mscclpp_transport_ucx_end_copy_out(conn->transport);
     }
     while (conn->sent < conn->ready && conn->lost_at == 0) {
         ucx_message_t *message = message_at(conn, conn->sent);
@@ -299,7 +314,7 @@ bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
     memset(note, 0, sizeof(*note));
     note->conn = conn;
     note->header.magic = UCX_MAGIC;
-    note->header.conn = conn->to.conn;
+    note->header.conn = conn->peer_address.conn;
     note->header.kind = (uint32_t)kind;
     note->header.sequence = conn->executed;
     note->sending = true;

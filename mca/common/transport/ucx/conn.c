@@ -12,7 +12,7 @@
 #define UCX_GRACE_SECONDS 0.2 /* time for a good-bye that may arrive after the report that the endpoint is gone */
 #define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
 
-/* Frees a connection that UCX no longer refers to. */
+/* Frees a connection that UCX no longer refers to and that is in no list. */
 static void free_conn(mscclpp_conn_t *conn)
 {
     const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
@@ -49,7 +49,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     }
     conn->transport = transport;
     conn->peer = peer;
-    conn->watch = -1;
+    conn->pidfd = -1;
     conn->landing_size = landing_size;
     conn->next = transport->conns;
     transport->conns = conn;
@@ -57,7 +57,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
-/* True if a connection to this peer is connected already. */
+/* True if some connection to this peer is in use. Then the peer must not reuse an endpoint for a new one. */
 static bool is_busy(const mscclpp_transport_t *transport, int peer)
 {
     const mscclpp_conn_t *conn = transport->conns;
@@ -68,7 +68,7 @@ static bool is_busy(const mscclpp_transport_t *transport, int peer)
     return conn != NULL;
 }
 
-/* Writes what the peer has to know to connect to this half, with the worker's address. */
+/* Writes what the peer has to know of this half, followed by the worker's address. */
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -78,41 +78,45 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
                                 .pid = getpid(),
                                 .token_count = transport->params.token_count,
                                 .ring_size = conn->landing_size,
-                                .forced = transport->forced,
+                                .forced_closes = transport->forced_closes,
                                 .busy = is_busy(transport, conn->peer),
-                                .direct = transport->direct,
-                                .devices = transport->devices,
+                                .registers_host = transport->registers_host,
+                                .device_regions = transport->device_regions,
                                 .worker_length = (uint32_t)transport->address_length};
-    char *end_of_head = address;
+    char *next = address;
 
-    memcpy(end_of_head, &head, sizeof(head));
-    end_of_head += sizeof(head);
-    memcpy(end_of_head, transport->address, head.worker_length);
+    memcpy(next, &head, sizeof(head));
+    next += sizeof(head);
+    memcpy(next, transport->address, head.worker_length);
     *length_p = sizeof(head) + head.worker_length;
     return MSCCLPP_OK;
 }
 
-/* True if the peer's description is consistent and matches what this rank would send. */
+/*
+ * Checks the peer's address, whose head was copied to conn->peer_address; `length` is that of the whole address. False,
+ * with a message, if it cannot be one.
+ */
 static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 {
     const mscclpp_transport_t *transport = conn->transport;
 
-    if (length < sizeof(conn->to) || conn->to.magic != UCX_MAGIC ||
-        length - sizeof(conn->to) != conn->to.worker_length || conn->to.worker_length == 0) {
+    if (length < sizeof(conn->peer_address) || conn->peer_address.magic != UCX_MAGIC ||
+        length - sizeof(conn->peer_address) != conn->peer_address.worker_length ||
+        conn->peer_address.worker_length == 0) {
         mscclpp_error("%s: the ucx address of rank %d, %zu bytes, is none", transport->params.label, conn->peer,
                       length);
         return false;
     }
-    if (conn->to.ring_size == 0 || conn->to.ring_size % (UCX_CHUNKS * UCX_RING_ALIGN) != 0) {
+    if (conn->peer_address.ring_size == 0 || conn->peer_address.ring_size % (UCX_CHUNKS * UCX_RING_ALIGN) != 0) {
         mscclpp_error("%s: the ucx address of rank %d has %llu bytes of bounce memory, which is no multiple of %d",
-                      transport->params.label, conn->peer, (unsigned long long)conn->to.ring_size,
+                      transport->params.label, conn->peer, (unsigned long long)conn->peer_address.ring_size,
                       UCX_CHUNKS * UCX_RING_ALIGN);
         return false;
     }
     return true;
 }
 
-/* Connects this half to the peer's: checks its address and gets an endpoint. */
+/* Checks the peer's address, makes the memory for messages, and gets an endpoint. */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status = conn->status;
@@ -120,16 +124,17 @@ mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const 
     if (status != MSCCLPP_OK) {
         return status;
     }
-    memcpy(&conn->to, address, length < sizeof(conn->to) ? length : sizeof(conn->to));
+    memcpy(&conn->peer_address, address, length < sizeof(conn->peer_address) ? length : sizeof(conn->peer_address));
     if (!is_sound(conn, length)) {
         return MSCCLPP_ERR_INVALID;
     }
-    conn->ring_size = conn->to.ring_size < conn->landing_size ? conn->to.ring_size : conn->landing_size;
-    conn->chunk = conn->ring_size / UCX_CHUNKS;
+    conn->ring_size =
+        conn->peer_address.ring_size < conn->landing_size ? conn->peer_address.ring_size : conn->landing_size;
+    conn->chunk_size = conn->ring_size / UCX_CHUNKS;
     status = mscclpp_transport_ucx_equip(conn);
     if (status == MSCCLPP_OK) {
-        status =
-            mscclpp_transport_ucx_endpoint_get(conn, (const char *)address + sizeof(conn->to), conn->to.worker_length);
+        status = mscclpp_transport_ucx_endpoint_get(conn, (const char *)address + sizeof(conn->peer_address),
+                                                    conn->peer_address.worker_length);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -144,14 +149,14 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
 }
 
 /*
- * Decides what a lost peer means: an error if something was under way or if it said no good-bye; otherwise the peer has
- * just left.
+ * Decides what the loss of the peer means. If it has said good-bye and nothing was under way, it has just left.
+ * Otherwise the connection breaks: at once if something was under way, and without a good-bye after UCX_GRACE_SECONDS.
  */
 static void judge_loss(mscclpp_conn_t *conn)
 {
     char what[160];
 
-    if (conn->left && conn->op_begin == conn->op_end) {
+    if (conn->peer_left && conn->op_begin == conn->op_end) {
         mscclpp_debug("%s: rank %d has closed its ucx connection", conn->transport->params.label, conn->peer);
         return;
     }
@@ -177,18 +182,18 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
         if (!conn->destroyed && conn->lost_at != 0 && conn->status == MSCCLPP_OK) {
             judge_loss(conn);
         }
-        if (!conn->destroyed && conn->left && conn->acked < conn->packed) {
+        if (!conn->destroyed && conn->peer_left && conn->acked < conn->packed) {
             mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it with puts or signals under way");
         }
-        if (conn->tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
-            conn->tell = false;
+        if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
+            conn->must_tell = false;
         }
         link = &conn->next;
     }
 }
 
-/* True if UCX reads or writes the region on behalf of the connection. */
-static bool uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
+/* True if UCX holds an operation or a message of the connection that reads or writes the region. */
+static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
 {
     for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
         if ((conn->messages[i].sending && conn->messages[i].region == region) || conn->arrivals[i].region == region) {
@@ -203,18 +208,18 @@ static bool uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
     return false;
 }
 
-/* True if UCX still holds an operation that uses a region. */
+/* True if UCX may still read or write the region, on behalf of any connection. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
 
-    while (conn != NULL && (conn->outstanding == 0 || !uses(conn, region))) {
+    while (conn != NULL && (conn->outstanding == 0 || !conn_uses(conn, region))) {
         conn = conn->next;
     }
     return conn != NULL;
 }
 
-/* Makes progress for a while until UCX no longer uses the region. False if it still does. */
+/* Makes progress until UCX no longer uses the region, for at most UCX_CLOSE_SECONDS. False if it still uses it. */
 static bool await_end(const mscclpp_region_t *region)
 {
     const double deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
@@ -228,18 +233,21 @@ static bool await_end(const mscclpp_region_t *region)
     return true;
 }
 
-/* Breaks a connection, and makes UCX give up what is under way. */
+/* Breaks a connection, tells the peer if possible, and makes UCX give up what is under way. */
 static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
-    if (conn->tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
-        conn->tell = false;
+    if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
+        conn->must_tell = false;
     }
     conn->connected = false;
     mscclpp_transport_ucx_endpoint_release(conn, true);
 }
 
-/* Fails all connections. Memory that UCX still accesses can then only be abandoned. */
+/*
+ * The last resort if UCX does not let go of memory: stops the worker's progress for ever, so that UCX accesses nothing
+ * more, and breaks all connections.
+ */
 static void strand(mscclpp_transport_t *transport)
 {
     transport->stranded = true;
@@ -252,22 +260,22 @@ static void strand(mscclpp_transport_t *transport)
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 {
     mscclpp_transport_t *transport = region->transport;
-    bool unused = await_end(region), shuts = false;
+    bool is_unused = await_end(region), has_broken = false;
 
-    for (mscclpp_conn_t *conn = transport->conns; conn != NULL && !unused; conn = conn->next) {
-        if (!conn->destroyed && conn->endpoint != NULL && uses(conn, region)) {
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL && !is_unused; conn = conn->next) {
+        if (!conn->destroyed && conn->endpoint != NULL && conn_uses(conn, region)) {
             break_by_force(conn);
-            shuts = true;
+            has_broken = true;
         }
     }
-    unused = unused || (shuts && await_end(region));
-    if (!unused && !transport->stranded) {
+    is_unused = is_unused || (has_broken && await_end(region));
+    if (!is_unused && !transport->stranded) {
         strand(transport);
     }
-    return unused;
+    return is_unused;
 }
 
-/* Says good-bye, gives up the operations, and frees this half once UCX has released it. */
+/* Says good-bye and gives up the operations. Clean-up frees this half once UCX has released it. */
 void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport;
@@ -280,20 +288,21 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
     transport = conn->transport;
     conn->destroyed = true;
     mscclpp_transport_ucx_remove(&transport->conn_ids, conn->id);
-    if (transport->adding == conn) {
-        transport->adding = NULL;
+    if (transport->adding_conn == conn) {
+        transport->adding_conn = NULL;
     }
     if (transport->pid != getpid()) {
         return; /* the connection is freed with the instance */
     }
     mscclpp_transport_ucx_end_copies(transport);
-    if (!conn->left) {
+    if (!conn->peer_left) {
         (void)mscclpp_transport_ucx_send_note(conn, UCX_BYE);
     }
     conn->connected = false;
     /*
-     * Closes by force, and waits, if UCX may still access regions, so that it no longer does when their owners reuse
-     * them. Where UCX gives up nothing, this depends on the peer; then it matters only once a region goes away.
+     * If UCX may still access regions, closes by force and waits, so that their owners can reuse them. An endpoint on
+     * which UCX gives up nothing may need longer, if its peer is slow. Destroying a region waits again, so this is
+     * safe.
      */
     by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);

@@ -11,7 +11,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_DRAIN_SECONDS 0.1 /* time for good-byes to leave */
+#define UCX_DRAIN_SECONDS 0.1 /* time for all good-byes together to leave */
 #define UCX_WATCH_SECONDS 0.1 /* time between two checks of the peers' processes */
 
 /* Called by UCX when it has lost the peer. */
@@ -26,7 +26,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
-/* Opens an endpoint. With `unwatched`, UCX does not report the loss of the peer. */
+/* Opens an endpoint to its address. If it is `unwatched`, UCX is not asked to report the loss of the peer. */
 static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint)
 {
     const ucp_ep_params_t params = {
@@ -39,33 +39,37 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
-/* Begins to watch the peer's process. True if its end can be noticed. */
+/* Begins to watch the peer's process, if it is one of this machine that can be seen. True if its end will be noticed.
+ */
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
-    if (conn->watch < 0 && conn->to.pids != 0 && conn->to.pids == mscclpp_machine_pids()) {
-        conn->watch = (int)syscall(SYS_pidfd_open, (pid_t)conn->to.pid, 0);
+    if (conn->pidfd < 0 && conn->peer_address.pids != 0 && conn->peer_address.pids == mscclpp_machine_pids()) {
+        conn->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)conn->peer_address.pid, 0);
     }
 #endif
-    return conn->watch >= 0;
+    return conn->pidfd >= 0;
 }
 
 static void stop_watching(mscclpp_conn_t *conn)
 {
-    if (conn->watch >= 0) {
-        close(conn->watch);
-        conn->watch = -1;
+    if (conn->pidfd >= 0) {
+        close(conn->pidfd);
+        conn->pidfd = -1;
     }
 }
 
-/* Finds an endpoint to the same address that no connection uses any more. */
-static ucx_endpoint_t *find_free(const mscclpp_conn_t *conn, const void *address, size_t length)
+/*
+ * Finds an endpoint to this address that a connection used before and that can be used again, or returns NULL. See
+ * ucx_endpoint_t for when that is so.
+ */
+static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *address, size_t length)
 {
-    ucx_endpoint_t *endpoint = conn->to.busy != 0 ? NULL : conn->transport->endpoints;
+    ucx_endpoint_t *endpoint = conn->peer_address.busy != 0 ? NULL : conn->transport->endpoints;
 
-    while (endpoint != NULL &&
-           (endpoint->conn != NULL || endpoint->lost || endpoint->closes || endpoint->forced != conn->to.forced ||
-            endpoint->length != length || memcmp(endpoint->address, address, length) != 0)) {
+    while (endpoint != NULL && (endpoint->conn != NULL || endpoint->lost || endpoint->is_closing ||
+                                endpoint->peer_forced_closes != conn->peer_address.forced_closes ||
+                                endpoint->length != length || memcmp(endpoint->address, address, length) != 0)) {
         endpoint = endpoint->next;
     }
     return endpoint;
@@ -74,8 +78,8 @@ static ucx_endpoint_t *find_free(const mscclpp_conn_t *conn, const void *address
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_transport_t *transport = conn->transport;
-    ucx_endpoint_t *endpoint = find_free(conn, address, length);
-    const bool near = mscclpp_transport_ucx_stays_near(&transport->params) && start_watching(conn);
+    ucx_endpoint_t *endpoint = find_reusable(conn, address, length);
+    const bool is_near = mscclpp_transport_ucx_stays_near(&transport->params) && start_watching(conn);
     ucs_status_t status = UCS_OK;
 
     if (endpoint == NULL) {
@@ -90,10 +94,11 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
          * UCX reports lost peers only if its transport does, and shared memory does not. If asked to report them, UCX
          * would send traffic within this host over sockets. So the peer's process is watched here where possible.
          */
-        endpoint->unwatched = near;
+        endpoint->unwatched = is_near;
         status = open_endpoint(transport, endpoint);
         if (status != UCS_OK) {
-            endpoint->unwatched = !near;
+            /* UCX may be able to open it the other way only. */
+            endpoint->unwatched = !is_near;
             status = open_endpoint(transport, endpoint);
         }
         if (status != UCS_OK) {
@@ -105,11 +110,11 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
         endpoint->next = transport->endpoints;
         transport->endpoints = endpoint;
     }
-    endpoint->forced = conn->to.forced;
+    endpoint->peer_forced_closes = conn->peer_address.forced_closes;
     endpoint->conn = conn;
     conn->endpoint = endpoint;
     conn->ep = endpoint->ep;
-    transport->unwatched = transport->unwatched || endpoint->unwatched;
+    transport->has_unwatched = transport->has_unwatched || endpoint->unwatched;
     if (!endpoint->unwatched) {
         stop_watching(conn);
     } else if (!start_watching(conn)) {
@@ -118,22 +123,23 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
     return MSCCLPP_OK;
 }
 
-/* Begins to close an endpoint. With `by_force`, operations under way are cancelled. */
+/* Begins to close an endpoint, unless that has begun. `by_force`: UCX is to cancel what is under way. */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
     /* Without reports of lost peers UCX cannot close by force. */
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = by_force && !endpoint->unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
 
-    if (endpoint->closes || transport->stranded) {
+    if (endpoint->is_closing || transport->stranded) {
         return;
     }
-    transport->forced += by_force;
-    endpoint->closes = true;
-    endpoint->closing = transport->ucx.ucp_ep_close_nbx(endpoint->ep, &param);
-    if (UCS_PTR_IS_ERR(endpoint->closing)) {
-        mscclpp_debug("ucp_ep_close_nbx: %s", transport->ucx.ucs_status_string(UCS_PTR_STATUS(endpoint->closing)));
-        endpoint->closing = NULL;
+    transport->forced_closes += by_force;
+    endpoint->is_closing = true;
+    endpoint->close_request = transport->ucx.ucp_ep_close_nbx(endpoint->ep, &param);
+    if (UCS_PTR_IS_ERR(endpoint->close_request)) {
+        mscclpp_debug("ucp_ep_close_nbx: %s",
+                      transport->ucx.ucs_status_string(UCS_PTR_STATUS(endpoint->close_request)));
+        endpoint->close_request = NULL;
     }
     endpoint->ep = NULL;
 }
@@ -152,7 +158,8 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
     conn->ep = NULL;
 }
 
-/* Looks from time to time whether peers' processes have died, where the kernel tells. */
+/* Once in UCX_WATCH_SECONDS, looks whether watched processes have ended. If so, their connections have lost the peer.
+ */
 static void check_processes(mscclpp_transport_t *transport)
 {
     double now = mscclpp_now();
@@ -162,8 +169,8 @@ static void check_processes(mscclpp_transport_t *transport)
     }
     transport->watched_at = now;
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        struct pollfd watch = {.fd = conn->watch, .events = POLLIN};
-        if (conn->watch >= 0 && conn->lost_at == 0 && poll(&watch, 1, 0) > 0) {
+        struct pollfd process_end = {.fd = conn->pidfd, .events = POLLIN};
+        if (conn->pidfd >= 0 && conn->lost_at == 0 && poll(&process_end, 1, 0) > 0) {
             conn->endpoint->lost = true;
             mscclpp_transport_ucx_lose(conn, UCS_ERR_CONNECTION_RESET);
         }
@@ -174,7 +181,7 @@ void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
 {
     ucx_endpoint_t **link = &transport->endpoints;
 
-    if (transport->unwatched) {
+    if (transport->has_unwatched) {
         check_processes(transport);
     }
     while (*link != NULL) {
@@ -182,11 +189,12 @@ void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
         if (endpoint->lost && endpoint->conn == NULL) {
             close_endpoint(transport, endpoint, true);
         }
-        if (endpoint->closing != NULL && transport->ucx.ucp_request_check_status(endpoint->closing) != UCS_INPROGRESS) {
-            transport->ucx.ucp_request_free(endpoint->closing);
-            endpoint->closing = NULL;
+        if (endpoint->close_request != NULL &&
+            transport->ucx.ucp_request_check_status(endpoint->close_request) != UCS_INPROGRESS) {
+            transport->ucx.ucp_request_free(endpoint->close_request);
+            endpoint->close_request = NULL;
         }
-        if (endpoint->closes && endpoint->closing == NULL) {
+        if (endpoint->is_closing && endpoint->close_request == NULL) {
             *link = endpoint->next;
             free(endpoint);
         } else {
@@ -210,7 +218,7 @@ static void drain(mscclpp_transport_t *transport)
 
     for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         ucs_status_ptr_t request = NULL;
-        if (!endpoint->lost && !endpoint->closes) {
+        if (!endpoint->lost && !endpoint->is_closing) {
             request = transport->ucx.ucp_ep_flush_nbx(endpoint->ep, &param);
         }
         if (request == NULL || UCS_PTR_IS_ERR(request)) {

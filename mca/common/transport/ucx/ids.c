@@ -5,19 +5,21 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
+#define SIZE_AT_FIRST 16 /* entries of a table */
+
 /*
- * Enters an object in the table and returns its number. The lower half of a number is the place in the table. The upper
- * half counts the numbers given before, and starts at 1.
+ * Enters an object in the table and returns its number, or 0 if there is no memory. The lower half of a number is the
+ * index in the table. The upper half counts the numbers that were given, from 1 on, so that none is given twice.
  */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {
-    size_t at = 0;
+    size_t index = 0;
 
-    while (at < table->size && table->entries[at].id != 0) {
-        ++at;
+    while (index < table->size && table->entries[index].id != 0) {
+        ++index;
     }
-    if (at == table->size) {
-        size_t size = table->size == 0 ? 16 : 2 * table->size;
+    if (index == table->size) {
+        size_t size = table->size == 0 ? SIZE_AT_FIRST : 2 * table->size;
         ucx_entry_t *entries = realloc(table->entries, size * sizeof(*entries));
         if (entries == NULL) {
             return 0;
@@ -26,16 +28,17 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
         table->entries = entries;
         table->size = size;
     }
-    table->entries[at].id = ++table->generation << 32 | at;
-    table->entries[at].object = object;
-    return table->entries[at].id;
+    table->entries[index].id = ++table->generation << 32 | index;
+    table->entries[index].object = object;
+    return table->entries[index].id;
 }
 
+/* The entry of the object with a number; NULL if there is none. Numbers come from peers and may be anything. */
 static ucx_entry_t *find_entry(const ucx_table_t *table, uint64_t id)
 {
-    size_t at = (uint32_t)id;
+    size_t index = (uint32_t)id;
 
-    return id != 0 && at < table->size && table->entries[at].id == id ? &table->entries[at] : NULL;
+    return id != 0 && index < table->size && table->entries[index].id == id ? &table->entries[index] : NULL;
 }
 
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id)
@@ -45,7 +48,6 @@ void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id)
     return entry != NULL ? entry->object : NULL;
 }
 
-/* Takes an object out of the table. Its number is never used again. */
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id)
 {
     ucx_entry_t *entry = find_entry(table, id);

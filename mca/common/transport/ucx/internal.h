@@ -19,9 +19,9 @@
 #define UCX_RING_ALIGN 64    /* alignment of chunks in the bounce memory, bytes */
 #define UCX_MESSAGE_ID 0     /* identifies the active messages; the worker is the instance's own */
 
-/* The header of a message; the bytes of a put follow it. All ranks of one team run on machines of one kind. */
+/* Kinds of messages. */
 typedef enum {
-    UCX_PUT, /* in order of `sequence`, like the next two kinds */
+    UCX_PUT, /* this and the next two kinds are carried out in the order of `sequence` */
     UCX_SIGNAL,
     UCX_ADD,
     UCX_ACK,    /* all messages below `sequence` have been carried out */
@@ -29,17 +29,21 @@ typedef enum {
     UCX_TROUBLE /* the sender could not carry out a message that it received */
 } ucx_kind_t;
 
+/*
+ * The header of a message; the bytes of a put follow it. It travels as it lies in memory, since all ranks of one team
+ * run on machines of one kind.
+ */
 typedef struct {
-    uint64_t conn; /* number of the receiver's half of the connection */
-    uint64_t sequence;
-    uint64_t region; /* number of a region of the receiver */
-    uint64_t to;     /* offset in the region; in a signal, the number of the token */
-    uint64_t value;  /* the value to add; in a put, the number of bytes */
-    uint64_t at;     /* offset of the bytes in the receiver's bounce memory */
-    uint64_t signal; /* in a put: 1 + the token to signal after it; 0: no signal */
-    uint64_t loose;  /* in a put: 1 if its words need not appear whole, because nobody reads them before its signal */
-    uint32_t kind;
-    uint32_t magic;
+    uint64_t conn;        /* number of the receiver's half of the connection */
+    uint64_t sequence;    /* the message's number, counted from 0 on each connection */
+    uint64_t region;      /* number of a region of the receiver */
+    uint64_t to;          /* offset in the region; in a signal, the number of the token */
+    uint64_t value;       /* the value to add; in a put, the number of bytes */
+    uint64_t ring_offset; /* where the bytes go in the receiver's bounce memory */
+    uint64_t signal;      /* in a put: 1 + the token to signal after it; 0: no signal */
+    uint64_t may_tear;    /* in a put: 1 if its words need not appear whole, as nobody reads them before its signal */
+    uint32_t kind;        /* ucx_kind_t */
+    uint32_t magic;       /* UCX_MAGIC */
 } ucx_header_t;
 
 #define UCX_MAGIC 0x6d757863u
@@ -48,15 +52,15 @@ typedef struct {
 typedef struct {
     uint32_t magic;
     uint32_t worker_length;
-    uint64_t conn;
+    uint64_t conn; /* number of the sender's half */
     uint64_t pids; /* the number space of process ids that `pid` belongs to; 0 if unknown */
     int64_t pid;
     uint64_t token_count;
-    uint64_t ring_size;
-    uint32_t forced;  /* number of endpoints that the sender's instance has closed by force */
-    uint32_t busy;    /* not 0: another connection from this instance to the reader is in use */
-    uint32_t direct;  /* not 0: the sender registers host memory with UCX */
-    uint32_t devices; /* number of the sender's regions in device memory */
+    uint64_t ring_size;      /* bytes of bounce memory that the sender wants for each direction */
+    uint32_t forced_closes;  /* number of endpoints that the sender's instance has closed by force */
+    uint32_t busy;           /* not 0: another connection from this instance to the reader is in use */
+    uint32_t registers_host; /* not 0: the sender registers host memory with UCX */
+    uint32_t device_regions; /* number of the sender's regions in device memory */
 } ucx_address_t;
 
 /* The first bytes of a region's key. UCX's remote key follows. */
@@ -91,29 +95,29 @@ struct mscclpp_region {
 
 struct mscclpp_remote {
     mscclpp_conn_t *conn;
-    uint64_t region;
+    uint64_t region; /* number of the peer's region */
     uint64_t address;
     uint64_t length;
-    ucp_rkey_h rkey; /* NULL: only the owner's CPU reaches the memory */
-    unsigned users;  /* number of operations that use the remote */
-    bool destroyed;  /* destroyed by its user; kept until no operation uses it */
+    ucp_rkey_h rkey;   /* NULL: only the owner's CPU reaches the memory */
+    unsigned op_count; /* number of operations that use the remote */
+    bool destroyed;    /* destroyed by its user; kept until no operation uses it */
 };
 
+/* An operation of transport.h that was taken and has not ended. */
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_kind_t kind; /* UCX_PUT, UCX_SIGNAL or UCX_ADD */
-    bool by_message;
-    bool sending; /* a direct put whose source UCX still holds */
+    bool by_message; /* the peer's CPU carries it out; otherwise it is a direct put, made by UCX */
+    bool sending;    /* a direct put whose source UCX still holds */
     mscclpp_remote_t *remote;
     mscclpp_region_t *region;
-    uint64_t to;     /* offset in the peer's region; in a signal, the token */
-    uint64_t from;   /* offset in this rank's region */
-    uint64_t length; /* bytes of a put */
-    uint64_t value;  /* value of an add or a signal */
-    uint64_t signal; /* in a put: 1 + the token to signal after it; 0: no signal */
-    uint64_t packed; /* bytes of a put that messages have taken over */
-    uint64_t last;   /* if sent by messages: the operation is done once all messages below this number are
-                        acknowledged */
+    uint64_t to;           /* offset in the peer's region; in a signal, the token */
+    uint64_t from;         /* offset in this rank's region */
+    uint64_t length;       /* bytes of a put */
+    uint64_t value;        /* value of an add or a signal */
+    uint64_t signal;       /* in a put: 1 + the token to signal after it; 0: no signal */
+    uint64_t packed_bytes; /* bytes of a put that messages have taken over */
+    uint64_t message_end;  /* one past its last message; it has ended once all messages before this are acknowledged */
 } ucx_op_t;
 
 /* A message that the peer has not acknowledged yet. UCX reads its header while `sending`. */
@@ -131,13 +135,20 @@ typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
     mscclpp_region_t *region; /* the region that UCX writes the data into; NULL: none, or the bounce memory */
-    bool coming;              /* the message's header has arrived */
-    bool here;                /* all data has arrived */
-    bool placed;              /* the data went directly to its target, not to the bounce memory */
+    bool has_header;          /* the message's header has arrived */
+    bool has_data;            /* all its data, if there are any, have arrived */
+    bool is_placed;           /* the data went directly to its target, not to the bounce memory */
     bool copying;             /* a put with a signal that waits for the copy from the bounce memory */
 } ucx_arrival_t;
 
-/* A note: a message without a sequence number. It is sent again only when the last one of its kind has left. */
+/* The copies of an add to device memory. A stage that is over stays until the next copy has begun. */
+enum {
+    UCX_ADD_NONE,  /* no copy has begun */
+    UCX_ADD_READS, /* the word is copied to the landing memory */
+    UCX_ADD_WRITES /* the sum is copied to the word */
+};
+
+/* A note: a message without a number of its own. It is sent again only when the last one of its kind has left. */
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
@@ -154,15 +165,15 @@ typedef struct {
  */
 typedef struct ucx_endpoint {
     struct ucx_endpoint *next;
-    mscclpp_conn_t *conn; /* NULL: the endpoint is free */
-    ucp_ep_h ep;          /* NULL: closed, or being closed */
-    bool unwatched;       /* UCX does not report the loss of the peer */
-    bool lost;
-    uint32_t forced;          /* `forced` of the peer's address when the endpoint was last taken */
-    bool closes;              /* it is being closed; the request may have ended at once */
-    ucs_status_ptr_t closing; /* the request that closes it */
-    size_t length;
-    unsigned char address[]; /* address of the worker */
+    mscclpp_conn_t *conn;           /* NULL: the endpoint is free */
+    ucp_ep_h ep;                    /* NULL: closed, or being closed */
+    bool unwatched;                 /* UCX does not report the loss of the peer */
+    bool lost;                      /* the peer is gone: UCX has reported it, or its process has ended */
+    uint32_t peer_forced_closes;    /* `forced_closes` of the peer's address when the endpoint was last taken */
+    bool is_closing;                /* it is being closed, or closed */
+    ucs_status_ptr_t close_request; /* NULL: none, or it has ended */
+    size_t length;                  /* bytes of the address */
+    unsigned char address[];        /* address of the worker */
 } ucx_endpoint_t;
 
 struct mscclpp_conn {
@@ -174,19 +185,19 @@ struct mscclpp_conn {
     bool connected;
 
     mscclpp_status_t status; /* why the connection no longer works */
-    bool reported;           /* `status` was returned by progress */
-    bool left;               /* the peer has said good-bye */
-    bool tell;               /* the peer has yet to be told that the connection broke */
+    bool failure_reported;   /* `status` was returned by progress */
+    bool peer_left;          /* the peer has said good-bye */
+    bool must_tell;          /* the peer has yet to be told that the connection broke */
     double lost_at;          /* when UCX lost the peer; 0: it has not lost it */
-    ucs_status_t lost_why;
+    ucs_status_t lost_why;   /* UCX's reason for the loss */
 
     ucx_endpoint_t *endpoint; /* NULL: not connected, or destroyed */
     ucp_ep_h ep;
-    int watch;            /* a file descriptor that reports the end of the peer's process, or -1 */
-    unsigned outstanding; /* requests that UCX holds and whose end refers to this connection */
-    unsigned sending;     /* among them, puts and messages to the peer, except notes */
-    unsigned placing;     /* among them, receptions into regions */
-    ucx_address_t to;     /* address of the peer's half */
+    int pidfd;                  /* a file descriptor that reports the end of the peer's process, or -1 */
+    unsigned outstanding;       /* requests that UCX holds and whose end refers to this connection */
+    unsigned sending;           /* among them, puts and messages to the peer, except notes */
+    unsigned placing;           /* among them, receptions into regions */
+    ucx_address_t peer_address; /* of the peer's half; valid once connected */
 
     /* Numbers of operations: [op_begin, op_next) were begun, [op_next, op_end) were not; operation i lies at i %
      * UCX_OPS_MAX. */
@@ -194,54 +205,58 @@ struct mscclpp_conn {
     uint64_t op_begin, op_next, op_end;
 
     /* Numbers of operations; each is one past the last operation that it covers. */
-    uint64_t direct;   /* puts handed to UCX */
-    uint64_t flushed;  /* covered by UCX's last flush: these direct puts have reached the peer's memory */
-    uint64_t flushing; /* covered by the flush under way; 0: none is under way */
-    uint64_t wanted;   /* a caller waits for the operations before this one */
+    uint64_t direct_end;   /* direct puts handed to UCX */
+    uint64_t flushed_end;  /* covered by UCX's last flush: the direct puts among them are in the peer's memory */
+    uint64_t flushing_end; /* covered by the flush under way; 0: none is under way */
+    uint64_t wanted_end;   /* operations that a caller's flush waits for */
 
     /* Messages to the peer: [acked, sent) were sent, [sent, ready) can be sent, [ready, packed) wait for their data. */
     ucx_message_t messages[UCX_MESSAGES_MAX];
     uint64_t acked, sent, ready, packed;
-    uint64_t laid;           /* one past the last message with a put or an add */
-    char *ring;              /* pinned, NULL if there is none yet; the peer has the same size for this connection */
-    size_t ring_size, chunk; /* bytes */
-    /* Bytes released so far, used by messages that are ready, and used in all. */
+    uint64_t write_end; /* one past the last message with a put or an add */
+    char *ring;         /* pinned, NULL if there is none yet; the peer has the same size for this connection */
+    size_t ring_size, chunk_size; /* bytes; a message carries at most a chunk */
+    /* Bytes of the ring, counted since the beginning: released, taken by messages that are ready, and taken in all. */
     uint64_t ring_begin, ring_ready, ring_end;
 
-    /* Messages of the peer: [executed, issued) are being copied. */
+    /* Messages of the peer: those before `executed` have been carried out, [executed, issued) are being copied. */
     ucx_arrival_t arrivals[UCX_MESSAGES_MAX];
-    uint64_t executed, issued, acknowledged;
+    uint64_t executed, issued;
+    uint64_t acknowledged; /* the peer was told that the messages before this one have been carried out */
     uint64_t issued_bytes; /* bytes of the issued messages */
     char *landing; /* pinned memory of landing_size bytes, and one word for adds to device memory; NULL until needed */
     size_t landing_size;
-    int add_stage; /* progress of the add in message `executed` */
-    ucx_note_t notes[3];
+    int add_stage;       /* UCX_ADD_...: progress of the add in message `executed` */
+    ucx_note_t notes[3]; /* UCX_ACK, UCX_BYE, UCX_TROUBLE */
 };
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_ucx_functions_t ucx;
-    int pid;          /* process id of the creator; a forked child must not use UCX */
-    bool direct;      /* regions of host memory are registered with UCX */
-    bool copies;      /* the gpu operations copy device memory for this instance */
-    uint32_t devices; /* number of regions in device memory */
-    bool unwatched;   /* UCX cannot tell the loss of the peer on some endpoints */
-    bool stranded;    /* the worker could access memory that is gone, so it never makes progress again */
+    int pid;                 /* process id of the creator; a forked child must not use UCX */
+    bool registers_host;     /* regions of host memory are registered with UCX, for direct puts */
+    bool copies;             /* the gpu operations copy device memory for this instance */
+    uint32_t device_regions; /* number of regions in device memory */
+    bool has_unwatched;      /* on some endpoint UCX does not report the loss of the peer */
+    bool stranded;           /* UCX might still access memory that is gone, so the worker never makes progress again */
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address; /* address of the worker */
     size_t address_length;
-    double watched_at; /* when the peers' processes were last checked */
-    uint32_t forced;   /* number of endpoints closed by force */
+    double watched_at;      /* when the peers' processes were last checked */
+    uint32_t forced_closes; /* number of endpoints closed by force */
     ucx_endpoint_t *endpoints;
     mscclpp_conn_t *conns;
-    mscclpp_conn_t *adding; /* the connection whose add to device memory is under way; there is one at a time,
+    mscclpp_conn_t *adding_conn; /* the connection whose add to device memory is under way; there is one at a time,
                                because an add is not atomic */
     ucx_table_t conn_ids, region_ids;
-    mscclpp_copier_t out, in; /* shared by all connections */
+    mscclpp_copier_t out, in; /* copy from and to device memory, for all connections */
 };
 
-/* ids.c: gives an object a number, and finds the object with a number. A number of 0 means that there is no memory. */
+/*
+ * ids.c: `enter` gives an object a number, or returns 0 if there is no memory. `find` returns the object with a number,
+ * or NULL. `remove` takes the number back; it is never given again.
+ */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
@@ -249,7 +264,7 @@ void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 /* state.c: makes progress on the worker; nothing else may do so. Returns 0 if there was nothing to do. */
 unsigned mscclpp_transport_ucx_progress_worker(mscclpp_transport_t *transport);
 
-/* Logs a failed call of UCX. True if it succeeded. */
+/* True if a call of UCX succeeded. Logs a failure at the info level. */
 bool mscclpp_transport_ucx_succeeded(const mscclpp_transport_t *transport, const char *call, ucs_status_t status);
 
 /* remote.c: see transport.h. */
@@ -263,10 +278,11 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p);
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region);
 
-/* Called when an operation no longer refers to the remote. */
+/* Called when an operation no longer refers to the remote. Frees a destroyed remote with its last operation. */
 void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
 
-/* True if peers use shared memory, and their processes are watched, where that is possible. */
+/* True if UCX is to reach the peers, all on this host, by shared memory. Their processes are then watched if possible.
+ */
 bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
 
 /* conn.c: see transport.h. */
@@ -277,11 +293,12 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn);
 
 /*
- * Called when UCX reports a failure. Breaks the connection unless the peer has said good-bye, which may still arrive.
+ * Called when UCX reports a failure: notes that the peer is lost. Clean-up breaks the connection later unless a
+ * good-bye of the peer, which may still arrive, explains the loss.
  */
 void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
 
-/* Breaks the connection and logs one line about the cause; later failures are not logged. */
+/* Breaks the connection and logs one line about the cause, unless it is broken already. */
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what);
 
 /*
@@ -291,7 +308,7 @@ void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, c
  */
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region);
 
-/* Checks endpoints that were lost, and frees destroyed connections whose endpoint has closed. */
+/* Breaks connections whose peer is lost or has left too early, and frees destroyed ones that UCX has released. */
 void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport);
 
 /* Frees the remaining connections, after the worker is gone. */
@@ -327,24 +344,29 @@ bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value);
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p);
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket);
+
+/* Begins operations as far as possible, sends messages, starts a flush if one is needed, and drops ended operations. */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn);
 
-/* Gives up the remaining operations. */
+/* Gives up the operations that have not ended. Called when UCX no longer refers to them. */
 void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn);
 
-/* bounce.c: turns an operation, or part of it, into messages. True if nothing of it is left. */
+/*
+ * bounce.c: turns an operation into messages. False if some of it is left, because there is no room now; then it has to
+ * be called again. op->packed_bytes tells how far it got.
+ */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 
-/* Sends the messages that are ready. */
+/* Hands UCX the messages that are ready. A failure counts as a lost peer. */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 
-/* Copies from devices: ends the current batch if it is complete, and starts the next. */
-void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport);
+/* If the batch of copies from device memory has ended, the messages whose bytes it copied can be sent. */
+void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport);
 
-/* Sends a note. False if the last one of this kind has not left yet, or there is no endpoint. */
+/* Sends a note, if it can. False if the last one of this kind has not left yet, or there is no endpoint. */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 
-/* Starts a copy in the copier's batch. On failure breaks the connection and returns false. */
+/* Adds a copy to the copier's batch. On failure breaks the connection and returns false. */
 bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, void *to, const void *from,
                                 size_t size);
 
@@ -355,16 +377,22 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn);
 
-/* Makes the landing memory unless there is one already. On failure breaks the connection and returns false. */
-bool mscclpp_transport_ucx_make_landing(mscclpp_conn_t *conn);
+/* Makes the landing memory unless there is some already. On failure breaks the connection and returns false. */
+bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn);
 
 /* Waits for the copies under way, before memory that they read or write goes away. */
 void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
 
-/* True if the copier has no batch (any more). A failure breaks the connections with copies in it. */
-bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, mscclpp_copier_t *copier);
+/*
+ * True if the copier's batch has ended, or if it has none. If the batch failed, breaks all connections of the instance
+ * and returns false.
+ */
+bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier);
 
-/* receive.c: the handler of the worker's messages, and what carries them out. */
+/*
+ * receive.c: UCX calls the first for every message that arrives. The second carries out what has arrived, as far as
+ * possible, and acknowledges it.
+ */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param);
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport);

@@ -9,8 +9,8 @@ static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->ops[number % UCX_OPS_MAX];
 }
 
-/* UCX has ended an operation. */
-static void on_done(void *request, ucs_status_t status, void *user_data)
+/* Ends what put and flush requests have in common. A failed one means that the peer is lost. */
+static void end_request(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
 
@@ -21,33 +21,33 @@ static void on_done(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* UCX no longer needs a put's source. */
+/* Called when UCX no longer needs a direct put's source. */
 static void on_put(void *request, ucs_status_t status, void *user_data)
 {
     ucx_op_t *op = user_data;
 
     op->sending = false;
     --op->conn->sending;
-    on_done(request, status, op->conn);
+    end_request(request, status, op->conn);
 }
 
-/* What was begun before a flush has arrived. */
+/* Called when a flush has ended: the direct puts before it are in the peer's memory. */
 static void on_flushed(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
 
     if (status == UCS_OK) {
-        conn->flushed = conn->flushing;
+        conn->flushed_end = conn->flushing_end;
     }
-    conn->flushing = 0;
-    on_done(request, status, user_data);
+    conn->flushing_end = 0;
+    end_request(request, status, user_data);
 }
 
 /*
- * Handles the result of a call of UCX that takes a callback. The request was counted before that call, as the callback
- * may run within it.
+ * Handles what a call of UCX that takes a callback returned. NULL: done at once, and the callback is not called. An
+ * error: the peer is lost. The request was counted before the call, since the callback may run within it.
  */
-static void check_request(mscclpp_conn_t *conn, ucs_status_ptr_t request)
+static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
 {
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         --conn->outstanding;
@@ -57,7 +57,7 @@ static void check_request(mscclpp_conn_t *conn, ucs_status_ptr_t request)
     }
 }
 
-/* Begins a put by remote access, without a message. */
+/* Begins a direct put: UCX writes to the peer's memory. */
 static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -73,14 +73,15 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
     ++conn->sending;
     request = conn->transport->ucx.ucp_put_nbx(conn->ep, op->region->address + op->from, op->length,
                                                op->remote->address + op->to, op->remote->rkey, &param);
+    /* NULL: done at once, and `on_put` is not called. */
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         op->sending = false;
         --conn->sending;
     }
-    check_request(conn, request);
+    handle_result(conn, request);
 }
 
-/* Begins a flush of everything begun so far. */
+/* Begins a flush of everything begun so far. It may end at once. */
 static void begin_flush(mscclpp_conn_t *conn)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -88,34 +89,34 @@ static void begin_flush(mscclpp_conn_t *conn)
                                        .user_data = conn};
     ucs_status_ptr_t request;
 
-    conn->flushing = conn->op_next;
+    conn->flushing_end = conn->op_next;
     ++conn->outstanding;
     request = conn->transport->ucx.ucp_ep_flush_nbx(conn->ep, &param);
     if (request == NULL) {
-        conn->flushed = conn->flushing;
+        conn->flushed_end = conn->flushing_end;
     }
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
-        conn->flushing = 0;
+        conn->flushing_end = 0;
     }
-    check_request(conn, request);
+    handle_result(conn, request);
 }
 
 /*
- * True if a direct put would overtake a message: if it writes bytes that a message not yet carried out also writes, and
- * that message would then overwrite them. (There was a signal between the two, or else the order does not matter.)
+ * True if a direct put must wait for an earlier message to be acknowledged, because that message writes some of the
+ * same bytes and would overwrite the put's. (If no signal was between the two, their order would not matter.)
  */
-static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
+static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *op)
 {
-    if (conn->acked >= conn->laid) {
+    if (conn->acked >= conn->write_end) {
         return false;
     }
     for (uint64_t number = conn->op_begin; number < conn->op_next; ++number) {
-        const ucx_op_t *before = &conn->ops[number % UCX_OPS_MAX];
-        const uint64_t length = before->kind == UCX_ADD ? sizeof(uint64_t) : before->length;
+        const ucx_op_t *earlier = &conn->ops[number % UCX_OPS_MAX];
+        const uint64_t length = earlier->kind == UCX_ADD ? sizeof(uint64_t) : earlier->length;
 
-        if (before->by_message && before->kind != UCX_SIGNAL && conn->acked < before->last &&
-            before->remote->region == op->remote->region && before->to < op->to + op->length &&
-            op->to < before->to + length) {
+        if (earlier->by_message && earlier->kind != UCX_SIGNAL && conn->acked < earlier->message_end &&
+            earlier->remote->region == op->remote->region && earlier->to < op->to + op->length &&
+            op->to < earlier->to + length) {
             return true;
         }
     }
@@ -123,29 +124,29 @@ static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
 }
 
 /*
- * Begins the operation `op_next`; false if it, or part of it, has to wait. *blocked_p: it waits for a flush. Signals
- * and adds, with or without bytes, wait until earlier direct puts are in the peer's memory.
+ * Begins the operation `op_next`. False if it, or part of it, has to wait. Signals, adds and puts with a signal wait
+ * until a flush has shown that earlier direct puts are in the peer's memory; *needs_flush_p becomes true then.
  */
-static bool begin_next(mscclpp_conn_t *conn, bool *blocked_p)
+static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
 {
     ucx_op_t *op = op_at(conn, conn->op_next);
 
-    if ((op->kind != UCX_PUT || op->signal != 0) && conn->flushed < conn->direct) {
-        *blocked_p = true;
+    if ((op->kind != UCX_PUT || op->signal != 0) && conn->flushed_end < conn->direct_end) {
+        *needs_flush_p = true;
         return false;
     }
     if (op->by_message) {
-        bool packed = mscclpp_transport_ucx_pack(conn, op);
+        bool is_packed = mscclpp_transport_ucx_pack(conn, op);
 
-        mscclpp_transport_ucx_send(conn); /* before the direct puts that follow, which may be long */
-        conn->laid = packed && op->kind != UCX_SIGNAL ? op->last : conn->laid;
-        return packed;
+        mscclpp_transport_ucx_send(conn); /* now, because later direct puts may take long */
+        conn->write_end = is_packed && op->kind != UCX_SIGNAL ? op->message_end : conn->write_end;
+        return is_packed;
     }
-    if (overtakes(conn, op)) {
+    if (must_wait_for_messages(conn, op)) {
         return false;
     }
     put_directly(conn, op);
-    conn->direct = conn->op_next + 1;
+    conn->direct_end = conn->op_next + 1;
     return true;
 }
 
@@ -160,12 +161,13 @@ static void drop_first_op(mscclpp_conn_t *conn)
     ++conn->op_begin;
 }
 
-/* Drops operations, in order, that the peer has acknowledged or a flush has covered. */
+/* Drops operations, in order, that have ended: the peer has acknowledged their messages, or a flush has covered them.
+ */
 static void drop_ended_ops(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_next) {
         const ucx_op_t *op = op_at(conn, conn->op_begin);
-        if (op->by_message ? conn->acked < op->last : op->sending || conn->flushed <= conn->op_begin) {
+        if (op->by_message ? conn->acked < op->message_end : op->sending || conn->flushed_end <= conn->op_begin) {
             break;
         }
         drop_first_op(conn);
@@ -179,30 +181,33 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
     }
 }
 
-/* Begins operations as far as possible, sends messages, and drops operations that have ended. */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
     bool again = true;
 
     while (again && conn->connected && conn->status == MSCCLPP_OK && conn->lost_at == 0) {
-        bool blocked = false;
+        bool needs_flush = false;
 
-        while (conn->op_next < conn->op_end && conn->lost_at == 0 && begin_next(conn, &blocked)) {
+        while (conn->op_next < conn->op_end && conn->lost_at == 0 && begin_next(conn, &needs_flush)) {
             ++conn->op_next;
         }
         mscclpp_transport_ucx_send(conn);
         again = false;
-        if (conn->flushing == 0 && conn->flushed < conn->direct &&
-            (blocked || (conn->flushed < conn->wanted && conn->wanted <= conn->op_next) ||
+        if (conn->flushing_end == 0 && conn->flushed_end < conn->direct_end &&
+            /* An operation or a caller waits for a flush, or direct puts fill half of the queue. */
+            (needs_flush || (conn->flushed_end < conn->wanted_end && conn->wanted_end <= conn->op_next) ||
              conn->op_next - conn->op_begin >= UCX_OPS_MAX / 2)) {
             begin_flush(conn);
-            again = conn->flushing == 0; /* ended at once */
+            again = conn->flushing_end == 0; /* the flush ended at once, so more operations may begin */
         }
         drop_ended_ops(conn);
     }
 }
 
-/* MSCCLPP_OK if one more operation can be taken, or why not. */
+/*
+ * Returns MSCCLPP_OK if one more operation can be taken, MSCCLPP_IN_PROGRESS if too many are under way, or else why the
+ * connection takes none. Using a connection that the peer has closed breaks it.
+ */
 static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 {
     if (conn->status != MSCCLPP_OK) {
@@ -213,45 +218,48 @@ static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
                       conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
-    if (conn->left) {
+    if (conn->peer_left) {
         mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it");
         return conn->status;
     }
     return conn->op_end - conn->op_begin < UCX_OPS_MAX ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/* Reports a range that leaves a region of `region_length` bytes, which belongs to rank `whose`. */
+/*
+ * Checks that a range lies within a region of `region_length` bytes, which belongs to rank `owner`. If not, logs it and
+ * returns MSCCLPP_ERR_INVALID.
+ */
 static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
-                                    int whose, uint64_t region_length)
+                                    int owner, uint64_t region_length)
 {
     if (offset > region_length || length > region_length - offset) {
         mscclpp_error("%s: %s %llu bytes from byte %llu on of a region of rank %d, which has %llu",
                       conn->transport->params.label, what, (unsigned long long)length, (unsigned long long)offset,
-                      whose, (unsigned long long)region_length);
+                      owner, (unsigned long long)region_length);
         return MSCCLPP_ERR_INVALID;
     }
     return MSCCLPP_OK;
 }
 
-/* Adds an operation to the connection's queue, and begins what can begin. */
+/* Adds an operation to the connection's queue, which must have room, and begins what can begin. */
 static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
 {
     *op_at(conn, conn->op_end) = *op;
     op_at(conn, conn->op_end)->conn = conn;
     if (op->remote != NULL) {
-        ++op->remote->users;
+        ++op->remote->op_count;
     }
     ++conn->op_end;
     mscclpp_transport_ucx_advance(conn);
 }
 
-/* Tells whether a put must go by messages, as UCX cannot access one of the memories directly. */
+/* True if a put must go by messages, because UCX cannot access its source or its target. */
 static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region_t *region)
 {
     return remote->rkey == NULL || region->memory == NULL;
 }
 
-/* Puts bytes. If `signal` is not 0, a signal of token `signal - 1` follows them. */
+/* Checks a put and adds it to the queue. If `signal` is not 0, a signal of token `signal - 1` follows the bytes. */
 static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint64_t signal)
 {
@@ -283,18 +291,18 @@ mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_
     return put_and_signal(conn, remote, to, region, from, length, 0);
 }
 
-/* Reports a token that the peer does not have. */
+/* Checks that the peer has this token; if not, logs it and returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
-    if (token < conn->to.token_count) {
+    if (token < conn->peer_address.token_count) {
         return MSCCLPP_OK;
     }
     mscclpp_error("%s: rank %d has no token %u; it has %llu", conn->transport->params.label, conn->peer, token,
-                  (unsigned long long)conn->to.token_count);
+                  (unsigned long long)conn->peer_address.token_count);
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Puts bytes with a signal, if they go by messages; else the caller asks for the two one by one. */
+/* A put that goes by messages can carry a signal in the last one. Other puts cannot, so the caller asks for both. */
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,
                                                   uint32_t token)
@@ -308,7 +316,6 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
     return status == MSCCLPP_OK ? put_and_signal(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
 }
 
-/* Takes a signal into the connection's queue. */
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
@@ -323,7 +330,6 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
     return status;
 }
 
-/* Takes an add into the connection's queue. */
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     const ucx_op_t op = {.kind = UCX_ADD, .by_message = true, .remote = remote, .to = to, .value = value};
@@ -343,19 +349,18 @@ mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_
     return status;
 }
 
-/* The ticket is the number of operations taken so far. */
+/* The ticket is the number of operations taken so far; it completes once so many have ended. */
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     if (conn->status != MSCCLPP_OK) {
         return conn->status;
     }
-    conn->wanted = conn->op_end;
+    conn->wanted_end = conn->op_end;
     *ticket_p = conn->op_end;
     mscclpp_transport_ucx_advance(conn);
     return MSCCLPP_OK;
 }
 
-/* Tells whether all operations before the ticket have ended. */
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     if (conn->op_begin >= ticket) {
@@ -365,8 +370,9 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
 }
 
 /*
- * True if everything has left this side. That UCX releases a message does not prove that it has left: UCX may keep its
- * end if the socket takes no more. A flush proves it, except for messages whose bytes the peer fetches.
+ * True if everything has left this side. It is not enough that UCX has released all messages, because it may still keep
+ * the end of one that the socket did not take. So a flush is begun, which shows that they have left. It shows nothing
+ * about messages whose bytes the peer fetches; `sending` tells whether UCX still holds some of those.
  */
 bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {
@@ -376,8 +382,8 @@ bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
     if (conn->op_next != conn->op_end || conn->sent != conn->packed || conn->sending != 0) {
         return false;
     }
-    if (conn->flushed != conn->op_end && conn->flushing == 0 && conn->connected && conn->lost_at == 0) {
+    if (conn->flushed_end != conn->op_end && conn->flushing_end == 0 && conn->connected && conn->lost_at == 0) {
         begin_flush(conn);
     }
-    return conn->flushed == conn->op_end;
+    return conn->flushed_end == conn->op_end;
 }

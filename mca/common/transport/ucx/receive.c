@@ -1,7 +1,8 @@
 /*
  * The receiving half of messages that this rank's CPU carries out. Messages may arrive in any order, as UCX sends short
- * and long ones in different ways; they are carried out in the order of their numbers. Bytes go directly to host memory
- * only if no earlier message can overwrite them.
+ * and long ones in different ways. They are carried out in the order of their numbers. The bytes of a put go directly
+ * to their target if that is host memory and no earlier message can overwrite them; otherwise they go to the landing
+ * memory first.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "mca/common/transport/ucx/internal.h"
 #include "mca/common/base/words.h"
 
-#define UCX_TURNS_MAX 4 /* of carrying out in one progress: each may make the next possible */
+#define UCX_TURNS_MAX 4 /* rounds of carrying out in one call of progress: each may make more possible */
 
 /* The place of message `number` in the ring of arrivals. */
 static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
@@ -17,25 +18,25 @@ static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->arrivals[number % UCX_MESSAGES_MAX];
 }
 
-/* Breaks the connection, as the peer's message makes no sense: one side has a fault, or their parameters differ. */
+/* Breaks the connection because of a message that makes no sense: one side has a fault, or their parameters differ. */
 static void reject(mscclpp_conn_t *conn, const char *what)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, what);
 }
 
-/* A message's data have arrived. */
+/* Called when the announced data of a message have arrived, or have failed to. */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     ucx_arrival_t *arrival = user_data;
     mscclpp_conn_t *conn = arrival->conn;
 
     --conn->outstanding;
-    conn->placing -= arrival->placed;
+    conn->placing -= arrival->is_placed;
     arrival->region = NULL;
     if (status == UCS_OK && length != arrival->header.value) {
         reject(conn, "a message has not the length that it announced");
     } else if (status == UCS_OK) {
-        arrival->here = true;
+        arrival->has_data = true;
     } else {
         mscclpp_transport_ucx_lose(conn, status);
     }
@@ -43,8 +44,8 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /*
- * The address that a put or an add writes to. If there is none, breaks the connection and returns NULL. *on_device_p is
- * as in mscclpp_region.
+ * Returns the address that a put or an add writes to. If the message names no region, or bytes outside it, breaks the
+ * connection and returns NULL. *on_device_p: only copies of the GPU's runtime can access the address.
  */
 static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length, bool *on_device_p)
 {
@@ -63,18 +64,18 @@ static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint6
 }
 
 /* True if the two messages write to the same bytes. */
-static bool do_overlap(const ucx_header_t *a, const ucx_header_t *b)
+static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 {
-    const uint64_t a_size = a->kind == UCX_PUT ? a->value : a->kind == UCX_ADD ? sizeof(uint64_t) : 0;
-    const uint64_t b_size = b->kind == UCX_PUT ? b->value : b->kind == UCX_ADD ? sizeof(uint64_t) : 0;
+    const uint64_t one_size = one->kind == UCX_PUT ? one->value : one->kind == UCX_ADD ? sizeof(uint64_t) : 0;
+    const uint64_t other_size = other->kind == UCX_PUT ? other->value : other->kind == UCX_ADD ? sizeof(uint64_t) : 0;
 
-    return a->region == b->region && a->to < b->to + b_size && b->to < a->to + a_size;
+    return one->region == other->region && one->to < other->to + other_size && other->to < one->to + one_size;
 }
 
 /*
- * The address where the bytes of a put can be written before its turn; NULL if they must go to the landing memory
- * first. Writing early is invisible, as no signal after the put is given before its turn. But no earlier message may
- * write there later.
+ * Returns the address where the bytes of a put can be written before its turn; NULL if they must go to the landing
+ * memory first. Nobody sees that they are early, because no signal after the put is given before its turn. But no
+ * earlier message may write there later, so all earlier ones must have arrived and write elsewhere.
  */
 static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -83,12 +84,12 @@ static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
     char *target;
 
     for (number = conn->executed; number != header->sequence; ++number) {
-        const ucx_arrival_t *before = arrival_at(conn, number);
+        const ucx_arrival_t *earlier = arrival_at(conn, number);
 
-        if (!before->coming && number >= conn->issued) {
+        if (!earlier->has_header && number >= conn->issued) {
             return NULL;
         }
-        if (do_overlap(&before->header, header)) {
+        if (do_overlap(&earlier->header, header)) {
             return NULL;
         }
     }
@@ -96,7 +97,7 @@ static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
     return on_device ? NULL : target;
 }
 
-/* Fetches the bytes of a message that has only announced them. */
+/* Asks UCX for the bytes of a message that has only announced them. on_received is called unless they come at once. */
 static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -107,8 +108,8 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
     ucs_status_ptr_t request;
 
     ++conn->outstanding;
-    conn->placing += arrival->placed;
-    if (arrival->placed) {
+    conn->placing += arrival->is_placed;
+    if (arrival->is_placed) {
         arrival->region = mscclpp_transport_ucx_find(&conn->transport->region_ids, arrival->header.region);
     }
     request = conn->transport->ucx.ucp_am_recv_data_nbx(conn->transport->worker, descriptor, to, length, &param);
@@ -116,20 +117,21 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
         return;
     }
     --conn->outstanding;
-    conn->placing -= arrival->placed;
+    conn->placing -= arrival->is_placed;
     arrival->region = NULL;
     if (request == NULL) {
-        arrival->here = true;
+        arrival->has_data = true;
     } else {
         mscclpp_transport_ucx_lose(conn, UCS_PTR_STATUS(request));
     }
 }
 
 /*
- * Takes a message with an operation: keeps its header, and receives its data at their target or in the bounce memory.
- * `announced`: UCX has yet to fetch the data.
+ * Takes a message with an operation: keeps its header, and puts its data at their target or in the landing memory. A
+ * message that does not fit the state breaks the connection. `is_announced`: UCX has yet to fetch the data, and `data`
+ * is what it fetches them by.
  */
-static void take_arrival(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length, bool announced)
+static void take_arrival(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length, bool is_announced)
 {
     ucx_arrival_t *arrival = arrival_at(conn, header->sequence);
     char *place = NULL;
@@ -137,42 +139,42 @@ static void take_arrival(mscclpp_conn_t *conn, const ucx_header_t *header, void 
     if (conn->status != MSCCLPP_OK) {
         return;
     }
-    if (header->sequence - conn->executed >= UCX_MESSAGES_MAX || arrival->coming) {
+    if (header->sequence - conn->executed >= UCX_MESSAGES_MAX || arrival->has_header) {
         reject(conn, "a message has a number that is not its turn");
         return;
     }
-    if (length != (header->kind == UCX_PUT ? header->value : 0) || header->at > conn->landing_size ||
-        length > conn->landing_size - header->at) {
+    if (length != (header->kind == UCX_PUT ? header->value : 0) || header->ring_offset > conn->landing_size ||
+        length > conn->landing_size - header->ring_offset) {
         reject(conn, "a message does not fit the bounce memory");
         return;
     }
     /* UCX writes fetched bytes in any units, so they go directly only if their words need not appear whole. */
-    if (length > 0 && (!announced || header->loose != 0)) {
+    if (length > 0 && (!is_announced || header->may_tear != 0)) {
         place = find_early_place(conn, header);
     }
-    if (conn->status != MSCCLPP_OK || (length > 0 && place == NULL && !mscclpp_transport_ucx_make_landing(conn))) {
+    if (conn->status != MSCCLPP_OK || (length > 0 && place == NULL && !mscclpp_transport_ucx_ensure_landing(conn))) {
         return;
     }
     arrival->conn = conn;
     arrival->header = *header;
-    arrival->coming = true;
-    arrival->here = false;
-    arrival->placed = place != NULL;
+    arrival->has_header = true;
+    arrival->has_data = false;
+    arrival->is_placed = place != NULL;
     arrival->copying = false;
-    if (announced) {
-        fetch_data(conn, arrival, data, length, place != NULL ? place : conn->landing + header->at);
+    if (is_announced) {
+        fetch_data(conn, arrival, data, length, place != NULL ? place : conn->landing + header->ring_offset);
     } else {
         if (place != NULL) {
             mscclpp_copy_words(place, data, length);
         } else if (length > 0) {
-            memcpy(conn->landing + header->at, data, length);
+            memcpy(conn->landing + header->ring_offset, data, length);
         }
-        arrival->here = true;
+        arrival->has_data = true;
     }
 }
 
-/* The peer has executed all messages before `number`: their room is free again. */
-static void acknowledge(mscclpp_conn_t *conn, uint64_t number)
+/* Handles an acknowledgement: the peer has carried out all messages before `number`, so their room is free again. */
+static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 {
     if (number < conn->acked || number > conn->sent) {
         reject(conn, "a message was acknowledged that has not been sent");
@@ -207,11 +209,11 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
         take_arrival(conn, &copy, data, length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
         break;
     case UCX_ACK:
-        acknowledge(conn, copy.sequence);
+        on_acknowledgement(conn, copy.sequence);
         break;
     case UCX_BYE:
-        acknowledge(conn, copy.sequence);
-        conn->left = true;
+        on_acknowledgement(conn, copy.sequence);
+        conn->peer_left = true;
         break;
     case UCX_TROUBLE:
         mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
@@ -223,26 +225,26 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     return UCS_OK;
 }
 
-/* Frees the entry of the message whose turn it was, and goes on to the next. */
+/* Frees the entry of message `issued`, whose turn is over, and goes on to the next. */
 static void end_turn(mscclpp_conn_t *conn)
 {
-    arrival_at(conn, conn->issued)->coming = false;
-    arrival_at(conn, conn->issued)->here = false;
+    arrival_at(conn, conn->issued)->has_header = false;
+    arrival_at(conn, conn->issued)->has_data = false;
     ++conn->issued;
 }
 
-/* Copies a put's data to their place. False if that must wait or has failed. */
+/* Copies a put's data to their target, or starts the copy if that is device memory. False if it must wait or failed. */
 static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
     const ucx_header_t *header = &arrival->header;
     bool on_device = false;
     char *target;
 
-    if (arrival->placed) {
+    if (arrival->is_placed) {
         return true;
     }
 
-    /* Copies half of the memory at a time, so that the sender gets room while the rest is still being copied. */
+    /* At most half of the memory is copied from at a time, so that the sender gets room while the rest is copied. */
     if (conn->issued != conn->executed && conn->issued_bytes + header->value > conn->landing_size / 2) {
         return false;
     }
@@ -251,9 +253,9 @@ static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
         return false;
     }
     if (!on_device) {
-        mscclpp_copy_words(target, conn->landing + header->at, header->value);
-    } else if (conn->transport->adding != NULL ||
-               !mscclpp_transport_ucx_copy(conn, &conn->transport->in, target, conn->landing + header->at,
+        mscclpp_copy_words(target, conn->landing + header->ring_offset, header->value);
+    } else if (conn->transport->adding_conn != NULL ||
+               !mscclpp_transport_ucx_copy(conn, &conn->transport->in, target, conn->landing + header->ring_offset,
                                            header->value)) {
         return false;
     } else {
@@ -263,7 +265,7 @@ static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
     return true;
 }
 
-/* Reduces a put with a signal to the signal, once its bytes are on their way. */
+/* Turns a put with a signal, whose bytes are in place or being copied, into the signal alone. */
 static void reduce_to_signal(ucx_header_t *header)
 {
     header->kind = UCX_SIGNAL;
@@ -273,43 +275,44 @@ static void reduce_to_signal(ucx_header_t *header)
 }
 
 /*
- * Adds to device memory by copies, as the CPU cannot do it. No other operation of this transport changes the word in
- * the meantime.
+ * Carries on with an add to device memory. The CPU cannot access the word, so it is copied out, added to and copied
+ * back. No other operation of this instance changes it in the meantime. Returns true once the add is done.
  */
 static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
 {
     mscclpp_transport_t *transport = conn->transport;
     uint64_t *word;
 
-    if (!mscclpp_transport_ucx_make_landing(conn)) {
+    if (!mscclpp_transport_ucx_ensure_landing(conn)) {
         return false;
     }
     word = (uint64_t *)(void *)(conn->landing + conn->landing_size);
-    if (transport->adding != NULL && transport->adding != conn) {
+    if (transport->adding_conn != NULL && transport->adding_conn != conn) {
         return false;
     }
-    transport->adding = conn; /* before the copies of the batch under way have ended: no other batch may come between */
+    /* Set before the batch under way has ended, so that no more copies join it. */
+    transport->adding_conn = conn;
     if (transport->in.busy) {
         return false;
     }
     switch (conn->add_stage) {
-    case 0:
-        conn->add_stage = 1;
+    case UCX_ADD_NONE:
+        conn->add_stage = UCX_ADD_READS;
         (void)mscclpp_transport_ucx_copy(conn, &transport->in, word, target, sizeof(*word));
         return false;
-    case 1:
+    case UCX_ADD_READS:
         *word += value;
-        conn->add_stage = 2;
+        conn->add_stage = UCX_ADD_WRITES;
         (void)mscclpp_transport_ucx_copy(conn, &transport->in, target, word, sizeof(*word));
         return false;
     default:
-        conn->add_stage = 0;
-        transport->adding = NULL;
+        conn->add_stage = UCX_ADD_NONE;
+        transport->adding_conn = NULL;
         return true;
     }
 }
 
-/* Carries out an add. False if it was refused, or waits for copies of device memory. */
+/* Carries out an add. False if it waits for copies of device memory, or if the message broke the connection. */
 static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     bool on_device = false;
@@ -329,7 +332,7 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
-/* Carries out a signal, after everything before it. False if it was refused. */
+/* Carries out a signal. Everything before it must have been. False if the message broke the connection. */
 static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -343,15 +346,18 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
-/* Carries out the messages of a connection whose turn it is. True if anything was carried out. */
+/*
+ * Carries out a connection's messages in the order of their numbers, as far as they have arrived. True if anything was
+ * carried out.
+ */
 static bool execute_conn(mscclpp_conn_t *conn)
 {
     bool progressed = false;
 
-    while (conn->status == MSCCLPP_OK && arrival_at(conn, conn->issued)->here) {
+    while (conn->status == MSCCLPP_OK && arrival_at(conn, conn->issued)->has_data) {
         ucx_arrival_t *arrival = arrival_at(conn, conn->issued);
         ucx_header_t *header = &arrival->header;
-        bool was_adding = conn->transport->adding == conn;
+        bool was_adding = conn->transport->adding_conn == conn;
         bool done;
 
         if (header->kind == UCX_PUT) {
@@ -362,7 +368,7 @@ static bool execute_conn(mscclpp_conn_t *conn)
                 continue;
             }
         } else if (conn->issued != conn->executed || arrival->copying) {
-            done = false; /* whoever sees the sum must see the bytes before it */
+            done = false; /* earlier bytes are still being copied, and whoever sees the sum must see them */
         } else {
             done = header->kind == UCX_ADD ? execute_add(conn, header) : execute_signal(conn, header);
             if (done) {
@@ -375,22 +381,25 @@ static bool execute_conn(mscclpp_conn_t *conn)
         end_turn(conn);
         progressed = true;
         if (was_adding) {
-            break; /* the turn of the others */
+            break; /* gives other connections their turn to add */
         }
     }
     return progressed;
 }
 
-/* Notes copies to device memory that have ended: their messages have been carried out. True if there were any. */
+/*
+ * If the batch of copies to device memory has ended, counts the messages that they belong to as carried out. True if
+ * there were any, or if the batch was a copy of an add.
+ */
 static bool end_copies(mscclpp_transport_t *transport)
 {
     bool progressed = false;
 
-    if (!mscclpp_transport_ucx_copied(transport, &transport->in)) {
+    if (!mscclpp_transport_ucx_test_batch(transport, &transport->in)) {
         return false;
     }
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        progressed = progressed || conn->executed != conn->issued || conn->add_stage != 0;
+        progressed = progressed || conn->executed != conn->issued || conn->add_stage != UCX_ADD_NONE;
         conn->executed = conn->issued;
         arrival_at(conn, conn->issued)->copying = false;
         conn->issued_bytes = 0;
@@ -398,7 +407,6 @@ static bool end_copies(mscclpp_transport_t *transport)
     return progressed;
 }
 
-/* Carries out what has arrived, as far as possible, and acknowledges it. */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {
     bool progressed = true;

@@ -6,7 +6,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* Registers host memory with UCX. */
+/* Registers host memory with UCX. False, with the reason at the info level, if that fails. */
 static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
@@ -41,21 +41,21 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
     region->transport = transport;
     region->address = address;
     region->length = length;
-    /* Asked once, now: later a kernel may be waiting for the thread that asks the GPU's runtime. */
+    /* Asked now and never again: later a kernel may be waiting for the thread that asks the GPU's runtime. */
     region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address);
-    if (length > 0 && transport->direct && !region->on_device &&
+    if (length > 0 && transport->registers_host && !region->on_device &&
         !map_memory(transport, address, length, &region->memory)) {
         mscclpp_error("%s: UCX cannot register the %zu bytes at %p", transport->params.label, length, address);
         mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
         free(region);
         return MSCCLPP_ERR_SYSTEM;
     }
-    transport->devices += region->on_device;
+    transport->device_regions += region->on_device;
     *region_p = region;
     return MSCCLPP_OK;
 }
 
-/* Writes what peers have to know to put into the region, with UCX's remote key. */
+/* Writes what peers have to know of the region, followed by UCX's remote key if UCX can access it. */
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     const mscclpp_transport_t *transport = region->transport;
@@ -95,11 +95,11 @@ void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
     }
     transport = region->transport;
     mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
-    transport->devices -= region->on_device;
+    transport->device_regions -= region->on_device;
     if (transport->pid == getpid()) {
         mscclpp_transport_ucx_end_copies(transport);
         if (!mscclpp_transport_ucx_vacate(region)) {
-            return; /* kept with the instance, and registered: requests name both */
+            return; /* the region is not freed and stays registered, since UCX's requests refer to both */
         }
         if (region->memory != NULL) {
             (void)transport->ucx.ucp_mem_unmap(transport->context, region->memory);

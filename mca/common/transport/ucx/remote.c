@@ -1,4 +1,4 @@
-/* Regions of peers. */
+/* Regions of peers, as a connection reaches them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +43,7 @@ mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const
     return MSCCLPP_OK;
 }
 
+/* Frees the remote. A forked child leaves the parent's key alone. */
 static void free_remote(mscclpp_remote_t *remote)
 {
     if (remote->rkey != NULL && remote->conn->transport->pid == getpid()) {
@@ -51,22 +52,22 @@ static void free_remote(mscclpp_remote_t *remote)
     free(remote);
 }
 
-/* Frees a peer's region, once no operation uses it. */
+/* Frees the remote now or, if operations use it, with the last of them. */
 void mscclpp_transport_ucx_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote == NULL) {
         return;
     }
     remote->destroyed = true;
-    if (remote->users == 0) {
+    if (remote->op_count == 0) {
         free_remote(remote);
     }
 }
 
 void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote)
 {
-    --remote->users;
-    if (remote->users == 0 && remote->destroyed) {
+    --remote->op_count;
+    if (remote->op_count == 0 && remote->destroyed) {
         free_remote(remote);
     }
 }

@@ -28,11 +28,12 @@ void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, c
         return;
     }
     conn->status = status;
-    if (conn->transport->adding == conn) {
-        conn->transport->adding = NULL;
+    if (conn->transport->adding_conn == conn) {
+        conn->transport->adding_conn = NULL;
     }
     if (!conn->destroyed) {
-        conn->tell = status != MSCCLPP_ERR_PEER;
+        /* If the peer caused the failure, it knows or is gone. */
+        conn->must_tell = status != MSCCLPP_ERR_PEER;
         mscclpp_error("%s: the ucx connection to rank %d is broken: %s", conn->transport->params.label, conn->peer,
                       what);
     }

@@ -31,10 +31,10 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_PROGRESS_MAX 16   /* calls of the worker's progress in one of ours */
-#define UCX_CLOSE_SECONDS 1.0 /* for endpoints to close */
+#define UCX_PROGRESS_MAX 16   /* the most calls of the worker's progress in one call of ucx_progress */
+#define UCX_CLOSE_SECONDS 1.0 /* how long the end of an instance waits for endpoints to close */
 
-/* Sets a variable of UCX, unless the user has set it. */
+/* Sets a variable of UCX, unless the user has set it. A failure is logged at the debug level and does no harm. */
 static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
                         const char *name, const char *value)
 {
@@ -46,9 +46,9 @@ static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config
 }
 
 /*
- * Makes a context of its own. The context of the control messages avoids RDMA devices and the user's settings for UCX,
- * and this one wants both. One context for all instances would need a thread-safe build of UCX, as different threads
- * may use the instances.
+ * Makes the instance's own context; false on failure. It cannot share that of the control messages, which avoids RDMA
+ * devices and the user's settings for UCX, while this one wants both. Nor can instances share one: different threads
+ * may use them, and that would need a thread-safe build of UCX.
  */
 static bool init_context(mscclpp_transport_t *transport)
 {
@@ -57,19 +57,19 @@ static bool init_context(mscclpp_transport_t *transport)
                                  .features = UCP_FEATURE_RMA | UCP_FEATURE_AM,
                                  .estimated_num_eps = (size_t)transport->params.size};
     ucp_config_t *config;
-    bool done;
+    bool is_made;
 
     if (!mscclpp_transport_ucx_succeeded(transport, "ucp_config_read", ucx->ucp_config_read(NULL, NULL, &config))) {
         return false;
     }
     /*
-     * UCX notices that a process behind shared memory has died only by asking for it, by default every 20 s, which is a
-     * long wait.
+     * To notice that a process behind shared memory has died, UCX has to ask for it. By default it asks every 20 s,
+     * which is a long wait.
      */
     set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
     /*
-     * If nobody asks UCX to report lost peers, it aborts this process when it cannot read the memory of a dead one.
-     * Also, a connection that has a socket, too, does not close before the peer has taken part.
+     * Without these two transports. If UCX is not asked to report lost peers, it aborts this process when it cannot
+     * read the memory of a dead one. A connection that also has a tcp socket does not close before the peer takes part.
      */
     if (mscclpp_transport_ucx_stays_near(&transport->params)) {
         set_default(ucx, config, "UCX_TLS", "TLS", "^cma,tcp");
@@ -80,13 +80,13 @@ static bool init_context(mscclpp_transport_t *transport)
         set_default(ucx, config, "UCX_RNDV_THRESH", "RNDV_THRESH", "20k");
     }
     /* Asks for the oldest interface version that suffices, as the library may be older than the headers. */
-    done = mscclpp_transport_ucx_succeeded(transport, "ucp_init",
-                                           ucx->ucp_init_version(1, 13, &params, config, &transport->context));
+    is_made = mscclpp_transport_ucx_succeeded(transport, "ucp_init",
+                                              ucx->ucp_init_version(1, 13, &params, config, &transport->context));
     ucx->ucp_config_release(config);
-    return done;
+    return is_made;
 }
 
-/* Makes the worker of an instance and starts to receive messages. */
+/* Makes the instance's worker, its address, and the handler of its messages. False on failure. */
 static bool start_worker(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx = &transport->ucx;
@@ -113,8 +113,8 @@ static bool start_worker(mscclpp_transport_t *transport)
 }
 
 /*
- * Closes all endpoints, and gives them some time, before the worker goes. False if UCX is still closing one, or has not
- * ended its requests: it would not survive the end of its worker or context then.
+ * Closes all endpoints and frees all connections, in at most UCX_CLOSE_SECONDS. False if UCX is still closing an
+ * endpoint or has not ended all requests. Then its worker and context must stay: UCX would not survive their end.
  */
 static bool close_all(mscclpp_transport_t *transport)
 {
@@ -129,7 +129,7 @@ static bool close_all(mscclpp_transport_t *transport)
         }
         (void)mscclpp_transport_ucx_progress_worker(transport);
     } while (mscclpp_now() < deadline);
-    /* Remaining connections have requests that UCX has not ended; 1.16 aborts if a context goes before them. */
+    /* The connections that remain have requests that UCX has not ended. UCX 1.16 aborts if a context goes first. */
     return false;
 }
 
@@ -168,28 +168,27 @@ static void ucx_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * True if host memory goes directly by UCX's puts. With "auto" this needs RDMA devices. Without one, UCX would carry
- * out puts in the peer's worker. That saves no CPU work on either side, costs a round trip before each signal, and,
- * unlike a device, writes to memory where a region used to be.
+ * True if host memory is to be put directly by UCX: if the parameter says so, or if it is "auto" and there is an RDMA
+ * device. Without a device UCX would carry out puts in the peer's worker. That saves no CPU work on either side, costs
+ * a round trip before each signal, and, unlike a device, writes to memory where a region used to be.
  */
-static bool wants_direct(const mscclpp_transport_params_t *params)
+static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 {
-    bool found = strcmp(params->config->ucx_bounce, "device") == 0;
+    bool is_wanted = strcmp(params->config->ucx_bounce, "device") == 0;
 
     if (strcmp(params->config->ucx_bounce, "auto") == 0) {
         DIR *devices = opendir("/sys/class/infiniband");
         const struct dirent *entry;
-        while (devices != NULL && !found && (entry = readdir(devices)) != NULL) {
-            found = entry->d_name[0] != '.';
+        while (devices != NULL && !is_wanted && (entry = readdir(devices)) != NULL) {
+            is_wanted = entry->d_name[0] != '.';
         }
         if (devices != NULL) {
             closedir(devices);
         }
     }
-    return found;
+    return is_wanted;
 }
 
-/* Makes the instance's own context and worker. */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {
@@ -212,7 +211,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     transport->params = *params;
     transport->ucx = ucx;
     transport->pid = getpid();
-    transport->direct = wants_direct(params);
+    transport->registers_host = wants_direct_puts(params);
     /* The host twin's device memory is ordinary memory, unless the user wants to see the copies. */
     transport->copies = !params->gpu->twin || strcmp(params->config->ucx_bounce, "always") == 0;
     if (!init_context(transport) || !start_worker(transport)) {
@@ -229,12 +228,11 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     }
     *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_REGIONS;
     /* The receiver's CPU writes whole words; UCX does not promise that for its own puts. */
-    *flags_p |= transport->direct ? 0 : MSCCLPP_WHOLE_WORDS;
+    *flags_p |= transport->registers_host ? 0 : MSCCLPP_WHOLE_WORDS;
     *transport_p = transport;
     return MSCCLPP_OK;
 }
 
-/* Advances everything once. Returns each connection's failure once. */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -242,14 +240,14 @@ static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
     for (int i = 0; i < UCX_PROGRESS_MAX && mscclpp_transport_ucx_progress_worker(transport) != 0; ++i) {
     }
     mscclpp_transport_ucx_execute(transport);
-    mscclpp_transport_ucx_copy_out(transport);
+    mscclpp_transport_ucx_end_copy_out(transport);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_transport_ucx_advance(conn);
     }
     mscclpp_transport_ucx_clean_up_conns(transport);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        if (conn->status != MSCCLPP_OK && !conn->reported && !conn->destroyed && status == MSCCLPP_OK) {
-            conn->reported = true;
+        if (conn->status != MSCCLPP_OK && !conn->failure_reported && !conn->destroyed && status == MSCCLPP_OK) {
+            conn->failure_reported = true;
             status = conn->status;
         }
     }
