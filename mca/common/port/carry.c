@@ -11,47 +11,48 @@
  */
 #define JOBS_MAX 65536u
 
-/* Adds a trigger to those that wait on the channel. False if there are too many, or no memory. */
+/* Adds a trigger to those that wait on the channel. False if JOBS_MAX would be exceeded, or if there is no memory. */
 static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
 {
     mscclpp_proxy_job_t *jobs;
     uint32_t capacity, i;
 
-    if (channel->count == channel->capacity) {
-        capacity = 2 * channel->capacity;
+    if (channel->job_count == channel->job_capacity) {
+        capacity = 2 * channel->job_capacity;
         jobs = capacity <= JOBS_MAX ? malloc(capacity * sizeof(*jobs)) : NULL;
         if (jobs == NULL) {
             return false;
         }
-        for (i = 0; i < channel->count; ++i) {
-            jobs[i] = channel->jobs[(channel->first + i) % channel->capacity];
+        for (i = 0; i < channel->job_count; ++i) {
+            jobs[i] = channel->jobs[(channel->first_job + i) % channel->job_capacity];
         }
         free(channel->jobs);
         channel->jobs = jobs;
-        channel->first = 0;
-        channel->capacity = capacity;
+        channel->first_job = 0;
+        channel->job_capacity = capacity;
     }
-    channel->jobs[(channel->first + channel->count) % channel->capacity] = *job;
-    ++channel->count;
+    channel->jobs[(channel->first_job + channel->job_count) % channel->job_capacity] = *job;
+    ++channel->job_count;
     return true;
 }
 
 /*
- * Checks the offsets that a kernel gave. Kernels are not trusted with them: a wrong one could make a transport write
- * anywhere.
+ * Checks what a kernel asked for: the channel must have a connection, and the bytes must lie within both regions.
+ * Kernels are not trusted with offsets, since a wrong one could make a transport write anywhere. MSCCLPP_ERR_INVALID,
+ * logged, if something is wrong.
  */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
 {
-    const bool add = request->type == MSCCLPP_TRIGGER_ADD;
-    const uint64_t length = add ? sizeof(uint64_t) : request->size;
+    const bool is_add = request->type == MSCCLPP_TRIGGER_ADD;
+    const uint64_t length = is_add ? sizeof(uint64_t) : request->size;
 
     if (channel->params.ops == NULL) {
         mscclpp_error("%s: port channel %u has neither a connection nor a handler for its trigger", proxy->label,
                       channel->number);
         return MSCCLPP_ERR_INVALID;
     }
-    if ((add || (request->type & MSCCLPP_TRIGGER_DATA) != 0) &&
+    if ((is_add || (request->type & MSCCLPP_TRIGGER_DATA) != 0) &&
         !mscclpp_fits(request->to, length, channel->params.remote_size)) {
         mscclpp_error("%s: a kernel asked port channel %u for %llu bytes at offset %llu of rank %d's region, which "
                       "has %llu",
@@ -71,32 +72,32 @@ static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_
 }
 
 /*
- * Tells kernels that everything before position `done` has left its sources. Release order, as the host must have
- * finished reading the sources before a kernel overwrites them.
+ * Tells kernels that everything before `position` in the FIFO has left its sources. Never takes that back. Release
+ * order, because the host must have finished reading the sources before a kernel overwrites them.
  */
-static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t done)
+static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
-    if (done > channel->done) {
-        channel->done = done;
-        __atomic_store_n(channel->flushed, done, __ATOMIC_RELEASE);
+    if (position > channel->flushed_position) {
+        channel->flushed_position = position;
+        __atomic_store_n(channel->flushed, position, __ATOMIC_RELEASE);
     }
 }
 
-/* Begins a flush for the trigger at `position`. */
+/* Begins a flush, whose end will be published as that of the trigger at `position`. */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
     mscclpp_proxy_flush_t flush = {0, position};
     mscclpp_status_t status = channel->params.ops->flush(channel->params.conn, &flush.ticket);
 
     if (status == MSCCLPP_OK) {
-        channel->dirty = false;
+        channel->has_unflushed = false;
         channel->flush_count += channel->flush_count < 2;
         channel->flushes[channel->flush_count - 1] = flush;
     }
     return status;
 }
 
-/* Reports the flushes that have ended to the kernels. */
+/* Tells kernels of the flushes that have ended. Returns MSCCLPP_OK, or the error of the connection. */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
     while (channel->flush_count > 0) {
@@ -113,25 +114,26 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * Flushes the transfers that the transport was given before the channel got a handler, because a flush by the handler
- * covers everything before it. MSCCLPP_IN_PROGRESS while they are under way.
+ * Flushes the transfers that the transport was given before the channel got a handler: a kernel's flush covers them,
+ * too, and the handler knows nothing of them. MSCCLPP_IN_PROGRESS while they are under way.
  */
 static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (channel->dirty && channel->flush_count == 0) {
-        status = begin_flush(channel, channel->done - 1);
+    if (channel->has_unflushed && channel->flush_count == 0) {
+        /* The position makes the end of this flush publish nothing new. */
+        status = begin_flush(channel, channel->flushed_position - 1);
     }
     return status == MSCCLPP_OK && channel->flush_count > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
-/* Carries out a trigger by the channel's handler. */
+/* Lets the channel's handler carry out a trigger. Logs the handler's failure. MSCCLPP_IN_PROGRESS: call it again. */
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
 {
-    const bool flush = (job->request.type & MSCCLPP_TRIGGER_FLUSH) != 0;
-    mscclpp_status_t status = flush ? end_transfers(channel) : MSCCLPP_OK;
+    const bool is_flush = (job->request.type & MSCCLPP_TRIGGER_FLUSH) != 0;
+    mscclpp_status_t status = is_flush ? end_transfers(channel) : MSCCLPP_OK;
 
     if (status != MSCCLPP_OK) {
         return status;
@@ -140,15 +142,15 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
     if (status < 0) {
         mscclpp_error("%s: the handler of port channel %u failed: %s", proxy->label, channel->number,
                       mscclpp_status_string(status));
-    } else if (status == MSCCLPP_OK && flush) {
+    } else if (status == MSCCLPP_OK && is_flush) {
         publish_flushed(channel, job->position + 1);
     }
     return status;
 }
 
 /*
- * Carries out what is left of a trigger, and removes the finished actions from its type. MSCCLPP_OK once all are done,
- * or MSCCLPP_IN_PROGRESS.
+ * Carries out what is left of a trigger, as far as the transport takes it now, and removes the finished actions from
+ * the trigger's type. MSCCLPP_OK once all are done, MSCCLPP_IN_PROGRESS if it has to be called again, or an error.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)
@@ -164,7 +166,7 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
     status = check_range(proxy, channel, request);
     if (status == MSCCLPP_OK && request->type == MSCCLPP_TRIGGER_ADD) {
         status = params->ops->add(params->conn, params->remote, request->to, request->value);
-        channel->dirty = channel->dirty || status == MSCCLPP_OK;
+        channel->has_unflushed = channel->has_unflushed || status == MSCCLPP_OK;
         if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
             mscclpp_error("%s: a kernel asked port channel %u for an addition, which transport %s cannot do at rank %d",
                           proxy->label, channel->number, params->ops->name, params->peer);
@@ -176,7 +178,7 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
         status = params->ops->put_signal(params->conn, params->remote, request->to, params->region, request->from,
                                          request->size, params->token);
         if (status == MSCCLPP_OK) {
-            channel->dirty = true;
+            channel->has_unflushed = true;
             request->type &= ~put_and_signal;
         }
         status = status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : status;
@@ -185,14 +187,14 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
         status =
             params->ops->put(params->conn, params->remote, request->to, params->region, request->from, request->size);
         if (status == MSCCLPP_OK) {
-            channel->dirty = true;
+            channel->has_unflushed = true;
             request->type &= ~(uint32_t)MSCCLPP_TRIGGER_DATA;
         }
     }
     if (status == MSCCLPP_OK && (request->type & MSCCLPP_TRIGGER_SIGNAL) != 0) {
         status = params->ops->signal(params->conn, params->token);
         if (status == MSCCLPP_OK) {
-            channel->dirty = true;
+            channel->has_unflushed = true;
             request->type &= ~(uint32_t)MSCCLPP_TRIGGER_SIGNAL;
         }
     }
@@ -202,32 +204,36 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
     return status;
 }
 
-/* Carries out the triggers that wait on a channel, as far as the transport takes them now. */
+/*
+ * Carries out the triggers that wait on a channel, as far as the transport takes them now, and does for its unflushed
+ * transfers what `settle` says. Returns MSCCLPP_OK, even if work is left, or an error.
+ */
 static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                       mscclpp_proxy_settle_t settle)
 {
-    const bool flush = settle == MSCCLPP_PROXY_DELIVER ||
-                       (settle == MSCCLPP_PROXY_HAND_OVER && channel->dirty && channel->params.ops->has_left == NULL);
+    const bool may_flush =
+        settle == MSCCLPP_PROXY_DELIVER ||
+        (settle == MSCCLPP_PROXY_HAND_OVER && channel->has_unflushed && channel->params.ops->has_left == NULL);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    while (channel->count > 0) {
-        status = carry_job(proxy, channel, &channel->jobs[channel->first]);
+    while (channel->job_count > 0) {
+        status = carry_job(proxy, channel, &channel->jobs[channel->first_job]);
         if (status != MSCCLPP_OK) {
             break;
         }
-        channel->first = (channel->first + 1) % channel->capacity;
-        --channel->count;
+        channel->first_job = (channel->first_job + 1) % channel->job_capacity;
+        --channel->job_count;
     }
-    if (status >= 0 && flush && channel->dirty && channel->count == 0 && channel->flush_count == 0) {
+    if (status >= 0 && may_flush && channel->has_unflushed && channel->job_count == 0 && channel->flush_count == 0) {
         /* No kernel asked for this flush and none waits for it, so the published word does not change. */
-        status = begin_flush(channel, channel->done - 1);
+        status = begin_flush(channel, channel->flushed_position - 1);
     }
     return status < 0 ? status : test_flushes(channel);
 }
 
 /*
- * Carries out a new trigger, or adds it to those that wait on its channel. Returns MSCCLPP_IN_PROGRESS if the trigger
- * stays in the FIFO.
+ * Carries out a new trigger, or adds it to those that wait on its channel. MSCCLPP_IN_PROGRESS: neither is possible
+ * now, and the trigger stays in the FIFO.
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {
@@ -236,13 +242,14 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (job.request.channel < proxy->table_size && job.position < proxy->discard_before[job.request.channel]) {
+        /* It was pushed for an earlier channel of this number, which has been destroyed. */
         return MSCCLPP_OK;
     }
     if (channel == NULL) {
         mscclpp_error("%s: a kernel used port channel %u, which does not exist", proxy->label, job.request.channel);
         return MSCCLPP_ERR_INVALID;
     }
-    if (channel->count > 0) {
+    if (channel->job_count > 0) {
         return add_waiting(channel, &job) ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
     }
     status = carry_job(proxy, channel, &job);
@@ -253,7 +260,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     if (status == MSCCLPP_OK) {
         status = test_flushes(channel);
     }
-    if (channel->count > 0 || channel->flush_count > 0 || channel->dirty) {
+    if (channel->job_count > 0 || channel->flush_count > 0 || channel->has_unflushed) {
         mscclpp_proxy_mark_busy(proxy, channel);
     }
     return status;
@@ -281,7 +288,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
         if (status < 0) {
             return status;
         }
-        if (channel->count == 0 && channel->flush_count == 0 && !channel->dirty) {
+        if (channel->job_count == 0 && channel->flush_count == 0 && !channel->has_unflushed) {
             mscclpp_proxy_mark_idle(proxy, channel);
         }
     }
@@ -313,8 +320,8 @@ bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy)
         const mscclpp_proxy_channel_t *channel = proxy->busy[i];
         const mscclpp_transport_ops_t *ops = channel->params.ops;
 
-        has_left = channel->count == 0 && channel->flush_count == 0 &&
-                   (!channel->dirty || (ops->has_left != NULL && ops->has_left(channel->params.conn)));
+        has_left = channel->job_count == 0 && channel->flush_count == 0 &&
+                   (!channel->has_unflushed || (ops->has_left != NULL && ops->has_left(channel->params.conn)));
     }
     return has_left;
 }

@@ -6,6 +6,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/port/internal.h"
 
+/* Entries that tables begin with; they double when they are full. */
 #define JOBS_AT_FIRST 2
 #define TABLE_AT_FIRST 16
 #define TRANSPORTS_AT_FIRST 4
@@ -43,13 +44,13 @@ void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
     channel->busy = false;
 }
 
-/* Makes the table larger. */
+/* Doubles the tables of channels. MSCCLPP_ERR_NO_MEMORY, logged, if triggers cannot name more or there is no memory. */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
     mscclpp_proxy_channel_t **channels, **busy;
     uint64_t *discard_before;
-    uint32_t *numbers, i;
+    uint32_t *free_numbers, i;
 
     if (size > MSCCLPP_DEV_PORT_CHANNELS) {
         mscclpp_error("%s: all %u port channels that a trigger can name are in use", proxy->label,
@@ -59,13 +60,13 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     channels = calloc(size, sizeof(*channels)); /* NOLINT(bugprone-sizeof-expression) */
     busy = calloc(size, sizeof(*busy));         /* NOLINT(bugprone-sizeof-expression) */
     discard_before = calloc(size, sizeof(*discard_before));
-    numbers = calloc(size, sizeof(*numbers));
-    if (channels == NULL || busy == NULL || discard_before == NULL || numbers == NULL) {
+    free_numbers = calloc(size, sizeof(*free_numbers));
+    if (channels == NULL || busy == NULL || discard_before == NULL || free_numbers == NULL) {
         mscclpp_error("%s: out of memory for %u port channels", proxy->label, size);
         free(channels);
         free(busy);
         free(discard_before);
-        free(numbers);
+        free(free_numbers);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     for (i = 0; i < proxy->table_size; ++i) {
@@ -75,7 +76,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     }
     /* The lowest numbers go on top of the stack. No number is free now, or the table would not grow. */
     for (i = size; i-- > proxy->table_size;) {
-        numbers[proxy->free_count++] = i;
+        free_numbers[proxy->free_count++] = i;
     }
     free(proxy->channels);
     free(proxy->busy);
@@ -84,13 +85,14 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     proxy->channels = channels;
     proxy->busy = busy;
     proxy->discard_before = discard_before;
-    proxy->free_numbers = numbers;
+    proxy->free_numbers = free_numbers;
     proxy->table_size = size;
     return MSCCLPP_OK;
 }
 
-/* Finds the `flushed` word of a channel number, at its addresses for the host and for the device. */
-static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p, uint64_t **device_p)
+/* Finds the `flushed` word of a channel number, at both addresses. The first use of a page allocates it. */
+static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p,
+                                         uint64_t **device_p)
 {
     mscclpp_proxy_page_t *page = &proxy->pages[number / MSCCLPP_PROXY_PAGE];
     const uint32_t word = number % MSCCLPP_PROXY_PAGE * LINE_WORDS;
@@ -110,7 +112,7 @@ static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint6
     return MSCCLPP_OK;
 }
 
-/* Adds a reference to a transport, so that rounds make progress on it. */
+/* Adds a reference to a transport. With the first one, rounds begin to make progress on it. */
 static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     mscclpp_proxy_transport_t *transports;
@@ -150,7 +152,7 @@ static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *t
     }
 }
 
-/* Checks that the regions are not too large for a trigger. */
+/* Checks that triggers can express all offsets in the regions. If not, logs it and returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     if (params->region_size > MSCCLPP_DEV_PORT_REGION_MAX || params->remote_size > MSCCLPP_DEV_PORT_REGION_MAX) {
@@ -162,13 +164,13 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* Makes a channel. Call with the lock held, so that no other thread takes the number. */
+/* Makes a channel with a free number, as mscclpp_proxy_channel_create does. Call with the lock held. */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
 {
     mscclpp_status_t status = proxy->free_count > 0 ? MSCCLPP_OK : grow_table(proxy);
     mscclpp_proxy_channel_t *channel;
-    uint64_t *on_device;
+    uint64_t *device_flushed;
     uint32_t number;
 
     if (status != MSCCLPP_OK) {
@@ -184,10 +186,10 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
         free(channel);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    channel->capacity = JOBS_AT_FIRST;
+    channel->job_capacity = JOBS_AT_FIRST;
     channel->params = *params;
     channel->number = number;
-    status = find_word(proxy, number, &channel->flushed, &on_device);
+    status = get_flushed_word(proxy, number, &channel->flushed, &device_flushed);
     if (status == MSCCLPP_OK && params->ops != NULL) {
         status = use_transport(proxy, params);
     }
@@ -197,13 +199,13 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
         return status;
     }
     /* The word may hold a position of an earlier channel with this number. Positions only grow. */
-    channel->done = *channel->flushed;
+    channel->flushed_position = *channel->flushed;
     --proxy->free_count;
     proxy->channels[number] = channel;
 
     memset(channel_p, 0, sizeof(*channel_p));
     channel_p->fifo = *mscclpp_fifo_device(proxy->fifo);
-    channel_p->flushed = on_device;
+    channel_p->flushed = device_flushed;
     channel_p->inbound = params->inbound;
     channel_p->expected = params->expected;
     channel_p->number = number;
@@ -225,7 +227,8 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 }
 
 /*
- * Marks the triggers in the FIFO for a channel that is destroyed: they must not reach the next channel with its number.
+ * Makes the proxy discard the triggers in the FIFO that are for a channel which is destroyed now: they must not reach
+ * the next channel with its number.
  */
 static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {
@@ -242,7 +245,7 @@ static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/* Destroys a channel. Call with the lock held. */
+/* Takes a channel out of the tables and frees it, with its waiting triggers. Call with the lock held. */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     mscclpp_proxy_mark_idle(proxy, channel);

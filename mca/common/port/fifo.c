@@ -6,7 +6,7 @@
 #include "mca/common/base/log.h"
 
 /* Distance between words that different sides write, so that they lie in separate cache lines. */
-#define LINE 128
+#define LINE_BYTES 128
 
 struct mscclpp_fifo {
     const mscclpp_gpu_ops_t *gpu;
@@ -33,11 +33,11 @@ mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, u
     while (size < slots) {
         size *= 2;
     }
-    status = gpu->host_alloc(LINE + size * sizeof(mscclpp_dev_trigger_t), &host_memory, &seen_by_device);
+    status = gpu->host_alloc(LINE_BYTES + size * sizeof(mscclpp_dev_trigger_t), &host_memory, &seen_by_device);
     if (status != MSCCLPP_OK) {
         goto err_free;
     }
-    status = gpu->device_alloc(device, 2 * (size_t)LINE, &fifo->device_memory);
+    status = gpu->device_alloc(device, 2 * (size_t)LINE_BYTES, &fifo->device_memory);
     if (status != MSCCLPP_OK) {
         goto err_host_free;
     }
@@ -45,11 +45,11 @@ mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, u
     fifo->device = device;
     fifo->host_memory = host_memory;
     fifo->tail = host_memory;
-    fifo->ring = (mscclpp_dev_trigger_t *)(void *)(fifo->host_memory + LINE);
-    fifo->on_device.ring = (mscclpp_dev_trigger_t *)(void *)((char *)seen_by_device + LINE);
+    fifo->ring = (mscclpp_dev_trigger_t *)(void *)(fifo->host_memory + LINE_BYTES);
+    fifo->on_device.ring = (mscclpp_dev_trigger_t *)(void *)((char *)seen_by_device + LINE_BYTES);
     fifo->on_device.size = size;
     fifo->on_device.head = fifo->device_memory;
-    fifo->on_device.tail_seen = (uint64_t *)(void *)((char *)fifo->device_memory + LINE);
+    fifo->on_device.tail_seen = (uint64_t *)(void *)((char *)fifo->device_memory + LINE_BYTES);
     fifo->on_device.tail = seen_by_device;
     *fifo_p = fifo;
     return MSCCLPP_OK;
@@ -99,7 +99,7 @@ uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo)
     return fifo->next;
 }
 
-/* Release order: the slot must have been read before a kernel fills it again. */
+/* Stores the tail in release order, because the slot must have been read before a kernel fills it again. */
 void mscclpp_fifo_pop(mscclpp_fifo_t *fifo)
 {
     ++fifo->next;

@@ -23,16 +23,16 @@ void mscclpp_fifo_destroy(mscclpp_fifo_t *fifo);
 /* The structure that kernels use. */
 const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo);
 
-/* The next trigger, if one has been pushed. It stays in its slot until mscclpp_fifo_pop. */
+/* Reads the next trigger, which stays in its slot until mscclpp_fifo_pop. False if it has not been pushed yet. */
 bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigger_p);
 
-/* Position of the next trigger. */
+/* Position of the next trigger: the number of triggers that were popped before it. */
 uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo);
 
 /*
- * Reads a trigger without taking it; it need not be the next one. `position` must be less than the number of slots
- * ahead of the next trigger's position. A later trigger may be there before an earlier one, as kernels push
- * concurrently.
+ * Reads the trigger at `position`, which need not be the next one, but must be less than the number of slots ahead of
+ * it. False if that trigger has not been pushed yet. Kernels push concurrently, so a later trigger may be there before
+ * an earlier one.
  */
 bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p);
 

@@ -11,7 +11,7 @@
 /* A trigger that was taken from the FIFO. Its type keeps only the actions that are still to be done. */
 typedef struct {
     mscclpp_dev_request_t request;
-    uint64_t position;
+    uint64_t position; /* in the FIFO */
 } mscclpp_proxy_job_t;
 
 /* A flush under way. Once it has ended, the channel's word `flushed` becomes position + 1. */
@@ -25,28 +25,28 @@ typedef struct {
     mscclpp_port_params_t params;
     mscclpp_proxy_handler_fn_t handler; /* carries out the triggers in place of the transport; NULL: none */
     void *context;                      /* the handler's */
-    uint32_t number;
+    uint32_t number;                    /* by which triggers name the channel */
 
     /*
-     * Triggers that wait because the transport could not take them, in order, in a ring of `capacity`. Triggers of
+     * Triggers that wait because the transport could not take them, in order, in a ring of `job_capacity`. Triggers of
      * other channels are carried out in the meantime.
      */
     mscclpp_proxy_job_t *jobs;
-    uint32_t first;
-    uint32_t count;
-    uint32_t capacity;
+    uint32_t first_job; /* index of the oldest */
+    uint32_t job_count;
+    uint32_t job_capacity;
 
     /*
-     * Flushes under way. A third flush replaces the second: it ends no earlier than the second, and before any later
-     * flush. So two entries are enough for any number of waiting blocks.
+     * Flushes under way, the older first. A further flush replaces the second: whoever waits for the second may as well
+     * wait for the further one, which covers it. So two entries are enough for any number of waiting blocks.
      */
     mscclpp_proxy_flush_t flushes[2];
     int flush_count;
 
-    bool dirty;        /* a transfer was started after the last flush */
-    bool busy;         /* the channel is in the proxy's list of channels with something to do */
-    uint64_t done;     /* everything before this position in the FIFO has left its sources */
-    uint64_t *flushed; /* the word that kernels read, at the host's address; `done`, once anything was flushed */
+    bool has_unflushed;        /* a transfer was started after the last flush */
+    bool busy;                 /* the channel is in the proxy's list of channels with something to do */
+    uint64_t flushed_position; /* what the channel asked for before this position in the FIFO has left its sources */
+    uint64_t *flushed;         /* the word by which kernels read `flushed_position`, at the host's address */
 } mscclpp_proxy_channel_t;
 
 typedef struct {
@@ -75,16 +75,16 @@ struct mscclpp_proxy {
     pthread_mutex_t lock;
     pthread_cond_t work_comes; /* wakes the proxy's thread when there may be something to do, or when it must end */
     pthread_t thread;
-    bool closing;
+    bool closing;          /* the thread must end */
     uint32_t lock_waiters; /* atomic: threads that wait for the lock; the proxy's thread lets them go first */
     uint32_t in_flight;    /* operations that have begun and not ended; atomic */
     uint32_t unsettled;    /* atomic: nonzero if work may be left even though nothing is in flight */
     /* Atomic: the last launch that nobody waits for. It counts as in flight until it has ended. See LAUNCH_BLOCKS. */
     uint64_t unawaited_launch;
-    bool watches;     /* the thread looks for triggers also while nothing is known to be in flight */
-    uint64_t seen;    /* position in the FIFO when the watching thread last looked */
-    double active_at; /* when it last found something to do, or was told of it */
-    int failure;      /* atomic: the mscclpp_status_t of the first failure */
+    bool is_watching;       /* atomic: the thread looks for triggers also while nothing is known to be in flight */
+    uint64_t seen_position; /* position in the FIFO when the watching thread last looked */
+    double active_at;       /* when it last found something to do, or was told of it; by mscclpp_now */
+    int failure;            /* atomic: the mscclpp_status_t of the first failure */
 
     mscclpp_fifo_t *fifo;
 
@@ -103,6 +103,7 @@ struct mscclpp_proxy {
     uint32_t transport_capacity;
 };
 
+/* Takes the lock, and counts as a waiter until then, so that the proxy's thread lets this one go first. */
 static inline void mscclpp_proxy_lock(mscclpp_proxy_t *proxy)
 {
     __atomic_fetch_add(&proxy->lock_waiters, 1, __ATOMIC_ACQ_REL);
@@ -128,18 +129,19 @@ void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIVER } mscclpp_proxy_settle_t;
 
 /*
- * One round: makes progress on the transports, then serves waiting triggers, then newly pushed ones. With `settle` it
- * also flushes transfers that no kernel has flushed. Returns the first error, already logged.
+ * Runs one round: makes progress on the transports, then carries out waiting triggers, then newly pushed ones, and does
+ * for unflushed transfers what `settle` says. Returns MSCCLPP_OK, even if work is left, or the first error, already
+ * logged.
  */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle);
 
-/* True if nothing is left to do. */
+/* True if nothing is left to do: no trigger in the FIFO, and none, no flush and no unflushed transfer of a channel. */
 bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
 
 /* True if everything is handed to the network, though deliveries may not have been confirmed yet. */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* Add a channel to the list of channels with something to do, if it is not there, and remove it from that list. */
+/* Put a channel into the list of channels with something to do, and take it out. No-ops if that is so already. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

@@ -24,8 +24,9 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 #define LAUNCH_BLOCKS ((uint64_t)256)
 
 /*
- * While it watches, the thread spins for so many seconds after the last trigger. Then it naps: for a part of the time
- * since that trigger, as it is said in proxy.h, so that a kernel waits for it hardly longer than it has waited anyway.
+ * While it watches, the thread spins for SPIN_SECONDS after the last trigger. Then it naps each time for 1 / NAP_PART
+ * of the time since that trigger, at most NAP_MAX seconds. So the wait for the thread is short beside the time that the
+ * kernels took to push again.
  */
 #define SPIN_SECONDS 200e-6
 #define NAP_PART 16
@@ -46,42 +47,43 @@ static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
     }
 }
 
-/* Tells whether no operation is in flight, awaited or not. */
+/* True if no operation is in flight, awaited or not. */
 static bool is_idle(const mscclpp_proxy_t *proxy)
 {
-    const uint64_t until = __atomic_load_n(&proxy->unawaited_launch, __ATOMIC_ACQUIRE);
+    const uint64_t launch = __atomic_load_n(&proxy->unawaited_launch, __ATOMIC_ACQUIRE);
 
     return __atomic_load_n(&proxy->in_flight, __ATOMIC_ACQUIRE) == 0 &&
-           mscclpp_mailbox_all_ended(proxy->mailbox, (uint32_t)(until % LAUNCH_BLOCKS), until / LAUNCH_BLOCKS);
+           mscclpp_mailbox_all_ended(proxy->mailbox, (uint32_t)(launch % LAUNCH_BLOCKS), launch / LAUNCH_BLOCKS);
 }
 
-/* Tells whether kernels may push at any time (mscclpp_proxy_watch). */
-static bool watches(const mscclpp_proxy_t *proxy)
+/* True if kernels may push at any time (mscclpp_proxy_watch). */
+static bool is_watching(const mscclpp_proxy_t *proxy)
 {
-    return __atomic_load_n(&proxy->watches, __ATOMIC_RELAXED);
+    return __atomic_load_n(&proxy->is_watching, __ATOMIC_RELAXED);
 }
 
-/* Tells whether rounds have to be run. */
+/* True if rounds have to be run: the proxy has not failed, and there may be something to do. */
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
     return failure_of(proxy) == MSCCLPP_OK &&
-           (watches(proxy) || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
+           (is_watching(proxy) || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
-/* Seconds for which the thread has found nothing to do. If there is something now, that is 0, and the time is noted. */
-static double find_idle_time(mscclpp_proxy_t *proxy)
+/* Returns for how many seconds there has been nothing to do. If there is something now, notes the time and returns 0.
+ */
+static double update_idle_time(mscclpp_proxy_t *proxy)
 {
     const double now = mscclpp_now();
     const uint64_t position = mscclpp_fifo_position(proxy->fifo);
 
-    if (position != proxy->seen || proxy->busy_count != 0 || !is_idle(proxy)) {
-        proxy->seen = position;
+    if (position != proxy->seen_position || proxy->busy_count != 0 || !is_idle(proxy)) {
+        proxy->seen_position = position;
         proxy->active_at = now;
     }
     return now - proxy->active_at;
 }
 
-/* Sleeps for a moment, without the lock, unless the thread is woken. */
+/* Sleeps until the thread is woken, for at most 1 / NAP_PART of `idle` seconds. Releases the lock meanwhile. */
 static void nap(mscclpp_proxy_t *proxy, double idle)
 {
     const double pause = idle / NAP_PART < NAP_MAX ? idle / NAP_PART : NAP_MAX;
@@ -103,34 +105,35 @@ static bool is_threaded(const mscclpp_proxy_t *proxy)
     return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
 }
 
-/* One round, with the lock held. */
-static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t run_settling_round)
+/* Runs one round and records its failure. Does nothing after a failure. Call with the lock held. */
+static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     mscclpp_status_t status;
 
     if (failure_of(proxy) != MSCCLPP_OK) {
         return;
     }
-    status = mscclpp_proxy_carry(proxy, run_settling_round);
+    status = mscclpp_proxy_carry(proxy, settle);
     if (status < 0) {
         record_failure(proxy, status);
     }
 }
 
 /*
- * One round by the thread that makes the progress. Once no operation is in flight, it also hands over to the network
- * what operations left behind.
+ * Runs one round for whoever makes the progress. If no operation is in flight, also hands over to the network what
+ * operations left behind, and notes in `unsettled` whether some of it is still to be handed over. Call with the lock
+ * held.
  */
 static void run_regular_round(mscclpp_proxy_t *proxy)
 {
     /* Graphs start operations unknown to the host, which may be under way while the thread watches. */
-    const bool idle = is_idle(proxy) && (!watches(proxy) || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
+    const bool idle = is_idle(proxy) && (!is_watching(proxy) || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
 
     run_round(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (idle) {
         /*
-         * Cleared before the check: the round has seen everything that finished operations had pushed, and a later
-         * operation sets it again.
+         * Cleared before the check, not after it: an operation that begins meanwhile sets it again. The round has seen
+         * everything that finished operations had pushed.
          */
         __atomic_store_n(&proxy->unsettled, 0, __ATOMIC_SEQ_CST);
         if (!mscclpp_proxy_has_left(proxy)) {
@@ -154,7 +157,7 @@ static void *thread_main(void *argument)
             continue;
         }
         run_regular_round(proxy);
-        idle = watches(proxy) ? find_idle_time(proxy) : 0;
+        idle = is_watching(proxy) ? update_idle_time(proxy) : 0;
         if (idle > SPIN_SECONDS) {
             nap(proxy, idle);
             continue;
@@ -173,14 +176,14 @@ static void *thread_main(void *argument)
 /* Starts the proxy's thread with all signals blocked: the application's signals are not for this thread. */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
-    sigset_t all, before;
+    sigset_t all_signals, mask_before;
     int error;
 
-    sigfillset(&all);
-    error = pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&all_signals);
+    error = pthread_sigmask(SIG_SETMASK, &all_signals, &mask_before);
     if (error == 0) {
         error = pthread_create(&proxy->thread, NULL, thread_main, proxy);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
     }
     if (error != 0) {
         errno = error;
@@ -272,7 +275,7 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
     }
 }
 
-/* Starts the thread if there is none. Call with the lock held. */
+/* Starts the thread if there is none. Returns the proxy's failure if it has failed. Call with the lock held. */
 static mscclpp_status_t ensure_thread(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);
@@ -318,7 +321,7 @@ mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
     mscclpp_proxy_lock(proxy);
     status = ensure_thread(proxy);
     if (status == MSCCLPP_OK) {
-        __atomic_store_n(&proxy->watches, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&proxy->is_watching, true, __ATOMIC_RELAXED);
         proxy->active_at = mscclpp_now();
         pthread_cond_signal(&proxy->work_comes);
     }
@@ -338,7 +341,8 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     if (status != MSCCLPP_OK || is_threaded(proxy) || !has_work(proxy)) {
         return status;
     }
-    /* If another caller holds the lock, it makes the progress. It may be a caller further up this very stack. */
+    /* If another caller holds the lock, it makes the progress. It may stand further up the stack of this very thread.
+     */
     if (pthread_mutex_trylock(&proxy->lock) != 0) {
         return MSCCLPP_IN_PROGRESS;
     }
@@ -349,7 +353,8 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Runs one round, whether or not there is a thread. MSCCLPP_OK if `is_done` holds after it, else MSCCLPP_IN_PROGRESS.
+ * Runs one round, whether or not there is a thread. Returns MSCCLPP_OK if `is_done` holds after it, MSCCLPP_IN_PROGRESS
+ * if not, or the proxy's failure.
  */
 static mscclpp_status_t run_settling_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle,
                                            bool (*is_done)(const mscclpp_proxy_t *proxy))

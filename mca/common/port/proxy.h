@@ -57,6 +57,10 @@ typedef struct {
     uint64_t *expected; /* device memory that counts the signals waited for; belongs to the token and lives as long */
 } mscclpp_port_params_t;
 
+/*
+ * Makes a proxy without channels, with its thread if the parameter proxy is "thread". MSCCLPP_ERR_NO_MEMORY,
+ * MSCCLPP_ERR_SYSTEM if the thread cannot be started, or a failure of the GPU's runtime.
+ */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p);
 
 /* Frees the proxy, with the channels that are left, after all kernels that may push have ended. NULL is allowed. */
@@ -78,11 +82,11 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 /* Destroys a channel that no kernel uses any more. Drops its remaining work. */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number);
 
-/* Sends the triggers of a channel to `handler`; with NULL they go to the transport again. */
+/* From now on `handler` carries out the channel's triggers; with NULL the transport does. */
 mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
                                            void *context);
 
-/* Counts one more or one less operation in flight. */
+/* Count an operation as in flight, and as over. Every begin needs its end. */
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy);
 void mscclpp_proxy_end(mscclpp_proxy_t *proxy);
 
