@@ -10,15 +10,16 @@
 /* The carrier's part of a team; each carrier casts it to its own structure. */
 typedef struct mscclpp_ctrl_carrier mscclpp_ctrl_carrier_t;
 
-/* Arguments are as in ctrl.h; ctrl.c has checked them. */
+/* Functions do what those of the same name in ctrl.h do, unless a comment says more. ctrl.c has checked the arguments.
+ */
 typedef struct {
     const char *name;
 
     /*
-     * Does work that is best done before the process has threads; NULL if there is none. It may fail, and may be called
-     * again. `wanted` false forbids the work, now and later.
+     * Does work that is best done before the process has threads; NULL if there is none. May be called again, and a
+     * failure shows only in `create`. `is_allowed` false forbids the work, now and later.
      */
-    void (*prepare)(bool wanted);
+    void (*prepare)(bool is_allowed);
 
     /*
      * Makes the carrier's part of a team. MSCCLPP_ERR_NOT_SUPPORTED, not logged above the info level, if the carrier
@@ -39,7 +40,7 @@ typedef struct {
     void (*flush)(mscclpp_ctrl_carrier_t *carrier, double seconds); /* NULL: posted messages leave by themselves */
     void (*rebind)(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob);
     void (*destroy)(mscclpp_ctrl_carrier_t *carrier);
-    void (*finalize)(void);
+    void (*finalize)(void); /* may be called several times, and before any create */
 } mscclpp_ctrl_ops_t;
 
 extern const mscclpp_ctrl_ops_t mscclpp_ctrl_oob_ops;

@@ -10,12 +10,12 @@
 enum { CARRIER_UCX, CARRIER_OOB, CARRIER_COUNT };
 
 /*
- * The beginning of a rank's address: which carriers it has, and how long their parts are. The parts follow, in this
- * order.
+ * The beginning of a rank's address: which carriers the rank has, and how many bytes each one's part takes. The parts
+ * follow, in the order of the carriers.
  */
 typedef struct {
     uint16_t length[CARRIER_COUNT];
-    uint8_t present[CARRIER_COUNT];
+    uint8_t is_present[CARRIER_COUNT];
     uint8_t pad[2];
 } address_head_t;
 
@@ -33,11 +33,11 @@ static const mscclpp_ctrl_ops_t *const carriers[CARRIER_COUNT] = {
     [CARRIER_OOB] = &mscclpp_ctrl_oob_ops,
 };
 
-static void destroy_carrier(mscclpp_ctrl_t *ctrl, int i)
+static void destroy_carrier(mscclpp_ctrl_t *ctrl, int carrier)
 {
-    if (ctrl->carrier[i] != NULL) {
-        carriers[i]->destroy(ctrl->carrier[i]);
-        ctrl->carrier[i] = NULL;
+    if (ctrl->carrier[carrier] != NULL) {
+        carriers[carrier]->destroy(ctrl->carrier[carrier]);
+        ctrl->carrier[carrier] = NULL;
     }
 }
 
@@ -90,7 +90,7 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
     unsigned char bytes[MSCCLPP_CTRL_ADDRESS_MAX];
     address_head_t head;
     size_t used = sizeof(head);
-    bool any = false;
+    bool has_any = false;
 
     memset(&head, 0, sizeof(head));
     for (int i = 0; i < CARRIER_COUNT; ++i) {
@@ -99,12 +99,12 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
             carriers[i]->address(ctrl->carrier[i], bytes + used, sizeof(bytes) - used, &length) != MSCCLPP_OK) {
             continue;
         }
-        head.present[i] = 1;
+        head.is_present[i] = 1;
         head.length[i] = (uint16_t)length;
         used += length;
-        any = true;
+        has_any = true;
     }
-    if (!any) {
+    if (!has_any) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memcpy(bytes, &head, sizeof(head));
@@ -113,8 +113,11 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
     return MSCCLPP_OK;
 }
 
-/* Copies the carrier's part of every rank's address. False if some rank does not have this carrier. */
-static bool copy_parts(const mscclpp_ctrl_t *ctrl, int wanted, const char *addresses, size_t stride,
+/*
+ * Copies one carrier's part of every rank's address to `parts`, one every MSCCLPP_CTRL_ADDRESS_MAX bytes, and its
+ * length to `lengths`. False if some rank does not have this carrier, or if an address makes no sense.
+ */
+static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addresses, size_t stride,
                        unsigned char *parts, size_t *lengths)
 {
     for (int rank = 0; rank < ctrl->size; ++rank) {
@@ -123,15 +126,15 @@ static bool copy_parts(const mscclpp_ctrl_t *ctrl, int wanted, const char *addre
         size_t offset = sizeof(head);
 
         memcpy(&head, address, sizeof(head));
-        for (int i = 0; i < wanted; ++i) {
+        for (int i = 0; i < carrier; ++i) {
             offset += head.length[i];
         }
-        if (head.present[wanted] != 1 || offset + head.length[wanted] > stride ||
-            offset + head.length[wanted] > MSCCLPP_CTRL_ADDRESS_MAX) {
+        if (head.is_present[carrier] != 1 || offset + head.length[carrier] > stride ||
+            offset + head.length[carrier] > MSCCLPP_CTRL_ADDRESS_MAX) {
             return false;
         }
-        memcpy(parts + (size_t)rank * MSCCLPP_CTRL_ADDRESS_MAX, address + offset, head.length[wanted]);
-        lengths[rank] = head.length[wanted];
+        memcpy(parts + (size_t)rank * MSCCLPP_CTRL_ADDRESS_MAX, address + offset, head.length[carrier]);
+        lengths[rank] = head.length[carrier];
     }
     return true;
 }
@@ -154,6 +157,7 @@ mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, co
         status = MSCCLPP_ERR_NO_MEMORY;
         goto out;
     }
+    /* All ranks see the same addresses, so they choose the same carrier: the first that all of them have. */
     for (int i = 0; i < CARRIER_COUNT && ctrl->chosen < 0; ++i) {
         if (copy_parts(ctrl, i, addresses, stride, parts, lengths)) {
             /* This rank's own address is among them, so the carrier exists here. */

@@ -1,7 +1,7 @@
 /*
  * Control messages: what the hosts of a team's ranks tell one another after bring-up, such as failures. They are short,
- * rare and unordered, and are lost if the peer is gone. They use UCX active messages if the build has UCX and the
- * parameter allows it, else the embedding runtime's own messages.
+ * rare and unordered, and are lost if the peer is gone. They travel as active messages of UCX if all ranks can use it
+ * and the parameter allows it, else as messages of the embedding runtime.
  */
 #ifndef MCA_COMMON_CTRL_CTRL_H
 #define MCA_COMMON_CTRL_CTRL_H
@@ -13,6 +13,7 @@
 #include "mca/common/oob/oob.h"
 #include "mca/common/base/status.h"
 
+/* The most bytes of a rank's address and of a message. */
 #define MSCCLPP_CTRL_ADDRESS_MAX 1024
 #define MSCCLPP_CTRL_MESSAGE_MAX 48
 
@@ -32,14 +33,15 @@ void mscclpp_ctrl_prepare(bool ucx);
  */
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p);
 
-/* "ucx" or "oob". */
+/* How messages travel: "ucx" or "oob"; "none" before mscclpp_ctrl_connect. */
 const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl);
 
 /* Writes the address that the peers need to reach this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX. */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p);
 
 /*
- * Takes every rank's address; `addresses` has one every `stride` bytes. `team_id` is equal on all ranks of the team and
+ * Takes every rank's address; `addresses` has one every `stride` bytes. Chooses how messages travel, equally on all
+ * ranks. MSCCLPP_ERR_NOT_SUPPORTED if no way suits all of them. `team_id` is equal on all ranks of the team and
  * different from that of every other team of these ranks. Endpoints are opened when first used.
  */
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride);
@@ -63,8 +65,8 @@ void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds);
 void mscclpp_ctrl_rebind(mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob);
 
 /*
- * Ends the messages of one team; not collective. Messages on their way get a few milliseconds and may then be lost.
- * NULL is allowed.
+ * Ends the messages of one team and frees what belongs to it; not collective. Messages on their way get a few
+ * milliseconds and may then be lost. NULL is allowed.
  */
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl);
 

@@ -24,7 +24,7 @@ struct mscclpp_ctrl_carrier {
     uint64_t team_id;
 };
 
-/* Needs an exchange that can send messages. */
+/* MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send messages. */
 static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -43,11 +43,12 @@ static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
 }
 
 /* The messages need no address, so it is empty. */
-static mscclpp_status_t oob_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room, size_t *length_p)
+static mscclpp_status_t oob_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
+                                    size_t *length_p)
 {
     (void)carrier;
     (void)address;
-    (void)room;
+    (void)capacity;
     *length_p = 0;
     return MSCCLPP_OK;
 }
@@ -71,13 +72,12 @@ static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     return carrier->oob.post_message(carrier->oob.context, peer, &sent, offsetof(oob_message_t, payload) + length);
 }
 
-/* Takes a message that has arrived for this team. */
+/* Takes a message that has arrived for this team. Drops those of earlier teams and those that are not ours. */
 static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {
-    /* Drops messages of an earlier team. */
     for (;;) {
         unsigned char bytes[MSCCLPP_OOB_MESSAGE_MAX];
-        const size_t head = offsetof(oob_message_t, payload);
+        const size_t head_length = offsetof(oob_message_t, payload);
         size_t length = sizeof(bytes);
         uint64_t team_id;
         int peer;
@@ -86,14 +86,14 @@ static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
         if (status != MSCCLPP_OK) {
             return status;
         }
-        if (length < head || length > sizeof(oob_message_t)) {
+        if (length < head_length || length > sizeof(oob_message_t)) {
             mscclpp_debug("%s: a message of %zu bytes from rank %d is not ours", carrier->oob.label, length, peer);
             continue;
         }
         memcpy(&team_id, bytes, sizeof(team_id));
         if (team_id == carrier->team_id) {
-            memcpy(message, bytes + head, length - head);
-            *length_p = length - head;
+            memcpy(message, bytes + head_length, length - head_length);
+            *length_p = length - head_length;
             *peer_p = peer;
             return MSCCLPP_OK;
         }

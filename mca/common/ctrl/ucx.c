@@ -16,25 +16,23 @@
 #include "mca/common/base/log.h"
 
 #define UCX_MESSAGE_ID 0
-#define UCX_PROGRESS_MAX 16      /* calls of the worker's progress in one poll, at most */
+#define UCX_PROGRESS_MAX 16      /* the most calls of the worker's progress in one poll */
 #define UCX_ORPHANS_MAX 64       /* messages kept for teams that this rank has yet to connect */
 #define UCX_QUEUE_MAX 1024       /* messages that one team may leave unread */
-#define UCX_DESTROY_SECONDS 0.02 /* time for the messages that a destroyed team has still to send */
-#define UCX_FINALIZE_SECONDS 1.0 /* time for endpoints to close */
+#define UCX_DESTROY_SECONDS 0.02 /* time for the messages that a destroyed team has yet to send */
+#define UCX_FINALIZE_SECONDS 1.0 /* time for endpoints to close at the end */
 
-/*
- * A process that messages go to, which may be this one. Kept while a team knows the process, and then until its
- * endpoint is closed.
+/* A process that messages go to, perhaps this one. Kept while a team knows it, and then until its endpoint is closed.
  */
 typedef struct ucx_peer {
     struct ucx_peer *next;
-    unsigned references;
-    unsigned sending; /* messages given to UCX and not yet sent */
-    bool failed;
-    ucp_ep_h ep;              /* NULL before the first message */
-    ucs_status_ptr_t closing; /* the request that closes the endpoint; NULL: it is not being closed */
-    size_t length;
-    unsigned char address[]; /* the address of the process's worker */
+    unsigned references;            /* by teams that know the process */
+    unsigned sending;               /* messages given to UCX and not yet sent */
+    bool failed;                    /* no more messages can be sent to it */
+    ucp_ep_h ep;                    /* NULL before the first message */
+    ucs_status_ptr_t close_request; /* closes the endpoint; NULL: it is not being closed */
+    size_t length;                  /* bytes of the address */
+    unsigned char address[];        /* the address of the process's worker */
 } ucx_peer_t;
 
 /* A message that is being sent; UCX reads the frame until it reports completion. */
@@ -65,17 +63,18 @@ static ucp_worker_h ucx_worker;   /* NULL: there is no worker */
 static ucp_address_t *ucx_address;
 static size_t ucx_address_length;
 static mscclpp_ctrl_carrier_t *ucx_carriers;
-static ucx_peer_t *ucx_peers;
-static ucx_peer_t *ucx_closing;
-static mscclpp_ctrl_ucx_queue_t ucx_orphans;
+static ucx_peer_t *ucx_peers;   /* peers that some team knows */
+static ucx_peer_t *ucx_retired; /* peers that no team knows any more and whose endpoints are to be closed */
+static mscclpp_ctrl_ucx_queue_t ucx_orphans; /* messages for teams that this rank has yet to connect */
 static bool ucx_had_contact; /* a message came from or went to another process, so a connection may be half made */
 
-/* Tells whether a message is for this carrier's team and rank. */
+/* True if a message is for this carrier's team and rank. */
 static bool is_addressed_to(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
 {
     return carrier->connected && frame->team_id == carrier->team_id && frame->to == (uint32_t)carrier->rank;
 }
 
+/* The team that a message is for; NULL if this rank does not know it, or not yet. */
 static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *frame)
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
@@ -121,11 +120,12 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     }
     mscclpp_ctrl_ucx_queue_push(queue, message);
     if (queue->count > (carrier != NULL ? UCX_QUEUE_MAX : UCX_ORPHANS_MAX)) {
-        free(mscclpp_ctrl_ucx_queue_pop(queue)); /* drops the oldest message: nobody reads here, or the team is gone */
+        free(mscclpp_ctrl_ucx_queue_pop(queue)); /* drops the oldest: nobody reads here, or the team is gone */
     }
     return UCS_OK;
 }
 
+/* Called by UCX when it no longer needs a message. One that was not delivered is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_sent_t *sent = user_data;
@@ -138,10 +138,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     ucx.ucp_request_free(request);
 }
 
-/*
- * Notes that a peer's endpoint has failed. That is no error yet, as the peer may just have ended; the next message to
- * it fails.
- */
+/* Called by UCX when an endpoint has failed. No error yet, as the peer may just have ended; the next message fails. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_peer_t *peer = arg;
@@ -151,7 +148,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     mscclpp_debug("the endpoint of a peer has failed: %s", ucx.ucs_status_string(status));
 }
 
-/* Logs a failed call of UCX. True if it succeeded. */
+/* True if a call of UCX succeeded. Logs a failure at the info level. */
 static bool succeeded(const char *call, ucs_status_t status)
 {
     if (status != UCS_OK) {
@@ -175,6 +172,7 @@ static void close_context(void)
     ucx_context = NULL;
 }
 
+/* Makes the worker, its address and the handler of its messages. False on failure, logged at the info level. */
 static bool start_worker(void)
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -226,7 +224,7 @@ static void ucx_prepare(bool allowed)
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
-    bool usable;
+    bool is_usable;
 
     carrier = calloc(1, sizeof(*carrier) + (size_t)oob->size * sizeof(carrier->peers[0]));
     if (carrier == NULL) {
@@ -238,19 +236,19 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     carrier->size = oob->size;
 
     pthread_mutex_lock(&ucx_lock);
-    usable = ensure_context();
+    is_usable = ensure_context();
     /* If the limits refuse a worker now, there may be one for a later team. */
-    if (usable && ucx_worker == NULL && !ucx_failed &&
+    if (is_usable && ucx_worker == NULL && !ucx_failed &&
         mscclpp_ucx_check_limits("control messages", (size_t)oob->size) == MSCCLPP_OK) {
         ucx_failed = !start_worker();
     }
-    usable = usable && ucx_worker != NULL;
-    if (usable) {
+    is_usable = is_usable && ucx_worker != NULL;
+    if (is_usable) {
         carrier->next = ucx_carriers;
         ucx_carriers = carrier;
     }
     pthread_mutex_unlock(&ucx_lock);
-    if (!usable) {
+    if (!is_usable) {
         free(carrier);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -294,7 +292,7 @@ static ucx_peer_t *get_peer(const void *address, size_t length)
     return peer;
 }
 
-/* Lets UCX send and receive. Returns the number of events; 0: there is nothing more to do now. */
+/* Lets UCX send and receive. Returns the number of events; 0: nothing is left to do now. Call with the lock held. */
 static unsigned progress_worker(void)
 {
     unsigned events = ucx.ucp_worker_progress(ucx_worker);
@@ -308,10 +306,10 @@ static void close_endpoint(ucx_peer_t *peer)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
 
-    peer->closing = ucx.ucp_ep_close_nbx(peer->ep, &param);
-    if (UCS_PTR_IS_ERR(peer->closing)) {
-        mscclpp_debug("ucp_ep_close_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(peer->closing)));
-        peer->closing = NULL;
+    peer->close_request = ucx.ucp_ep_close_nbx(peer->ep, &param);
+    if (UCS_PTR_IS_ERR(peer->close_request)) {
+        mscclpp_debug("ucp_ep_close_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(peer->close_request)));
+        peer->close_request = NULL;
     }
     peer->ep = NULL;
 }
@@ -319,31 +317,31 @@ static void close_endpoint(ucx_peer_t *peer)
 /*
  * Closes the endpoints of peers that no team knows any more, once UCX has nothing left to send on them, and frees peers
  * whose endpoints are closed. Closing waits for the last send, because UCX would abort on an endpoint whose connection
- * is still being made. Returns false once nothing is being closed.
+ * is still being made. Returns true while UCX is closing an endpoint.
  */
 static bool close_idle_endpoints(void)
 {
-    ucx_peer_t **link = &ucx_closing;
-    bool closing = false;
+    ucx_peer_t **link = &ucx_retired;
+    bool is_closing = false;
 
     while (*link != NULL) {
         ucx_peer_t *peer = *link;
         if (peer->ep != NULL && peer->sending == 0) {
             close_endpoint(peer);
         }
-        if (peer->closing != NULL && ucx.ucp_request_check_status(peer->closing) != UCS_INPROGRESS) {
-            ucx.ucp_request_free(peer->closing);
-            peer->closing = NULL;
+        if (peer->close_request != NULL && ucx.ucp_request_check_status(peer->close_request) != UCS_INPROGRESS) {
+            ucx.ucp_request_free(peer->close_request);
+            peer->close_request = NULL;
         }
-        closing = closing || peer->closing != NULL;
-        if (peer->ep == NULL && peer->closing == NULL && peer->sending == 0) {
+        is_closing = is_closing || peer->close_request != NULL;
+        if (peer->ep == NULL && peer->close_request == NULL && peer->sending == 0) {
             *link = peer->next;
             free(peer);
         } else {
             link = &peer->next;
         }
     }
-    return closing;
+    return is_closing;
 }
 
 /* Drops a reference to a peer. The last one makes the peer's endpoint close. Call with the lock held. */
@@ -358,15 +356,15 @@ static void release_peer(ucx_peer_t *peer)
         link = &(*link)->next;
     }
     *link = peer->next;
-    peer->next = ucx_closing;
-    ucx_closing = peer;
+    peer->next = ucx_retired;
+    ucx_retired = peer;
     (void)close_idle_endpoints();
 }
 
 /* Moves messages that came before this rank knew the team from the orphans to the team's queue. */
 static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
 {
-    for (int left = ucx_orphans.count; left > 0; --left) {
+    for (int unseen = ucx_orphans.count; unseen > 0; --unseen) {
         mscclpp_ctrl_ucx_message_t *message = mscclpp_ctrl_ucx_queue_pop(&ucx_orphans);
         if (!is_addressed_to(&message->frame, carrier)) {
             mscclpp_ctrl_ucx_queue_push(&ucx_orphans, message);
@@ -378,7 +376,7 @@ static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
     }
 }
 
-/* Takes the peers' addresses and this team's orphans. Opens no endpoints yet. */
+/* Takes the peers' addresses, and the messages that came too early. Opens no endpoints yet. */
 static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses,
                                     size_t stride, const size_t *lengths)
 {
@@ -401,6 +399,7 @@ static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return status;
 }
 
+/* Opens a peer's endpoint. MSCCLPP_ERR_PEER if UCX refuses; then the peer counts as failed for good. */
 static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
@@ -424,7 +423,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
-/* Sends a frame to a peer, and opens the peer's endpoint first if needed. Call with the lock held. */
+/* Sends a copy of a frame to a peer, after opening its endpoint if it has none. Call with the lock held. */
 static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =
@@ -506,6 +505,7 @@ static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
     return MSCCLPP_OK;
 }
 
+/* True if UCX still has messages to peers of the team that have not failed. Call with the lock held. */
 static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
 {
     for (int rank = 0; rank < carrier->size; ++rank) {
@@ -537,15 +537,15 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
-/* Removes a team. Its messages get UCX_DESTROY_SECONDS to leave. In a forked child, UCX is not touched. */
+/* Gives the team's messages UCX_DESTROY_SECONDS to leave, and removes it. Does not touch UCX in a forked child. */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
-    const int peers = ucx_pid == getpid() ? carrier->size : 0;
+    const int peer_count = ucx_pid == getpid() ? carrier->size : 0;
 
     ucx_flush(carrier, UCX_DESTROY_SECONDS);
     pthread_mutex_lock(&ucx_lock);
-    for (int rank = 0; rank < peers; ++rank) {
+    for (int rank = 0; rank < peer_count; ++rank) {
         release_peer(carrier->peers[rank]);
     }
     while (*link != carrier) {

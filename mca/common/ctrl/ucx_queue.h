@@ -9,9 +9,9 @@
 /* A message as it is sent, as plain bytes: all ranks of one team run on machines of one kind. */
 typedef struct {
     uint64_t team_id;
-    uint32_t rank; /* the sender's rank in the team */
-    uint32_t to;   /* the receiver's rank, as several ranks of a team may share a process and so a worker */
-    uint32_t length;
+    uint32_t rank;   /* the sender's rank in the team */
+    uint32_t to;     /* the receiver's rank, as several ranks of a team may share a process and so a worker */
+    uint32_t length; /* bytes of the payload */
     unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
 } mscclpp_ctrl_ucx_frame_t;
 
@@ -33,6 +33,8 @@ void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_u
 
 /* Returns the oldest message, which the caller frees; NULL if there is none. */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue);
+
+/* Frees all messages. */
 void mscclpp_ctrl_ucx_queue_clear(mscclpp_ctrl_ucx_queue_t *queue);
 
 #endif

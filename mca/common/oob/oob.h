@@ -55,6 +55,7 @@ typedef struct {
     mscclpp_status_t (*poll_message)(void *context, int *peer_p, void *message, size_t *length_p);
 } mscclpp_oob_t;
 
+/* The most bytes of a control message. */
 #define MSCCLPP_OOB_MESSAGE_MAX 64
 
 #endif

@@ -4,24 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A rank's numbers: of its messages, and the bytes of the longest. */
+/* How much a rank sends. */
 typedef struct {
-    uint64_t count;
-    uint64_t longest;
+    uint64_t count;   /* messages */
+    uint64_t longest; /* bytes of the longest message */
 } extent_t;
 
-/* One message, among those of its sender. */
+/* One message among those of its sender, which travel as an array of parcels of equal size. */
 typedef struct {
     int64_t peer; /* the receiver; -1: there is none */
     unsigned char bytes[];
 } parcel_t;
 
-static parcel_t *parcel_of(char *all, size_t size, size_t number)
+/* Parcel `index` of an array of parcels that take `parcel_size` bytes each. */
+static parcel_t *parcel_at(char *parcels, size_t parcel_size, size_t index)
 {
-    return (parcel_t *)(void *)(all + number * size);
+    return (parcel_t *)(void *)(parcels + index * parcel_size);
 }
 
-/* The most of all ranks. */
+/*
+ * Sets both numbers to the largest of any rank. Collective. Without memory for the answer it fails like the all-gather,
+ * on all ranks.
+ */
 static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *extent)
 {
     extent_t *all = calloc((size_t)oob->size, sizeof(*all));
@@ -36,14 +40,18 @@ static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *exte
     return status;
 }
 
-/* By an all-gather of all messages, where the runtime cannot send to some ranks alone. */
+/*
+ * Exchanges the messages by an all-gather of all of them, for a runtime that cannot send to some ranks alone. Every
+ * rank contributes as many parcels, of the same size, as the rank that needs most. Then it looks for the parcels to
+ * itself.
+ */
 static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                            const size_t *lengths, void *received, size_t pitch)
 {
     extent_t extent = {.count = (uint64_t)count};
     mscclpp_status_t status;
-    size_t size, each;
-    char *all;
+    size_t parcel_size, rank_bytes;
+    char *all; /* the parcels of all ranks, and behind them those that this rank sends */
     int i;
 
     for (i = 0; i < count; ++i) {
@@ -53,27 +61,27 @@ static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *
     if (status != MSCCLPP_OK || extent.count == 0) {
         return status;
     }
-    size = (sizeof(parcel_t) + extent.longest + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
-    each = extent.count * size;
-    all = calloc((size_t)oob->size + 1, each);
+    parcel_size = (sizeof(parcel_t) + extent.longest + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
+    rank_bytes = extent.count * parcel_size;
+    all = calloc((size_t)oob->size + 1, rank_bytes);
     for (i = 0; all != NULL && i < (int)extent.count; ++i) {
-        parcel_t *parcel = parcel_of(all + (size_t)oob->size * each, size, (size_t)i);
+        parcel_t *parcel = parcel_at(all + (size_t)oob->size * rank_bytes, parcel_size, (size_t)i);
 
         parcel->peer = i < count ? peers[i] : -1;
         if (i < count) {
             memcpy(parcel->bytes, (const char *)sent + (size_t)i * pitch, lengths[i]);
         }
     }
-    status = oob->allgather(oob->context, all != NULL ? all + (size_t)oob->size * each : NULL, all, each);
+    status = oob->allgather(oob->context, all != NULL ? all + (size_t)oob->size * rank_bytes : NULL, all, rank_bytes);
     for (i = 0; i < count && status == MSCCLPP_OK; ++i) {
-        char *theirs = all + (size_t)peers[i] * each;
+        char *peers_parcels = all + (size_t)peers[i] * rank_bytes;
         size_t j = 0;
 
-        while (j < extent.count && parcel_of(theirs, size, j)->peer != oob->rank) {
+        while (j < extent.count && parcel_at(peers_parcels, parcel_size, j)->peer != oob->rank) {
             ++j;
         }
         if (j < extent.count) {
-            memcpy((char *)received + (size_t)i * pitch, parcel_of(theirs, size, j)->bytes,
+            memcpy((char *)received + (size_t)i * pitch, parcel_at(peers_parcels, parcel_size, j)->bytes,
                    extent.longest < pitch ? extent.longest : pitch);
         }
     }

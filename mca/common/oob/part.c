@@ -7,24 +7,26 @@
 #include "mca/common/base/log.h"
 
 /* Bytes that one round carries for each rank. */
-#define CHUNK 2048u
+#define CHUNK_BYTES 2048u
 
+/* What a rank contributes to a round. */
 typedef struct {
-    uint32_t done;
+    uint32_t is_done; /* the rank takes part only for the others' sake */
     uint32_t pad;
-    unsigned char bytes[CHUNK];
+    unsigned char bytes[CHUNK_BYTES];
 } block_t;
 
 struct mscclpp_oob_part {
     const mscclpp_oob_t *whole;
     const mscclpp_nodes_t *nodes;
     mscclpp_status_t status; /* the error after which the exchange of all ranks can no longer be used */
-    int refusals;            /* rounds that failed on all ranks because one lacked memory */
-    block_t own;
-    block_t blocks[]; /* one block for each rank of the whole exchange */
+    int refusals;            /* number of rounds that failed on all ranks because one lacked memory */
+    block_t own;             /* this rank's block of the next round */
+    block_t blocks[];        /* one block for each rank of the whole exchange */
 };
 
-/* One round: an all-gather of all ranks, in which each contributes its block. */
+/* Runs one round: an all-gather of all ranks, in which each contributes its block. Runs none once `status` is an error.
+ */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
     mscclpp_status_t status;
@@ -34,8 +36,8 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     }
     status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
     /*
-     * All nodes see the same rounds, so after one such failure they are still in step. After a second one the exchange
-     * is given up: the rank probably stays without memory.
+     * If a rank lacked memory for the round, it failed on all ranks alike, so they are still in step and may go on.
+     * After a second such failure the exchange is given up, because that rank will probably stay without memory.
      */
     if (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NOT_SUPPORTED || ++part->refusals > 1)) {
         part->status = status;
@@ -43,7 +45,7 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     return status;
 }
 
-/* The all-gather of the node's ranks, where the exchange can restrict itself to these. */
+/* The all-gather of the node's ranks, if the exchange can be made among some ranks alone. */
 static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     const mscclpp_oob_part_t *part = context;
@@ -52,31 +54,34 @@ static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void
                                         length);
 }
 
-/* The all-gather of the node's ranks, in as many rounds as its length takes. */
+/*
+ * The all-gather of the node's ranks, in as many rounds as its length takes. MSCCLPP_ERR_PEER if a rank of the node has
+ * finished.
+ */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     mscclpp_oob_part_t *part = context;
     mscclpp_status_t status;
-    size_t at = 0, size;
+    size_t offset = 0, size;
     int i;
 
     do {
-        size = length - at < CHUNK ? length - at : CHUNK;
-        part->own.done = 0;
-        memcpy(part->own.bytes, (const char *)sendbuf + at, size);
+        size = length - offset < CHUNK_BYTES ? length - offset : CHUNK_BYTES;
+        part->own.is_done = 0;
+        memcpy(part->own.bytes, (const char *)sendbuf + offset, size);
         status = run_round(part);
         for (i = 0; i < part->nodes->size && status == MSCCLPP_OK; ++i) {
             const block_t *block = &part->blocks[part->nodes->members[i]];
 
-            if (block->done) {
+            if (block->is_done) {
                 mscclpp_info("%s: rank %d has given up", part->whole->label, part->nodes->members[i]);
                 status = MSCCLPP_ERR_PEER;
             } else {
-                memcpy((char *)recvbuf + (size_t)i * length + at, block->bytes, size);
+                memcpy((char *)recvbuf + (size_t)i * length + offset, block->bytes, size);
             }
         }
-        at += size;
-    } while (at < length && status == MSCCLPP_OK);
+        offset += size;
+    } while (offset < length && status == MSCCLPP_OK);
     return status;
 }
 
@@ -122,15 +127,15 @@ void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nod
 
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
 {
-    bool all = part->whole->allgather_among != NULL;
+    bool all_done = part->whole->allgather_among != NULL;
     int i;
 
     memset(&part->own, 0, sizeof(part->own));
-    part->own.done = 1;
-    while (!all && part->status == MSCCLPP_OK) {
-        all = run_round(part) == MSCCLPP_OK;
-        for (i = 0; i < part->whole->size && all; ++i) {
-            all = part->blocks[i].done;
+    part->own.is_done = 1;
+    while (!all_done && part->status == MSCCLPP_OK) {
+        all_done = run_round(part) == MSCCLPP_OK;
+        for (i = 0; i < part->whole->size && all_done; ++i) {
+            all_done = part->blocks[i].is_done;
         }
     }
     return part->status == MSCCLPP_OK && part->refusals > 0 ? MSCCLPP_ERR_NOT_SUPPORTED : part->status;

@@ -1,7 +1,7 @@
 /*
- * An exchange among the ranks of one node, built on the exchange of all ranks. If that has no all-gather among some of
- * its ranks, every round is one all-gather of all of them, in which each node exchanges its own data. Ranks that have
- * finished keep taking part then until all have. So nodes may need different numbers of exchanges.
+ * An exchange among the ranks of one node, built on the exchange of all ranks. If that one has an all-gather among some
+ * ranks, it is used. Otherwise every round is one all-gather of all ranks, in which each node exchanges its own data.
+ * Nodes may need different numbers of rounds, so ranks that have finished keep taking part until all have.
  */
 #ifndef MCA_COMMON_OOB_PART_H
 #define MCA_COMMON_OOB_PART_H
@@ -20,9 +20,14 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole);
  */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p);
 
-/* Finishes on this rank. Returns once all ranks have finished, with the error of an exchange if there was one. */
+/*
+ * Says that this rank needs no more exchanges, and takes part in those of other nodes until all ranks have finished.
+ * Returns the error of an exchange if there was one. Has nothing to wait for if the exchange of all ranks has an
+ * all-gather among some.
+ */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part);
 
+/* Frees the exchange. NULL is allowed. */
 void mscclpp_oob_part_destroy(mscclpp_oob_part_t *part);
 
 #endif

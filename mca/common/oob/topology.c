@@ -26,48 +26,53 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 }
 
 /*
- * The lowest rank on a rank's node. leaders[r] is the lowest rank on the host of rank r. `ranks_per_node` divides hosts
- * into imitated nodes, as in mscclpp_nodes_map.
+ * Finds the lowest rank on a rank's node. leaders[r] is the lowest rank on the host of rank r. `ranks_per_node` divides
+ * hosts into imitated nodes, as in mscclpp_nodes_map.
  */
 static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
 {
-    int other, step;
+    int candidate, step;
 
     if (ranks_per_node == 0) {
         return leaders[rank];
     }
     /* Candidates are the ranks of the same imitated node from its first rank on, on whatever host they are. */
-    other = ranks_per_node > 0 ? rank - rank % ranks_per_node : rank % -ranks_per_node;
+    candidate = ranks_per_node > 0 ? rank - rank % ranks_per_node : rank % -ranks_per_node;
     step = ranks_per_node > 0 ? 1 : -ranks_per_node;
-    while (other < rank && leaders[other] != leaders[rank]) {
-        other += step;
+    while (candidate < rank && leaders[candidate] != leaders[rank]) {
+        candidate += step;
     }
-    return other;
+    return candidate;
 }
 
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size)
 {
-    int *leaders = nodes->leaders, *leads = nodes->work;
+    int *leaders = nodes->leaders, *was_leader = nodes->work;
     int i, j;
 
+    /* With a single job, the leaders are right already. */
     for (i = 1; i < size && jobs[i] == jobs[0]; ++i) {
     }
     if (i >= size) {
         return;
     }
     for (i = 0; i < size; ++i) {
-        leads[i] = leaders[i] == i;
-        if (leads[i]) {
+        was_leader[i] = leaders[i] == i;
+        if (was_leader[i]) {
+            /* Looks for the lowest rank of another job on this leader's host. */
             for (j = 0; j < i && (jobs[j] == jobs[i] || hosts[j] != hosts[i] || hosts[i] == 0); ++j) {
             }
             leaders[i] = j < i ? leaders[j] : i;
-        } else if (leaders[i] >= 0 && leaders[i] < i && leads[leaders[i]]) {
+        } else if (leaders[i] >= 0 && leaders[i] < i && was_leader[leaders[i]]) {
             leaders[i] = leaders[leaders[i]];
         }
     }
 }
 
-/* Numbers the nodes, and counts the ranks of each in `sizes`. */
+/*
+ * Numbers the nodes in the order of their lowest ranks and counts the ranks of each in `sizes`. Sets count, one_host,
+ * node_of and rank, and all owners to -1. False if the leaders contradict one another.
+ */
 static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node, int *sizes)
 {
     const int *leaders = nodes->leaders;
@@ -76,19 +81,19 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
     nodes->count = 0;
     nodes->one_host = true;
     for (i = 0; i < size; ++i) {
-        int first;
+        int leader;
 
         /* A leader is on the node that it leads, and none of its ranks comes before it. */
         if (leaders[i] < 0 || leaders[i] > i || leaders[leaders[i]] != leaders[i]) {
             return false;
         }
         nodes->one_host = nodes->one_host && leaders[i] == leaders[0];
-        first = find_node_leader(leaders, i, ranks_per_node);
-        if (first == i) {
+        leader = find_node_leader(leaders, i, ranks_per_node);
+        if (leader == i) {
             sizes[nodes->count] = 0;
             nodes->owners[nodes->count] = -1;
         }
-        nodes->node_of[i] = first == i ? nodes->count++ : nodes->node_of[first];
+        nodes->node_of[i] = leader == i ? nodes->count++ : nodes->node_of[leader];
         if (i == rank) {
             nodes->rank = sizes[nodes->node_of[i]];
         }
@@ -110,7 +115,7 @@ bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per
     for (i = 0; i < nodes->count; ++i) {
         nodes->shards = sizes[i] < nodes->shards ? sizes[i] : nodes->shards;
         nodes->most = sizes[i] > nodes->most ? sizes[i] : nodes->most;
-        sizes[i] = 0;
+        sizes[i] = 0; /* from here on: how many of the node's ranks the next loop has seen */
     }
     for (i = 0; i < size; ++i) {
         const int node = nodes->node_of[i];

@@ -34,10 +34,10 @@ mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size);
 void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);
 
 /*
- * Joins the ranks of different jobs on one host into one node, since each rank knows only about its own job. `hosts`
- * are numbers from mca/common/base/machine.h, 0 for unknown. The leader of a job on a host is its first rank there; it
- * gets as its leader the leader of the lowest rank of another job on that host. Changes `leaders`; contradictions in it
- * remain.
+ * Changes `leaders` so that ranks of different jobs on one host share a node. It is needed because each rank knows only
+ * about its own job. `jobs` and `hosts` tell each rank's, as numbers; `hosts` are those of mca/common/base/machine.h, 0
+ * for unknown. The leader of a job on a host is its first rank there. Its new leader is that of the lowest rank of
+ * another job on that host. Contradictions in `leaders` remain.
  */
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size);
 

@@ -5,7 +5,7 @@
 
 #include "mca/common/base/log.h"
 
-/* Ballots of up to this many ranks lie on the stack, so that a rank that has run out of memory can vote, too. */
+/* Ballots of up to this many ranks lie on the stack, so that a rank without memory can still vote. */
 #define STACK_BALLOTS 64
 
 typedef struct {
@@ -13,14 +13,14 @@ typedef struct {
     uint32_t flag;
 } ballot_t;
 
-/* Finds the culprit among the ballots, and whether all have the flag. */
-static void find_culprit(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
+/* Fills in the result of a vote from all ballots. */
+static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
     int rank, culprit = -1;
 
     vote_p->all = true;
     for (rank = 0; rank < size; ++rank) {
-        /* A rank that failed because of another one is not the culprit. */
+        /* MSCCLPP_ERR_PEER says that a rank failed because of another one, which is the culprit if there is one. */
         if (ballots[rank].status != MSCCLPP_OK && (culprit < 0 || (ballots[culprit].status == MSCCLPP_ERR_PEER &&
                                                                    ballots[rank].status != MSCCLPP_ERR_PEER))) {
             culprit = rank;
@@ -38,17 +38,17 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, m
 
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t mine, bool flag, mscclpp_vote_t *vote_p)
 {
-    ballot_t ballot = {(int32_t)mine, flag}, on_stack[STACK_BALLOTS], *more = NULL, *ballots = on_stack;
+    ballot_t ballot = {(int32_t)mine, flag}, on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
     mscclpp_status_t status;
 
     if (oob->size > STACK_BALLOTS) {
-        ballots = more = malloc((size_t)oob->size * sizeof(*more));
+        ballots = allocated = malloc((size_t)oob->size * sizeof(*allocated));
     }
     status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
     if (status == MSCCLPP_OK && ballots != NULL) {
-        find_culprit(ballots, oob->size, vote_p);
+        count_ballots(ballots, oob->size, vote_p);
     }
-    free(more);
+    free(allocated);
     return status;
 }
 

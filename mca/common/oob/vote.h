@@ -11,7 +11,7 @@
 typedef struct {
     int culprit;             /* the first rank that failed by itself, else the first that failed; -1 if none did */
     mscclpp_status_t status; /* status of the culprit; MSCCLPP_OK without one */
-    bool all;                /* all ranks have set the flag */
+    bool all;                /* all ranks have the flag set */
 } mscclpp_vote_t;
 
 /*
