@@ -48,6 +48,7 @@ void mscclpp_ctrl_prepare(bool ucx)
     }
 }
 
+/* Makes every carrier that can be used here. The connect finds out which ones all ranks have. */
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p)
 {
     mscclpp_ctrl_t *ctrl = calloc(1, sizeof(*ctrl));
@@ -85,6 +86,7 @@ const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl)
     return ctrl->chosen < 0 ? "none" : carriers[ctrl->chosen]->name;
 }
 
+/* Leaves out a carrier that has no address or none that fits, as if this rank did not have it. */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p)
 {
     unsigned char bytes[MSCCLPP_CTRL_ADDRESS_MAX];

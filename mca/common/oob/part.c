@@ -25,8 +25,7 @@ struct mscclpp_oob_part {
     block_t blocks[];        /* one block for each rank of the whole exchange */
 };
 
-/* Runs one round: an all-gather of all ranks, in which each contributes its block. Runs none once `status` is an error.
- */
+/* Runs one round: an all-gather of all ranks, each of which contributes its block. None after an error of `status`. */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
     mscclpp_status_t status;
@@ -125,6 +124,7 @@ void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nod
     table_p->check = check;
 }
 
+/* Where every round is one of all ranks, other nodes may need more: takes part until all ranks are done. */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
 {
     bool all_done = part->whole->allgather_among != NULL;

@@ -36,6 +36,7 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, m
     return mscclpp_vote_with(oob, mine, true, vote_p);
 }
 
+/* Without memory for the ballots, takes part with NULL, and the all-gather fails on all ranks. */
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t mine, bool flag, mscclpp_vote_t *vote_p)
 {
     ballot_t ballot = {(int32_t)mine, flag}, on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;

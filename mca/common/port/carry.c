@@ -310,6 +310,7 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy)
     return proxy->busy_count == 0 && !mscclpp_fifo_poll(proxy->fifo, &trigger);
 }
 
+/* A transport without has_left cannot tell. Its transfers have left once a flush has covered them. */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy)
 {
     mscclpp_dev_trigger_t trigger;

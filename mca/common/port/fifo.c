@@ -76,6 +76,10 @@ const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
     return &fifo->on_device;
 }
 
+/*
+ * Kernels store the second word last. Its parity changes with each lap of the ring, so it tells whether the slot holds
+ * the trigger of this position or still that of the last lap.
+ */
 bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
 {
     const mscclpp_dev_trigger_t *slot = &fifo->ring[position & (fifo->on_device.size - 1)];

@@ -193,6 +193,7 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
+/* Starts the thread last, because it uses everything else. */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
     mscclpp_proxy_t *proxy = calloc(1, sizeof(*proxy));
@@ -334,6 +335,7 @@ void mscclpp_proxy_end(mscclpp_proxy_t *proxy)
     __atomic_fetch_sub(&proxy->in_flight, 1, __ATOMIC_ACQ_REL);
 }
 
+/* Runs a round only if there is something to do and neither a thread of the proxy nor another caller does it. */
 mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);

@@ -203,10 +203,7 @@ static void update_passed(mscclpp_conn_t *conn)
     }
 }
 
-/*
- * Breaks the connection if its peer is in this process and has freed the memory; a write would kill the process.
- * Returns the connection's status. Costs one comparison if the peer is another process.
- */
+/* Returns the connection's status, after breaking it if its peer, in this process, has freed the memory. */
 static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
 {
     if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
@@ -288,6 +285,7 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
+/* Gives the connection a stream and a board of its own. */
 static mscclpp_status_t ipc_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -353,6 +351,7 @@ static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, ui
     return MSCCLPP_OK;
 }
 
+/* Maps the peer's tokens, and continues the counts of earlier connections to it. */
 static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status;
@@ -470,6 +469,7 @@ static void ipc_remote_destroy(mscclpp_remote_t *remote)
     }
 }
 
+/* Collects the put in the batch, and starts the batch if it is full. */
 static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                                 uint64_t from, uint64_t length)
 {

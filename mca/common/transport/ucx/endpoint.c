@@ -75,6 +75,7 @@ static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *add
     return endpoint;
 }
 
+/* Takes an endpoint that an earlier connection has left, or opens one. Watches the peer's process if UCX does not. */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_transport_t *transport = conn->transport;

@@ -181,6 +181,7 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
     }
 }
 
+/* Repeats the work only if a flush ends within its call, because operations that waited for it can begin then. */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
     bool again = true;

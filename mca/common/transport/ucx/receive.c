@@ -184,6 +184,7 @@ static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
     }
 }
 
+/* Messages for connections that are gone are dropped: peers may still send some when this side destroys its half. */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param)
 {
@@ -407,6 +408,7 @@ static bool end_copies(mscclpp_transport_t *transport)
     return progressed;
 }
 
+/* Goes over all connections several times, because the end of a batch of copies lets more messages have their turn. */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {
     bool progressed = true;

@@ -133,6 +133,9 @@ static bool close_all(mscclpp_transport_t *transport)
     return false;
 }
 
+/*
+ * If UCX does not let go of something, leaves its worker and the instance's memory as they are, since it may use them.
+ */
 static void ucx_destroy(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx;
@@ -233,6 +236,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
+/* Receives first, then carries out what came, then begins and sends what this side has to. */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t status = MSCCLPP_OK;

@@ -219,6 +219,7 @@ static bool can_begin(mscclpp_conn_t *conn)
            mscclpp_verbs_settle_stripes(conn);
 }
 
+/* The put takes slots now as far as some are free, and progress takes the others. */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {

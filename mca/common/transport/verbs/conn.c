@@ -25,6 +25,7 @@ typedef struct {
 
 _Static_assert(sizeof(conn_address_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "a connection's address fits");
 
+/* Makes a queue pair on each rail and, if device memory is bounced, the landing memory that the address names. */
 mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));

@@ -259,6 +259,10 @@ static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size
     }
 }
 
+/*
+ * Opens a port of each HCA that the parameter allows, then keeps the best ones. An HCA that cannot be used is passed
+ * over. Any other failure ends the search and closes all of them.
+ */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
 {
     const char *wanted_names = transport->params.config->verbs_devices;

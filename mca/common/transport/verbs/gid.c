@@ -65,6 +65,10 @@ static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t 
     return is_zero(gid) ? 0 : grade + (is_version_2(transport, rail, index) ? 3 : 0);
 }
 
+/*
+ * If no entry is wanted, InfiniBand uses entry 0 of the table, if it has one, and RoCE the entry with the best grade,
+ * which it cannot do without.
+ */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted)
 {

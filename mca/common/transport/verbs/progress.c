@@ -231,6 +231,10 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
            (0 == rail && (!conn->atomic || conn->bounce != NULL || conn->qp_count > 1));
 }
 
+/*
+ * Rings doorbells, handles completions and carries on with puts on all queue pairs. Looks at events and probes the
+ * peers only once in EVENT_INTERVAL rounds, because that costs system calls.
+ */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t failure;

@@ -70,6 +70,7 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
     wr->wr.rdma.rkey = qp->conn->token_rkey;
 }
 
+/* A request that is posted cannot be changed any more. In its place a write of no bytes asks for the completion. */
 bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp)
 {
     if (qp->signalled == qp->posted) {
