@@ -1,9 +1,10 @@
 /*
  * The sending half of messages whose bytes the peer's CPU puts in place.
  *
- * The bytes of a put lie in the sender's bounce memory and arrive at the same offset of the receiver's bounce memory,
- * from where they are copied to their target. Both sides free the bytes once the receiver has acknowledged the message.
- * So one count at the sender bounds the memory on both sides.
+ * Each message of a put has a place in the sender's bounce memory, which holds its bytes if they come from device
+ * memory. The receiver's bounce memory has the same place for them, from where they are copied to their target, unless
+ * they can go there directly. Both sides free the place once the receiver has acknowledged the message. So one count at
+ * the sender bounds the memory on both sides.
  */
 #include <string.h>
 

@@ -138,7 +138,7 @@ typedef struct {
     bool has_header;          /* the message's header has arrived */
     bool has_data;            /* all its data, if there are any, have arrived */
     bool is_placed;           /* the data went directly to its target, not to the bounce memory */
-    bool copying;             /* a put with a signal that waits for the copy from the bounce memory */
+    bool copying;             /* a signal that waits until the bytes of its put are copied from the bounce memory */
 } ucx_arrival_t;
 
 /* The copies of an add to device memory. A stage that is over stays until the next copy has begun. */
@@ -247,8 +247,8 @@ struct mscclpp_transport {
     uint32_t forced_closes; /* number of endpoints closed by force */
     ucx_endpoint_t *endpoints;
     mscclpp_conn_t *conns;
-    mscclpp_conn_t *adding_conn; /* the connection whose add to device memory is under way; there is one at a time,
-                               because an add is not atomic */
+    mscclpp_conn_t *adding_conn; /* the connection whose add to device memory is under way; only one may be at a time,
+                                    because such an add is not atomic */
     ucx_table_t conn_ids, region_ids;
     mscclpp_copier_t out, in; /* copy from and to device memory, for all connections */
 };
@@ -281,7 +281,7 @@ void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region);
 /* Called when an operation no longer refers to the remote. Frees a destroyed remote with its last operation. */
 void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
 
-/* True if UCX is to reach the peers, all on this host, by shared memory. Their processes are then watched if possible.
+/* True if UCX is to reach the peers, all on this host, by shared memory. Then their processes are watched, if possible.
  */
 bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
 

@@ -161,8 +161,7 @@ static void drop_first_op(mscclpp_conn_t *conn)
     ++conn->op_begin;
 }
 
-/* Drops operations, in order, that have ended: the peer has acknowledged their messages, or a flush has covered them.
- */
+/* Drops ended operations, in order: those whose messages are acknowledged, and direct puts that a flush has covered. */
 static void drop_ended_ops(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_next) {

@@ -232,8 +232,8 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 }
 
 /*
- * Rings doorbells, handles completions and carries on with puts on all queue pairs. Looks at events and probes the
- * peers only once in EVENT_INTERVAL rounds, because that costs system calls.
+ * Rings doorbells, handles completions and carries on with puts on all queue pairs. Looks at events, which takes system
+ * calls, and probes the peers only once in EVENT_INTERVAL rounds.
  */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {
