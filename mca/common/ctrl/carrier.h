@@ -10,7 +10,9 @@
 /* The carrier's part of a team; each carrier casts it to its own structure. */
 typedef struct mscclpp_ctrl_carrier mscclpp_ctrl_carrier_t;
 
-/* Functions do what those of the same name in ctrl.h do, unless a comment says more. ctrl.c has checked the arguments.
+/*
+ * Each function does what the one of the same name in ctrl.h does, unless a comment says more. ctrl.c has checked the
+ * arguments.
  */
 typedef struct {
     const char *name;

@@ -22,8 +22,7 @@
 #define UCX_DESTROY_SECONDS 0.02 /* time for the messages that a destroyed team has yet to send */
 #define UCX_FINALIZE_SECONDS 1.0 /* time for endpoints to close at the end */
 
-/* A process that messages go to, perhaps this one. Kept while a team knows it, and then until its endpoint is closed.
- */
+/* A process that messages go to, perhaps this one. Kept while a team knows it, and until its endpoint is closed. */
 typedef struct ucx_peer {
     struct ucx_peer *next;
     unsigned references;            /* by teams that know the process */

@@ -69,8 +69,7 @@ static bool has_work(const mscclpp_proxy_t *proxy)
            (is_watching(proxy) || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
-/* Returns for how many seconds there has been nothing to do. If there is something now, notes the time and returns 0.
- */
+/* Returns for how many seconds there was nothing to do. If there is something now, notes the time and returns 0. */
 static double update_idle_time(mscclpp_proxy_t *proxy)
 {
     const double now = mscclpp_now();
@@ -343,8 +342,7 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     if (status != MSCCLPP_OK || is_threaded(proxy) || !has_work(proxy)) {
         return status;
     }
-    /* If another caller holds the lock, it makes the progress. It may stand further up the stack of this very thread.
-     */
+    /* If another caller holds the lock, it makes the progress. It may be one further up this very stack. */
     if (pthread_mutex_trylock(&proxy->lock) != 0) {
         return MSCCLPP_IN_PROGRESS;
     }

@@ -39,8 +39,7 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
-/* Begins to watch the peer's process, if it is one of this machine that can be seen. True if its end will be noticed.
- */
+/* Begins to watch the peer's process, if it is visible on this machine. True if its end will be noticed. */
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
@@ -159,8 +158,7 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
     conn->ep = NULL;
 }
 
-/* Once in UCX_WATCH_SECONDS, looks whether watched processes have ended. If so, their connections have lost the peer.
- */
+/* Once in UCX_WATCH_SECONDS, checks whether watched processes have ended. Their connections have lost the peer then. */
 static void check_processes(mscclpp_transport_t *transport)
 {
     double now = mscclpp_now();

@@ -281,8 +281,7 @@ void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region);
 /* Called when an operation no longer refers to the remote. Frees a destroyed remote with its last operation. */
 void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
 
-/* True if UCX is to reach the peers, all on this host, by shared memory. Then their processes are watched, if possible.
- */
+/* True if UCX is to reach the peers, all on this host, by shared memory. Their processes are watched if possible. */
 bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
 
 /* conn.c: see transport.h. */

@@ -20,8 +20,7 @@ static void verbs_destroy(mscclpp_transport_t *transport)
     }
 }
 
-/* True if device memory can be registered. A trial tells, because neither the runtime nor the HCA says so beforehand.
- */
+/* True if device memory can be registered. Only a trial tells: neither the runtime nor the HCA says so beforehand. */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
