@@ -20,7 +20,7 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
 }
 
-/* `unawaited_launch` is a launch's number times this, plus the number of blocks that report its end. */
+/* `unawaited_launch` is a launch's number times this, plus the number of blocks that report its end, which is less. */
 #define LAUNCH_BLOCKS ((uint64_t)256)
 
 /*
