@@ -51,7 +51,7 @@ static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *
     extent_t extent = {.count = (uint64_t)count};
     mscclpp_status_t status;
     size_t parcel_size, rank_bytes;
-    char *all; /* the parcels of all ranks, and behind them those that this rank sends */
+    char *all_parcels; /* the parcels of all ranks, and behind them those that this rank sends */
     int i;
 
     for (i = 0; i < count; ++i) {
@@ -63,18 +63,19 @@ static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *
     }
     parcel_size = (sizeof(parcel_t) + extent.longest + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
     rank_bytes = extent.count * parcel_size;
-    all = calloc((size_t)oob->size + 1, rank_bytes);
-    for (i = 0; all != NULL && i < (int)extent.count; ++i) {
-        parcel_t *parcel = parcel_at(all + (size_t)oob->size * rank_bytes, parcel_size, (size_t)i);
+    all_parcels = calloc((size_t)oob->size + 1, rank_bytes);
+    for (i = 0; all_parcels != NULL && i < (int)extent.count; ++i) {
+        parcel_t *parcel = parcel_at(all_parcels + (size_t)oob->size * rank_bytes, parcel_size, (size_t)i);
 
         parcel->peer = i < count ? peers[i] : -1;
         if (i < count) {
             memcpy(parcel->bytes, (const char *)sent + (size_t)i * pitch, lengths[i]);
         }
     }
-    status = oob->allgather(oob->context, all != NULL ? all + (size_t)oob->size * rank_bytes : NULL, all, rank_bytes);
+    status = oob->allgather(oob->context, all_parcels != NULL ? all_parcels + (size_t)oob->size * rank_bytes : NULL,
+                            all_parcels, rank_bytes);
     for (i = 0; i < count && status == MSCCLPP_OK; ++i) {
-        char *peers_parcels = all + (size_t)peers[i] * rank_bytes;
+        char *peers_parcels = all_parcels + (size_t)peers[i] * rank_bytes;
         size_t j = 0;
 
         while (j < extent.count && parcel_at(peers_parcels, parcel_size, j)->peer != oob->rank) {
@@ -85,7 +86,7 @@ static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *
                    extent.longest < pitch ? extent.longest : pitch);
         }
     }
-    free(all);
+    free(all_parcels);
     return status;
 }
 

@@ -95,7 +95,7 @@ static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number
                                          uint64_t **device_p)
 {
     mscclpp_proxy_page_t *page = &proxy->pages[number / MSCCLPP_PROXY_PAGE];
-    const uint32_t word = number % MSCCLPP_PROXY_PAGE * LINE_WORDS;
+    const uint32_t word_index = number % MSCCLPP_PROXY_PAGE * LINE_WORDS;
     void *host, *device;
     mscclpp_status_t status;
 
@@ -107,8 +107,8 @@ static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number
         page->host = host;
         page->device = device;
     }
-    *host_p = &page->host[word];
-    *device_p = &page->device[word];
+    *host_p = &page->host[word_index];
+    *device_p = &page->device[word_index];
     return MSCCLPP_OK;
 }
 

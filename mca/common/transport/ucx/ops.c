@@ -183,22 +183,22 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
 /* Repeats the work only if a flush ends within its call, because operations that waited for it can begin then. */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
-    bool again = true;
+    bool may_begin_more = true;
 
-    while (again && conn->connected && conn->status == MSCCLPP_OK && conn->lost_at == 0) {
+    while (may_begin_more && conn->connected && conn->status == MSCCLPP_OK && conn->lost_at == 0) {
         bool needs_flush = false;
 
         while (conn->op_next < conn->op_end && conn->lost_at == 0 && begin_next(conn, &needs_flush)) {
             ++conn->op_next;
         }
         mscclpp_transport_ucx_send(conn);
-        again = false;
+        may_begin_more = false;
         if (conn->flushing_end == 0 && conn->flushed_end < conn->direct_end &&
             /* An operation or a caller waits for a flush, or direct puts fill half of the queue. */
             (needs_flush || (conn->flushed_end < conn->wanted_end && conn->wanted_end <= conn->op_next) ||
              conn->op_next - conn->op_begin >= UCX_OPS_MAX / 2)) {
             begin_flush(conn);
-            again = conn->flushing_end == 0; /* the flush ended at once, so more operations may begin */
+            may_begin_more = conn->flushing_end == 0; /* the flush ended at once, so more operations may begin */
         }
         drop_ended_ops(conn);
     }

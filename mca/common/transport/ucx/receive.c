@@ -359,24 +359,24 @@ static bool execute_conn(mscclpp_conn_t *conn)
         ucx_arrival_t *arrival = arrival_at(conn, conn->issued);
         ucx_header_t *header = &arrival->header;
         bool was_adding = conn->transport->adding_conn == conn;
-        bool done;
+        bool is_done;
 
         if (header->kind == UCX_PUT) {
-            done = execute_put(conn, arrival);
-            if (done && header->signal != 0) {
+            is_done = execute_put(conn, arrival);
+            if (is_done && header->signal != 0) {
                 reduce_to_signal(header);
                 progressed = true;
                 continue;
             }
         } else if (conn->issued != conn->executed || arrival->copying) {
-            done = false; /* earlier bytes are still being copied, and whoever sees the sum must see them */
+            is_done = false; /* earlier bytes are still being copied, and whoever sees the sum must see them */
         } else {
-            done = header->kind == UCX_ADD ? execute_add(conn, header) : execute_signal(conn, header);
-            if (done) {
+            is_done = header->kind == UCX_ADD ? execute_add(conn, header) : execute_signal(conn, header);
+            if (is_done) {
                 ++conn->executed;
             }
         }
-        if (!done) {
+        if (!is_done) {
             break;
         }
         end_turn(conn);

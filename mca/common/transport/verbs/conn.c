@@ -69,7 +69,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
     const double patience = conn->transport->patience;
-    const double limit = patience > GOOD_BYE_SECONDS ? patience : GOOD_BYE_SECONDS;
+    const double longest_wait = patience > GOOD_BYE_SECONDS ? patience : GOOD_BYE_SECONDS;
     const double started = mscclpp_now();
     double waited = 0;
     uint64_t good_bye = 0; /* number of its work request; 0: not sent yet */
@@ -78,7 +78,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
     /* Work requests that are only listed never complete, so the good-bye might find no room. */
     mscclpp_verbs_ring_doorbell(qp);
     mscclpp_verbs_poll(qp);
-    while (MSCCLPP_OK == conn->status && !conn->peer_left && waited < limit) {
+    while (MSCCLPP_OK == conn->status && !conn->peer_left && waited < longest_wait) {
         if (0 == good_bye && mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
             (void)mscclpp_verbs_signal_last(qp);

@@ -58,15 +58,15 @@ static int rate_of(const struct ibv_port_attr *attr)
 /* The MTU that the parameter asks for, "auto" or a number of bytes, but at most the port's active one. */
 static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 {
-    int wanted = IBV_MTU_256;
+    int mtu = IBV_MTU_256;
 
     if (0 == strcmp(text, "auto")) {
         return (uint8_t)active;
     }
-    for (long bytes = strtol(text, NULL, 10); bytes > 256 && wanted < IBV_MTU_4096; bytes /= 2) {
-        ++wanted;
+    for (long bytes = strtol(text, NULL, 10); bytes > 256 && mtu < IBV_MTU_4096; bytes /= 2) {
+        ++mtu;
     }
-    return (uint8_t)(wanted < (int)active ? wanted : (int)active);
+    return (uint8_t)(mtu < (int)active ? mtu : (int)active);
 }
 
 /*
@@ -83,9 +83,9 @@ static int query_port(mscclpp_transport_t *transport, struct ibv_context *contex
 static int find_port(mscclpp_transport_t *transport, struct ibv_context *context, int port_count,
                      struct ibv_port_attr *attr)
 {
-    const int wanted = transport->params.config->verbs_port;
+    const int wanted_port = transport->params.config->verbs_port;
 
-    for (int port = 0 != wanted ? wanted : 1; port <= (0 != wanted ? wanted : port_count); ++port) {
+    for (int port = 0 != wanted_port ? wanted_port : 1; port <= (0 != wanted_port ? wanted_port : port_count); ++port) {
         if (port <= port_count && 0 == query_port(transport, context, port, attr) && IBV_PORT_ACTIVE == attr->state) {
             return port;
         }
@@ -206,26 +206,26 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
  */
 static int compare_candidates(const void *first, const void *second)
 {
-    const candidate_t *x = first;
-    const candidate_t *y = second;
+    const candidate_t *one = first;
+    const candidate_t *other = second;
 
-    if (x->distance != y->distance) {
-        return x->distance < y->distance ? -1 : 1;
+    if (one->distance != other->distance) {
+        return one->distance < other->distance ? -1 : 1;
     }
-    if (x->rate != y->rate) {
-        return x->rate > y->rate ? -1 : 1;
+    if (one->rate != other->rate) {
+        return one->rate > other->rate ? -1 : 1;
     }
-    if (x->rail.link_layer != y->rail.link_layer) {
-        return x->rail.link_layer < y->rail.link_layer ? -1 : 1;
+    if (one->rail.link_layer != other->rail.link_layer) {
+        return one->rail.link_layer < other->rail.link_layer ? -1 : 1;
     }
-    return x->order - y->order;
+    return one->order - other->order;
 }
 
 /* Makes the best candidates the rails, as many as the parameter says, and closes the others. */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int count)
 {
-    const int wanted = transport->params.config->verbs_rails;
-    int first = 0;
+    const int wanted_rails = transport->params.config->verbs_rails;
+    int first_chosen = 0;
     int equal_count = 1;
 
     qsort(candidates, (size_t)count, sizeof(candidates[0]), compare_candidates);
@@ -235,11 +235,11 @@ static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates
         ++equal_count;
     }
     /* If each rank uses one HCA, the ranks divide the equally good ones among themselves. */
-    if (1 == wanted) {
-        first = transport->params.rank % equal_count;
+    if (1 == wanted_rails) {
+        first_chosen = transport->params.rank % equal_count;
     }
     for (int i = 0; i < count; ++i) {
-        if (i >= first && i < first + wanted && transport->rail_count < MSCCLPP_VERBS_MAX_RAILS) {
+        if (i >= first_chosen && i < first_chosen + wanted_rails && transport->rail_count < MSCCLPP_VERBS_MAX_RAILS) {
             transport->rails[transport->rail_count++] = candidates[i].rail;
         } else {
             close_rail(transport, &candidates[i].rail);

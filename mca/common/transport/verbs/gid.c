@@ -21,9 +21,9 @@ static bool is_link_local(const union ibv_gid *gid)
     return 0xfe == gid->raw[0] && 0x80 == (gid->raw[1] & 0xc0);
 }
 
-bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b)
+bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *other)
 {
-    return is_ipv4(a) == is_ipv4(b);
+    return is_ipv4(one) == is_ipv4(other);
 }
 
 /* True if a GID is for RoCE v2, that is RoCE over UDP. Routers forward it, and today's networks are set up for it. */
@@ -70,20 +70,20 @@ static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t 
  * which it cannot do without.
  */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
-                                          int wanted)
+                                          int wanted_index)
 {
     union ibv_gid gid;
     int best = 0;
 
     rail->gid_index = -1;
-    if (wanted >= 0) {
-        if (wanted >= table_length || 0 != transport->ibv.query_gid(rail->context, rail->port, wanted, &gid) ||
-            is_zero(&gid)) {
-            mscclpp_error("parameter verbs_gid_index: %d is not allowed; %s port %d has no such GID of %d", wanted,
-                          rail->name, rail->port, table_length);
+    if (wanted_index >= 0) {
+        if (wanted_index >= table_length ||
+            0 != transport->ibv.query_gid(rail->context, rail->port, wanted_index, &gid) || is_zero(&gid)) {
+            mscclpp_error("parameter verbs_gid_index: %d is not allowed; %s port %d has no such GID of %d",
+                          wanted_index, rail->name, rail->port, table_length);
             return MSCCLPP_ERR_INVALID;
         }
-        rail->gid_index = wanted;
+        rail->gid_index = wanted_index;
         rail->gid = gid;
         return MSCCLPP_OK;
     }

@@ -211,18 +211,18 @@ struct mscclpp_remote {
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
 void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
 
-/* verbs/gid.c: sets `gid_index` and `gid` of a rail to the entry `wanted`, or to the best one if that is -1. */
+/* verbs/gid.c: sets `gid_index` and `gid` of a rail to the entry `wanted_index`, or to the best one if that is -1. */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
-                                          int wanted);
+                                          int wanted_index);
 
 /* True if packets can travel between the two addresses: both are IPv4 addresses, or neither is. */
-bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b);
+bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *other);
 
 /*
  * verbs/path.c: the number of steps between two devices in the device tree, from their resolved sysfs paths; fewer is
  * nearer. An unknown path ("") is as far away as possible.
  */
-int mscclpp_verbs_path_distance(const char *a, const char *b);
+int mscclpp_verbs_path_distance(const char *path_a, const char *path_b);
 
 /* Resolved path of the PCI device of an HCA, or of a GPU by its bus id; "" if not known. */
 void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size_t size);

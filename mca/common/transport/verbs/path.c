@@ -41,30 +41,30 @@ static int socket_of(const char *path)
 }
 
 /* The steps are those from both devices up to the deepest folder that their paths share. */
-int mscclpp_verbs_path_distance(const char *a, const char *b)
+int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
 {
     size_t common = 0;
     int distance;
     int socket_a;
     int socket_b;
 
-    if ('\0' == *a || '\0' == *b) {
+    if ('\0' == *path_a || '\0' == *path_b) {
         return INT_MAX;
     }
     /* `common` becomes the length of the components that both paths begin with. */
     for (size_t i = 0;; ++i) {
-        bool is_end_a = '/' == a[i] || '\0' == a[i];
-        bool is_end_b = '/' == b[i] || '\0' == b[i];
+        bool is_end_a = '/' == path_a[i] || '\0' == path_a[i];
+        bool is_end_b = '/' == path_b[i] || '\0' == path_b[i];
         if (is_end_a && is_end_b) {
             common = i;
         }
-        if (a[i] != b[i] || '\0' == a[i]) {
+        if (path_a[i] != path_b[i] || '\0' == path_a[i]) {
             break;
         }
     }
-    distance = count_steps(a + common) + count_steps(b + common);
-    socket_a = socket_of(a);
-    socket_b = socket_of(b);
+    distance = count_steps(path_a + common) + count_steps(path_b + common);
+    socket_a = socket_of(path_a);
+    socket_b = socket_of(path_b);
     return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
 }
 

@@ -46,10 +46,10 @@ static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_ve
 static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_init_attr attr;
-    struct ibv_qp *made = NULL;
+    struct ibv_qp *created = NULL;
 
     /* Halves the bytes until the device accepts; 0 is tried last, since everything works without inline data, too. */
-    for (uint32_t inline_bytes = INLINE_WANTED; made == NULL; inline_bytes /= 2) {
+    for (uint32_t inline_bytes = INLINE_WANTED; created == NULL; inline_bytes /= 2) {
         memset(&attr, 0, sizeof(attr));
         attr.qp_type = IBV_QPT_RC;
         attr.send_cq = qp->cq;
@@ -59,13 +59,13 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
         attr.cap.max_send_sge = 1;
         attr.cap.max_recv_sge = 1;
         attr.cap.max_inline_data = inline_bytes;
-        made = transport->ibv.create_qp(qp->rail->pd, &attr);
+        created = transport->ibv.create_qp(qp->rail->pd, &attr);
         if (0 == inline_bytes) {
             break;
         }
     }
-    qp->max_inline = made != NULL ? attr.cap.max_inline_data : 0;
-    return made;
+    qp->max_inline = created != NULL ? attr.cap.max_inline_data : 0;
+    return created;
 }
 
 /*
@@ -74,18 +74,18 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
  */
 static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
-    const uint32_t wanted = qp->depth;
-    struct ibv_qp *made = create_qp_inline(transport, qp);
+    const uint32_t wanted_depth = qp->depth;
+    struct ibv_qp *created = create_qp_inline(transport, qp);
 
-    while (made == NULL && qp->depth > MIN_DEPTH) {
+    while (created == NULL && qp->depth > MIN_DEPTH) {
         qp->depth = qp->depth / 2 > MIN_DEPTH ? qp->depth / 2 : MIN_DEPTH;
-        made = create_qp_inline(transport, qp);
+        created = create_qp_inline(transport, qp);
     }
-    if (made != NULL && qp->depth < wanted) {
+    if (created != NULL && qp->depth < wanted_depth) {
         mscclpp_debug("%s: verbs: a queue pair to rank %d on %s port %d holds %u work requests instead of %u",
-                      transport->params.label, qp->conn->peer, qp->rail->name, qp->rail->port, qp->depth, wanted);
+                      transport->params.label, qp->conn->peer, qp->rail->name, qp->rail->port, qp->depth, wanted_depth);
     }
-    return made;
+    return created;
 }
 
 /* Brings the queue pair from RESET to INIT. Returns 0 or an errno; so do the steps to RTR and RTS. */

@@ -48,14 +48,14 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
     void *memory;
 
-    if (0 != posix_memalign(&memory, page, page)) {
+    if (0 != posix_memalign(&memory, page_size, page_size)) {
         mscclpp_error("%s: out of memory for the transport verbs", transport->params.label);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    memset(memory, 0, page);
+    memset(memory, 0, page_size);
     transport->scratch = memory;
     return MSCCLPP_OK;
 }
