@@ -170,14 +170,14 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
     struct ibv_send_wr *wr;
 
     if (sent->length > 0) {
-        wr = mscclpp_verbs_next(qp);
+        wr = mscclpp_verbs_next_request(qp);
         wr->opcode = IBV_WR_RDMA_WRITE;
         wr->wr.rdma.remote_addr = sent->lands ? landing + offsetof(mscclpp_verbs_slot_t, data) : sent->to;
         wr->wr.rdma.rkey = sent->lands ? bounce->peer_rkey : sent->rkey;
         mscclpp_verbs_set_sge(wr, sent->from, sent->length, sent->lkey);
     }
     if (sent->lands) {
-        wr = mscclpp_verbs_next(qp);
+        wr = mscclpp_verbs_next_request(qp);
         wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
         wr->imm_data = mscclpp_verbs_imm(MSCCLPP_VERBS_BOUNCED);
         wr->wr.rdma.remote_addr = landing;
@@ -185,7 +185,7 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
         mscclpp_verbs_set_sge(wr, (uintptr_t)&slot->header, sizeof(slot->header), bounce->out.mr->lkey);
         sent->freed_by = ++bounce->messages;
     } else {
-        (void)mscclpp_verbs_signal_last(qp);
+        (void)mscclpp_verbs_ask_completion(qp);
         sent->freed_by = qp->posted;
     }
 }

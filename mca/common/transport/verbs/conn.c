@@ -81,7 +81,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
     while (MSCCLPP_OK == conn->status && !conn->peer_left && waited < longest_wait) {
         if (0 == good_bye && mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
-            (void)mscclpp_verbs_signal_last(qp);
+            (void)mscclpp_verbs_ask_completion(qp);
             mscclpp_verbs_ring_doorbell(qp);
             good_bye = qp->posted;
         }

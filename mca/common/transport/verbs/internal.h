@@ -144,11 +144,11 @@ typedef struct {
     mscclpp_verbs_rail_t *rail;
     struct ibv_cq *cq; /* used by this queue pair only, so that its destruction leaves nothing behind */
     struct ibv_qp *qp;
-    uint32_t psn;        /* the first packet sequence number that is sent */
-    uint32_t max_inline; /* the most bytes that a work request can carry itself */
-    uint32_t depth;      /* number of entries of the send queue */
-    uint64_t posted;     /* includes the listed requests */
-    uint64_t signalled;  /* the last request that asked for a completion */
+    uint32_t psn;         /* the first packet sequence number that is sent */
+    uint32_t max_inline;  /* the most bytes that a work request can carry itself */
+    uint32_t depth;       /* number of entries of the send queue */
+    uint64_t posted;      /* includes the listed requests */
+    uint64_t last_asking; /* the last request that asked for a completion */
     uint64_t completed;
     uint64_t last_read; /* the read that ends the latest stripe, which has landed once the read is completed */
     mscclpp_verbs_unposted_t unposted;
@@ -348,7 +348,7 @@ uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp);
  * element (sg_list, with num_sge 0). The queue must have room. Never NULL; if the queue pair fails, that becomes the
  * connection's status.
  */
-struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp);
+struct ibv_send_wr *mscclpp_verbs_next_request(mscclpp_verbs_qp_t *qp);
 
 /* Fills in the one element of a work request. */
 static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t address, uint64_t length, uint32_t lkey)
@@ -378,10 +378,10 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
  * Makes sure that the last work request asks for a completion. If that one is posted already, lists one more that asks.
  * False if the queue has no room for it.
  */
-bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp);
+bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp);
 
 /* Posts receive requests again for those that are used up. If that fails, the connection breaks. */
-void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp);
+void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp);
 
 /* verbs/progress.c: entry of the operations. */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);

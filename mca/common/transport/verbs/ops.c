@@ -56,7 +56,7 @@ static bool can_follow_puts(mscclpp_conn_t *conn)
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
-    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+    struct ibv_send_wr *wr = mscclpp_verbs_next_request(qp);
 
     wr->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
     wr->wr.atomic.remote_addr = address;
@@ -138,7 +138,7 @@ mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     }
     if (!conn->peer_left) {
         if (0 != qp->unposted.length || !mscclpp_verbs_settle_stripes(conn) || !mscclpp_verbs_bounce_is_empty(conn) ||
-            !mscclpp_verbs_signal_last(qp)) {
+            !mscclpp_verbs_ask_completion(qp)) {
             return MSCCLPP_IN_PROGRESS;
         }
         mscclpp_verbs_ring_doorbell(qp);

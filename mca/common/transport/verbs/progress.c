@@ -40,7 +40,7 @@ static void note_good_bye(mscclpp_conn_t *conn)
         mscclpp_verbs_qp_t *qp = conn->qps[i];
         qp->unposted = (mscclpp_verbs_unposted_t){0};
         qp->listed = 0;
-        qp->signalled = qp->completed = qp->posted;
+        qp->last_asking = qp->completed = qp->posted;
     }
 }
 
@@ -123,7 +123,7 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
     }
     /* Posts receive requests by the chain, not one by one. */
     if (!conn->peer_left && qp->receives_missing > qp->receives_wanted / 8) {
-        mscclpp_verbs_receive(qp);
+        mscclpp_verbs_post_receives(qp);
     }
 }
 
@@ -211,10 +211,10 @@ static void probe_peers(mscclpp_transport_t *transport)
     transport->probed_at = now;
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_verbs_qp_t *qp = conn->qps[0];
-        if (conn->connected && !conn->peer_left && MSCCLPP_OK == conn->status && qp->signalled <= qp->completed &&
+        if (conn->connected && !conn->peer_left && MSCCLPP_OK == conn->status && qp->last_asking <= qp->completed &&
             mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_post_nothing(qp);
-            (void)mscclpp_verbs_signal_last(qp);
+            (void)mscclpp_verbs_ask_completion(qp);
             mscclpp_verbs_ring_doorbell(qp);
         }
     }

@@ -291,7 +291,7 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
         qp->receives_wanted =
             smaller(conn->atomic ? MSCCLPP_VERBS_CONTROL_RECEIVES : MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);
         qp->receives_missing = qp->receives_wanted;
-        mscclpp_verbs_receive(qp);
+        mscclpp_verbs_post_receives(qp);
         if (MSCCLPP_OK != conn->status) {
             return conn->status;
         }

@@ -28,7 +28,7 @@ void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
     qp->listed = 0;
 }
 
-struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp)
+struct ibv_send_wr *mscclpp_verbs_next_request(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *wr;
 
@@ -44,16 +44,16 @@ struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp)
     }
     ++qp->listed;
     /* Asks for a completion after every quarter of the queue, so that there is room again before it is full. */
-    if (qp->posted - qp->signalled >= qp->depth / 4) {
+    if (qp->posted - qp->last_asking >= qp->depth / 4) {
         wr->send_flags = IBV_SEND_SIGNALED;
-        qp->signalled = qp->posted;
+        qp->last_asking = qp->posted;
     }
     return wr;
 }
 
 void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message)
 {
-    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+    struct ibv_send_wr *wr = mscclpp_verbs_next_request(qp);
 
     wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr->imm_data = mscclpp_verbs_imm(message);
@@ -63,7 +63,7 @@ void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message)
 
 void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
 {
-    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+    struct ibv_send_wr *wr = mscclpp_verbs_next_request(qp);
 
     wr->opcode = IBV_WR_RDMA_WRITE;
     wr->wr.rdma.remote_addr = qp->conn->token_address;
@@ -71,9 +71,9 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
 }
 
 /* A request that is posted cannot be changed any more. In its place a write of no bytes asks for the completion. */
-bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp)
+bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 {
-    if (qp->signalled == qp->posted) {
+    if (qp->last_asking == qp->posted) {
         return true;
     }
     if (0 == qp->listed) {
@@ -83,11 +83,11 @@ bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp)
         mscclpp_verbs_post_nothing(qp);
     }
     qp->list[qp->listed - 1].send_flags |= IBV_SEND_SIGNALED;
-    qp->signalled = qp->posted;
+    qp->last_asking = qp->posted;
     return true;
 }
 
-void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp)
+void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_recv_wr chain[MSCCLPP_VERBS_RECEIVE_CHAIN];
     struct ibv_recv_wr *bad = NULL;

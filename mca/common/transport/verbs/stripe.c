@@ -59,7 +59,7 @@ static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
     if (!overlaps(&conn->plain, begin, end)) {
         return false;
     }
-    (void)mscclpp_verbs_signal_last(conn->qps[0]);
+    (void)mscclpp_verbs_ask_completion(conn->qps[0]);
     return true;
 }
 
@@ -143,7 +143,7 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
     while (unposted->length > 0 && mscclpp_verbs_free_slots(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
         uint64_t length = unposted->length < qp->rail->max_message ? unposted->length : qp->rail->max_message;
 
-        wr = mscclpp_verbs_next(qp);
+        wr = mscclpp_verbs_next_request(qp);
         wr->opcode = IBV_WR_RDMA_WRITE;
         wr->wr.rdma.remote_addr = unposted->to;
         wr->wr.rdma.rkey = unposted->rkey;
@@ -161,12 +161,12 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
     /* The stripe's last request reads its last byte back, which pushes its data into the peer's memory. */
     if (unposted->read_back && 0 == unposted->length && mscclpp_verbs_free_slots(qp) > 0 &&
         MSCCLPP_OK == qp->conn->status) {
-        wr = mscclpp_verbs_next(qp);
+        wr = mscclpp_verbs_next_request(qp);
         wr->opcode = IBV_WR_RDMA_READ;
         wr->wr.rdma.remote_addr = unposted->to - 1;
         wr->wr.rdma.rkey = unposted->rkey;
         mscclpp_verbs_set_sge(wr, (uintptr_t)&qp->conn->transport->scratch[1], 1, qp->rail->scratch_mr->lkey);
-        (void)mscclpp_verbs_signal_last(qp);
+        (void)mscclpp_verbs_ask_completion(qp);
         qp->last_read = qp->posted;
         unposted->read_back = false;
     }
