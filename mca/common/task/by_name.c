@@ -5,7 +5,7 @@
 #include "mca/common/team/plans.h"
 #include "mca/common/team/queue.h"
 
-/* Describes the call: each chunk is a block. */
+/* Describes the call for the plan. Each chunk of the program's buffers is a block. */
 static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_t *plan,
                                   const mscclpp_by_name_args_t *args)
 {
@@ -19,7 +19,7 @@ static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_
                               .op = args->op,
                               .call = args->call};
 
-    /* Peers may map both buffers of a rank, even if it has but one. */
+    /* All ranks exchange two buffers that peers may map. A rank that has only one passes it as both. */
     if (mscclpp_plans_blocks(team, plan, MSCCLPP_PLAN_INPUT) == 0) {
         call.in = call.out;
     } else if (mscclpp_plans_blocks(team, plan, MSCCLPP_PLAN_OUTPUT) == 0) {

@@ -15,7 +15,7 @@ typedef struct {
 } mscclpp_by_name_args_t;
 
 /*
- * All ranks call it alike; it returns when this rank's output is complete. Kernels must be able to access the buffers.
+ * Collective and blocking: returns when this rank's output is complete. Kernels must be able to access the buffers.
  * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if the team has no such plan, or no kernel for the type and operation.
  * MSCCLPP_ERR_NO_MEMORY, on all ranks, if some rank has no memory for the plan. Other errors break the team.
  */

@@ -25,7 +25,8 @@ typedef struct {
     mscclpp_team_plan_t *plan;
     mscclpp_plan_collective_t collective;
     uint64_t in_blocks, out_blocks; /* number of blocks, one per rank, in the input and in the output */
-    uint64_t chunk, padded;         /* bytes of a chunk; bytes of a block rounded up to whole chunks */
+    uint64_t chunk;                 /* bytes of a chunk */
+    uint64_t padded;                /* bytes of a block, rounded up to whole chunks */
     char *in, *out;                 /* the memory that the plan works on */
     mscclpp_gpu_stream_t *queue;    /* the application's stream in which the call is queued; NULL: the host waits */
     void *copy;                     /* a copy of the input, freed at the end; NULL: there is none */
@@ -46,7 +47,7 @@ static mscclpp_status_t need_stream(const by_plan_t *by)
     return by->queue != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&by->team->runner);
 }
 
-/* Copies in the call's stream. */
+/* Queues a copy in the call's stream, unless there is nothing to copy. */
 static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, uint64_t bytes)
 {
     const mscclpp_runner_t *runner = &by->team->runner;
@@ -73,7 +74,7 @@ static bool is_in_place(const by_plan_t *by)
            call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(by, call->stride) : 0);
 }
 
-/* Copies blocks between buffers in which the blocks lie at different distances. */
+/* Copies `blocks` blocks between buffers in which they may lie at different distances. */
 static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_stride, const char *from,
                                     uint64_t from_stride, uint64_t blocks)
 {
@@ -82,16 +83,17 @@ static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_s
     if (to_stride == from_stride && blocks > 0) {
         return copy(by, to, from, (blocks - 1) * to_stride + by->call->bytes);
     }
-    for (uint64_t b = 0; b < blocks && status == MSCCLPP_OK; ++b) {
-        status = copy(by, to + b * to_stride, from + b * from_stride, by->call->bytes);
+    for (uint64_t i = 0; i < blocks && status == MSCCLPP_OK; ++i) {
+        status = copy(by, to + i * to_stride, from + i * from_stride, by->call->bytes);
     }
     return status;
 }
 
 /*
- * Launches a plan's kernel on ranks of several nodes. If a queued one finds other chunks than the launch before it, or
- * the flags are used up, the ranks meet before, by kernels of their own. Of launches that graphs repeat, only the
- * device knows this, so the ranks always meet.
+ * Launches a plan's kernel on ranks of several nodes. Kernels in which the ranks meet are queued before it if a queued
+ * launch has chunks of another size than the launch before it, or if the flags are used up. If the plan's memory must
+ * be cleared then, a launch that only does this and a second meeting follow. A graph repeats its launches unseen by the
+ * host, so once a launch was recorded, all of this is done each time.
  */
 static mscclpp_status_t launch_on_nodes(const by_plan_t *by, const mscclpp_dev_launch_t *launch)
 {
@@ -121,7 +123,10 @@ static mscclpp_status_t launch_on_nodes(const by_plan_t *by, const mscclpp_dev_l
                : status;
 }
 
-/* Launches the plan's kernel on the buffers in `by`, whose blocks have `bytes` bytes of data and lie `stride` apart. */
+/*
+ * Launches the plan's kernel on the buffers in `by`, whose blocks have `bytes` bytes of data and lie `stride` bytes
+ * apart. Waits for its end unless the call is queued.
+ */
 static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
     mscclpp_team_plan_t *plan = by->plan;
@@ -161,7 +166,7 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
                                 : mscclpp_runner_launch(&team->runner, by->queue, &launch, plan->file->label);
 }
 
-/* Launches the kernel after a meeting of all ranks. */
+/* Launches the kernel; in a call that the host waits for, after a meeting of all ranks. */
 static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
     mscclpp_status_t status;
@@ -178,7 +183,7 @@ static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t
     return status;
 }
 
-/* Serves the call through the plan's own memory, which has room for it. */
+/* Serves the call through the plan's own memory, which must be large enough already. */
 static mscclpp_status_t run_apart(by_plan_t *by)
 {
     const mscclpp_plan_t *text = by->plan->file->plan;
@@ -219,7 +224,8 @@ static mscclpp_status_t run_apart(by_plan_t *by)
 }
 
 /*
- * Serves the call through the plan's own memory. *served_p is false if there is no memory, or copies are not possible.
+ * Makes the plan's own memory, and serves the call through it. *served_p is false if there is no memory, or if elements
+ * have padding, so that they cannot be copied as bytes.
  */
 static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
 {
@@ -234,41 +240,44 @@ static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
 }
 
 /*
- * Finds the buffers for the direct way. Sets *apart_p if this rank cannot take that way, which may be so on this rank
- * alone.
+ * Sets `in` and `out` for the direct way, and copies the input if the plan needs that. *cannot_share_p becomes true if
+ * peers must not use this rank's buffers. Ranks may differ in this, so they vote on the way after it.
  */
-static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
+static mscclpp_status_t find_buffers(by_plan_t *by, bool *cannot_share_p)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
     const mscclpp_by_plan_t *call = by->call;
-    const uint64_t input = by->in_blocks > 0 ? (by->in_blocks - 1) * call->stride + call->bytes : 0;
+    const uint64_t input_bytes = by->in_blocks > 0 ? (by->in_blocks - 1) * call->stride + call->bytes : 0;
     mscclpp_team_t *team = by->team;
     mscclpp_status_t status = MSCCLPP_OK;
 
     by->in = (char *)(uintptr_t)call->in;
     by->out = call->out;
-    *apart_p = false;
+    *cannot_share_p = false;
     if (file->plan->in_place && !is_in_place(by)) {
         by->in = call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(by, call->stride) : 0);
         status = need_stream(by);
-        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input) : status;
+        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input_bytes) : status;
     }
     if (!file->plan->in_place && (is_in_place(by) || file->writes_input)) {
         if (file->shares) {
-            *apart_p = true;
+            *cannot_share_p = true;
             return MSCCLPP_OK;
         }
         status = need_stream(by);
         if (status == MSCCLPP_OK) {
-            status = team->runner.gpu->temp_alloc(team->runner.stream, input, &by->copy);
+            status = team->runner.gpu->temp_alloc(team->runner.stream, input_bytes, &by->copy);
         }
         by->in = by->copy;
-        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input) : status;
+        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input_bytes) : status;
     }
     return MSCCLPP_OK;
 }
 
-/* True if no buffers of such a call can be used directly: between nodes, proxies reach only the plan's own memory. */
+/*
+ * True if the plan cannot work on the call's buffers, whatever their kind of memory. One case are calls between nodes,
+ * because proxies reach only the plan's own memory. Equal on all ranks.
+ */
 static bool is_always_apart(const by_plan_t *by)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
@@ -277,12 +286,15 @@ static bool is_always_apart(const by_plan_t *by)
            (file->plan->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER);
 }
 
-/* Serves the call directly or apart, the same way on all ranks. */
+/*
+ * Serves the call directly or apart, the same way on all ranks. *served_p, equal on all ranks, is false if there is no
+ * memory.
+ */
 static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
     mscclpp_team_t *team = by->team;
-    bool apart = false, mapped = false;
+    bool cannot_share = false, mapped = false;
     mscclpp_status_t status;
 
     if (by->call->early && team->fabric != NULL && is_dense(by) &&
@@ -299,9 +311,9 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
     if (status != MSCCLPP_OK || !*served_p) {
         return status;
     }
-    status = find_buffers(by, &apart);
+    status = find_buffers(by, &cannot_share);
     if (status == MSCCLPP_OK && file->shares) {
-        status = mscclpp_runner_exchange(&team->runner, by->in, by->out, by->call->bytes, !apart, by->peer_in,
+        status = mscclpp_runner_exchange(&team->runner, by->in, by->out, by->call->bytes, !cannot_share, by->peer_in,
                                          by->peer_out, &mapped);
         if (status == MSCCLPP_OK && !mapped) {
             return serve_apart(by, served_p);
@@ -318,7 +330,7 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
     return status;
 }
 
-/* Describes a call for the functions of this file. */
+/* Fills in what follows from the call and the plan: numbers of blocks, and the sizes of chunks and padded blocks. */
 static by_plan_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const mscclpp_plan_file_t *file = call->plan->file;
@@ -353,7 +365,7 @@ mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *
     return status;
 }
 
-/* True if a queued call can do without the plan's own copies of the buffers, and without mappings of them. */
+/* True if a queued call can use the call's buffers themselves, which peers then must not map. */
 static bool is_queued_directly(const by_plan_t *by)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
@@ -377,14 +389,14 @@ mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_
 {
     by_plan_t by = describe(team, call);
     mscclpp_status_t status;
-    bool apart;
+    bool cannot_share; /* never set here, as is_queued_directly excludes it */
 
     by.queue = stream;
     team->last_algorithm = call->plan->file->label;
     if (!is_queued_directly(&by)) {
         return run_apart(&by);
     }
-    status = find_buffers(&by, &apart);
+    status = find_buffers(&by, &cannot_share);
     by.peer_in[team->group.rank] = by.in;
     by.peer_out[team->group.rank] = by.out;
     return status == MSCCLPP_OK ? meet_and_launch(&by, call->stride, call->bytes) : status;

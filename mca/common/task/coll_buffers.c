@@ -13,7 +13,7 @@ mscclpp_status_t mscclpp_coll_need_stream(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Copies in the stream's order. */
+/* Queues a copy in the task's stream. It runs after all work that is there already. */
 static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const void *from, size_t size)
 {
     const mscclpp_gpu_ops_t *gpu = task->team->runner.gpu;
@@ -21,13 +21,13 @@ static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const vo
     return task->queued ? gpu->put(task->stream, to, from, size) : gpu->copy(task->stream, to, from, size);
 }
 
-/* Waits until the output, which is complete in the stream's order, is complete for the host; unless nobody waits. */
+/* Waits for all work in the team's stream, which completes the output. The host does not wait for a queued call. */
 static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
 {
     return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);
 }
 
-/* Allocates memory that takes a buffer's place, in stream order. */
+/* Allocates device memory in stream order; it takes a buffer's place until mscclpp_coll_restore_buffers frees it. */
 static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes, void **stand_in_p)
 {
     mscclpp_status_t status = mscclpp_coll_need_stream(task);
@@ -35,7 +35,7 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes,
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }
 
-/* Replaces the input by a copy in device memory, packed if it has holes. */
+/* Replaces the input by a copy in device memory, packed if it has holes. An empty input stays as it is. */
 static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 {
     const uint64_t span = mscclpp_coll_span(task, true);
@@ -56,8 +56,9 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 }
 
 /*
- * Replaces the first `span` bytes of the output by a copy in device memory. The copy preserves padding that kernels do
- * not write, since it is copied back. Data with holes has no padding, so its old contents need no copy.
+ * Replaces the first `span` bytes of the output by device memory, with a copy of their contents. At the end all bytes
+ * are copied back, also the padding that kernels do not write. Packed data has no padding, so its old contents need no
+ * copy.
  */
 static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
 {
@@ -75,9 +76,9 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
 }
 
 /*
- * True if the kernel of a queued call may write the output where the input lies. Such kernels go through scratch, and
- * read the input, piece by piece, before they write there. Of a reduce-scatter with different blocks the result may
- * reach further than the piece.
+ * True if the kernel of a queued call may write its output over its input, so that no stand-in is needed. Such kernels
+ * go through the scratch, and read each piece of the input before they write in its place. A reduce-scatter of blocks
+ * that differ in size is the exception: a piece of the result may lie over input that has not been read.
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
@@ -89,15 +90,16 @@ static bool may_overwrite(const mscclpp_coll_task_t *task)
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
-    const bool shared = args->in_place && args->in == NULL; /* the input lies in the output */
+    const bool input_in_output = args->in_place && args->in == NULL; /* the input lies in the output */
     const bool overwrites = may_overwrite(task);
-    const bool exchanges = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
-    const bool scatters = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
-    /* Offset of this rank's own block, its input, in the output. */
-    const uint64_t own =
-        shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
-            ? (uint64_t)task->rank * task->stride
-            : 0;
+    /* What the two operations that mscclpp_coll_prepare_buffers copies in place need, unless kernels may overwrite. */
+    const bool copies_input = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
+    const bool copies_output = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
+    /* Where in the output this rank's input begins, if it lies there: at the rank's own block. */
+    const uint64_t own_offset = input_in_output && !args->varied &&
+                                        (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
+                                    ? (uint64_t)task->rank * task->stride
+                                    : 0;
     uint64_t span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
 
@@ -106,26 +108,30 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         task->in = args->in;
         return MSCCLPP_OK;
     }
-    task->in_place = args->in_place && !exchanges;
-    if (shared && !exchanges && !scatters && own + mscclpp_coll_span(task, true) > span) {
-        span = own + mscclpp_coll_span(task, true);
+    task->in_place = args->in_place && !copies_input;
+    if (input_in_output && !copies_input && !copies_output && own_offset + mscclpp_coll_span(task, true) > span) {
+        span = own_offset + mscclpp_coll_span(task, true);
     }
-    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (shared && scatters))) {
+    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_in_output && copies_output))) {
         status = replace_output(task, span);
     }
-    if (!shared) {
+    if (!input_in_output) {
         task->in = args->in;
     } else {
-        task->in = exchanges || scatters ? args->out : task->out + own;
+        task->in = copies_input || copies_output ? args->out : task->out + own_offset;
     }
     if (status == MSCCLPP_OK && task->in != NULL &&
-        (shared ? exchanges || (scatters && task->out_far) : task->in_far || args->in_pack_count > 0)) {
+        (input_in_output ? copies_input || (copies_output && task->out_far)
+                         : task->in_far || args->in_pack_count > 0)) {
         status = replace_input(task);
     }
     return status;
 }
 
-/* Copies the result back, block by block. */
+/*
+ * Copies the result from its stand-in to the user's output, and waits for that unless the call is queued. Copies only
+ * blocks: bytes between them are the user's.
+ */
 static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {
     char *home = task->args->out;

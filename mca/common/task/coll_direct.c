@@ -14,7 +14,8 @@ static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *
     }
 }
 
-/* Each rank sends its own blocks. It starts with the next rank, so that ranks start with different receivers. */
+/* The other patterns: each rank sends its own blocks. It starts with the next rank, so that ranks start with different
+ * receivers. */
 static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
@@ -38,13 +39,13 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Each rank but the root reads a part of the root's block and writes it to all ranks but the root. So the root's link
- * carries the block only once, however many ranks there are.
+ * Broadcast: each rank but the root reads its part of the root's block and writes it to all ranks but the root. So the
+ * root's link carries the block only once, however many ranks there are.
  */
 static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
-    const int index = team->group.rank - (team->group.rank > task->root);
+    const int index = team->group.rank - (team->group.rank > task->root); /* this rank's among those but the root */
     mscclpp_dev_block_t part;
     int rank;
 
@@ -72,8 +73,8 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Each rank combines the same part of all ranks' blocks. It writes the result to the root, or the prefixes to each
- * rank.
+ * Reduce and scans: each rank combines its part of all ranks' blocks. It writes the result to the root, or each rank's
+ * prefix to that rank.
  */
 static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -98,7 +99,7 @@ static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_ar
     }
 }
 
-/* Each rank combines the blocks that it gets as its result. */
+/* Reduce-scatter: each rank reads its block of all ranks' inputs, and combines them to its result. */
 static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
@@ -135,19 +136,22 @@ void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direc
     }
 }
 
-/* The greatest common divisor. */
+/* Returns the greatest common divisor of two numbers that are not both 0. */
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
     while (b != 0) {
-        const uint64_t rest = a % b;
+        const uint64_t remainder = a % b;
 
         a = b;
-        b = rest;
+        b = remainder;
     }
     return a;
 }
 
-/* Divides a block into as few segments as the runs of both sides allow. */
+/*
+ * Adds a block of which each side is a list of runs. The block becomes segments that lie within one run on both sides:
+ * the longest that divide the runs of both, so that there are few of them. An empty block is left out.
+ */
 static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
                         const mscclpp_dev_runs_t *target)
 {

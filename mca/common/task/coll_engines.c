@@ -12,11 +12,14 @@
 #include "mca/common/gpu/streams.h"
 #include "mca/common/task/coll_task.h"
 
-/* The most streams of a call. If there are more peers, they share. Streams of the twin are threads. */
+/*
+ * The most streams of a call. More copies than streams share them. On the twin each stream is a thread, so there are
+ * fewer.
+ */
 #define STREAMS 8
 #define TWIN_STREAMS 2
 
-/* Seconds that copies in flight get to end after a failure. */
+/* Seconds that copies in flight get to end after a failure. After that the team is stuck: its buffers stay in use. */
 #define SETTLE_TIME 10.0
 
 /*
@@ -25,13 +28,17 @@
  */
 #define PIECE ((uint64_t)4 << 20)
 
+/* The copies of one call. */
 typedef struct {
     mscclpp_coll_task_t *task;
-    mscclpp_gpu_stream_t *stream[STREAMS];
-    int count;
+    mscclpp_gpu_stream_t *stream[STREAMS]; /* lent to the call until give_streams */
+    int count;                             /* of streams */
 } engines_t;
 
-/* Takes streams for the copies: at most `wanted`, and at least one. */
+/*
+ * Takes streams for the copies: `wanted` of them, but at least one and at most the limit. After a failure the streams
+ * that were taken are still to be given back.
+ */
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -47,7 +54,7 @@ static mscclpp_status_t take_streams(engines_t *engines, int wanted)
     return status;
 }
 
-/* If work may be left in the streams, they are leaked with the failed team. */
+/* Gives back the streams. If the team is stuck, work may be left in them, so they are leaked. */
 static void give_streams(engines_t *engines)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -57,7 +64,7 @@ static void give_streams(engines_t *engines)
     }
 }
 
-/* Starts the copies, spread over all streams. */
+/* Starts one copy for each pair of source and destination, in all streams by turns. */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -72,15 +79,16 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * Copies this rank's part piece by piece from the root, and on to the other ranks. The copies of one stream run in
- * order, so each piece is passed on after it has arrived. Pieces of other streams move meanwhile.
+ * Starts a broadcast's copies on a rank other than the root: this rank's part comes from the root piece by piece, and
+ * each piece goes on to the other ranks. The copies of one piece are in one stream and run in order, so the piece is
+ * passed on after it has arrived. Pieces of other streams move meanwhile. The root has nothing to copy.
  */
 static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_coll_task_t *task = engines->task;
     const mscclpp_team_t *team = task->team;
     const uint64_t bytes = direct->common.bytes;
-    const int index = team->group.rank - (team->group.rank > task->root);
+    const int index = team->group.rank - (team->group.rank > task->root); /* this rank's among those but the root */
     mscclpp_status_t status = take_streams(engines, (int)((bytes + PIECE - 1) / PIECE));
     uint64_t begin;
     uint32_t i;
@@ -88,18 +96,18 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     for (begin = 0; begin < bytes && status == MSCCLPP_OK; begin += PIECE) {
         const uint64_t size = bytes - begin < PIECE ? bytes - begin : PIECE;
         mscclpp_gpu_stream_t *stream = engines->stream[begin / PIECE % (uint64_t)engines->count];
-        char *own = direct->to[index] + begin;
+        char *arrived = direct->to[index] + begin;
 
-        status = team->runner.gpu->put(stream, own, direct->from[0] + begin, size);
+        status = team->runner.gpu->put(stream, arrived, direct->from[0] + begin, size);
         for (i = 1; i < direct->count && status == MSCCLPP_OK; ++i) {
             status =
-                team->runner.gpu->put(stream, direct->to[((uint32_t)index + i) % direct->count] + begin, own, size);
+                team->runner.gpu->put(stream, direct->to[((uint32_t)index + i) % direct->count] + begin, arrived, size);
         }
     }
     return status;
 }
 
-/* Waits until all streams are done. */
+/* Waits until all copies of this rank are done, a peer has failed, or the deadline is over. */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
@@ -119,17 +127,20 @@ static mscclpp_status_t await_copies(const engines_t *engines)
     return status;
 }
 
-/* After a failure, waits until this rank's engines use no buffer any more. If they do not end, the team is stuck. */
+/*
+ * After a failure, waits until this rank's engines use no buffer any more. If a copy fails or does not end within
+ * SETTLE_TIME, marks the team as stuck.
+ */
 static void settle_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
-    const double until = mscclpp_now() + SETTLE_TIME;
+    const double deadline = mscclpp_now() + SETTLE_TIME;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
     for (i = 0; i < engines->count; ++i) {
         while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS &&
-               mscclpp_now() < until) {
+               mscclpp_now() < deadline) {
             mscclpp_group_progress(&team->group);
         }
         team->runner.stuck = team->runner.stuck || status != MSCCLPP_OK;
@@ -145,8 +156,8 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
-    mscclpp_runner_keep_mappings(&team->runner,
-                                 true); /* until no engine writes there any more, which no end of a launch tells */
+    /* The end of a launch releases mappings. Engines use these ones until their copies are done. */
+    mscclpp_runner_keep_mappings(&team->runner, true);
     status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {
         status = await_copies(&engines);

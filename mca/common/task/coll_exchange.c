@@ -11,24 +11,27 @@ mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
     return mscclpp_group_meet_exchange(&task->team->group, what, task->most);
 }
 
-/* Agrees on the size between nodes. Blocks with holes are packed, as ranks cannot map the memory of other nodes. */
+/*
+ * Agrees on the size of the largest block between nodes, by an exchange over `oob`. Blocks with holes are packed, as
+ * ranks cannot map the memory of other nodes.
+ */
 static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 {
     const mscclpp_oob_t *oob = &task->team->group.oob;
-    uint64_t *all = malloc((size_t)task->ranks * sizeof(*all));
+    uint64_t *sizes = malloc((size_t)task->ranks * sizeof(*sizes)); /* each rank's largest block */
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
     int rank;
 
     task->strided = false;
-    if (all == NULL) {
+    if (sizes == NULL) {
         mscclpp_error("%s: no memory for the sizes of %d ranks", oob->label, task->ranks);
         return status;
     }
-    status = oob->allgather(oob->context, &task->args->most, all, sizeof(*all));
+    status = oob->allgather(oob->context, &task->args->most, sizes, sizeof(*sizes));
     for (rank = 0; rank < task->ranks && status == MSCCLPP_OK; ++rank) {
-        task->most = all[rank] > task->most ? all[rank] : task->most;
+        task->most = sizes[rank] > task->most ? sizes[rank] : task->most;
     }
-    free(all);
+    free(sizes);
     return status;
 }
 
@@ -37,7 +40,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     mscclpp_team_t *team = task->team;
     mscclpp_board_buffers_t *mine;
     mscclpp_status_t status;
-    bool holes = false;
+    bool has_holes = false; /* some rank's blocks have holes */
     int rank;
 
     if (team->fabric != NULL) {
@@ -56,15 +59,15 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 
         task->most = theirs->most > task->most ? theirs->most : task->most;
         task->strided = task->strided && theirs->strided != MSCCLPP_CONTROL_NO_RUNS;
-        holes = holes || theirs->strided == MSCCLPP_CONTROL_HOLES;
+        has_holes = has_holes || theirs->strided == MSCCLPP_CONTROL_HOLES;
     }
-    task->strided = task->strided && holes;
+    task->strided = task->strided && has_holes;
     return status;
 }
 
 /*
- * The input if peers read it, else NULL. A buffer that holds no byte of any block is not shared, because it may be any
- * kind of memory, or none.
+ * The input if peers read it, else NULL. If no block has a byte in the buffer, the result is NULL, too: its address may
+ * then be of any kind of memory, or of none.
  */
 static const void *shared_in(const mscclpp_coll_task_t *task)
 {
@@ -85,7 +88,10 @@ static void *shared_out(const mscclpp_coll_task_t *task)
     }
 }
 
-/* Writes to the board what peers need to map this rank's buffers, and waits for what they write. */
+/*
+ * Writes to the board what peers need to map this rank's buffers and, where blocks differ in size, where each peer's
+ * block belongs in the output. Waits until all ranks have done so.
+ */
 static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -118,7 +124,7 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
     return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->most);
 }
 
-/* Maps one buffer of a peer and keeps the mapping in the list. */
+/* Maps one buffer of a peer and appends the mapping to `mappings`, which the caller has to give back. */
 static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle,
                                    mscclpp_mapping_t **mappings, int *count, char **address_p)
 {
@@ -131,7 +137,7 @@ static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handl
     return status;
 }
 
-/* Sets the addresses of a rank's buffers; maps them if the rank is a peer. */
+/* Sets the addresses of a rank's buffers. Maps those of a peer, and appends the mappings to `mappings`. */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
     mscclpp_team_t *team = task->team;
@@ -152,7 +158,7 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
     return status;
 }
 
-/* Place of this rank's block in the output of a peer. */
+/* Returns where this rank's block belongs in the output of a peer: where it is the only block, at the beginning. */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
     const mscclpp_team_t *team = task->team;
@@ -173,7 +179,7 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 {
     mscclpp_team_t *team = task->team;
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t mapping = MSCCLPP_OK, status = exchange_handles(task);
+    mscclpp_status_t map_status = MSCCLPP_OK, status = exchange_handles(task);
     bool exportable = true, mapped = false;
     int rank, count = 0;
 
@@ -183,12 +189,12 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     for (rank = 0; rank < team->group.size; ++rank) {
         exportable = exportable && mscclpp_group_exchanged(&team->group, rank)->exportable != 0;
     }
-    for (rank = 0; rank < team->group.size && exportable && mapping == MSCCLPP_OK; ++rank) {
-        mapping = map_rank(task, rank, mappings, &count);
+    for (rank = 0; rank < team->group.size && exportable && map_status == MSCCLPP_OK; ++rank) {
+        map_status = map_rank(task, rank, mappings, &count);
         task->place[rank] = find_place(task, rank);
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->most,
-                                        exportable && mapping == MSCCLPP_OK, &mapped);
+                                        exportable && map_status == MSCCLPP_OK, &mapped);
     if (status == MSCCLPP_OK && mapped) {
         mscclpp_runner_hold_mappings(&team->runner, mappings, count);
     } else {

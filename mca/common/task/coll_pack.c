@@ -3,14 +3,18 @@
 
 #include "mca/common/task/coll_task.h"
 
+/* The most blocks of a pack kernel: enough to keep memory busy. */
 #define PACK_BLOCKS 128u
 
-/* The largest item size that divides all addresses and lengths of a piece. */
+/*
+ * The bytes that a thread can move at once: the largest power of two, up to 16, that divides all addresses and lengths
+ * of a piece. `packed_offset`: where the piece begins in each packed element.
+ */
 static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_piece_t *piece, const char *packed,
-                         uint64_t at)
+                         uint64_t packed_offset)
 {
-    uint64_t bits =
-        (uint64_t)(uintptr_t)pack->spread | (uint64_t)(uintptr_t)packed | at | (uint64_t)piece->offset | piece->length;
+    uint64_t bits = (uint64_t)(uintptr_t)pack->spread | (uint64_t)(uintptr_t)packed | packed_offset |
+                    (uint64_t)piece->offset | piece->length;
     uint32_t width = 16;
 
     bits |= piece->count > 1 ? (uint64_t)piece->stride : 0;
@@ -21,7 +25,7 @@ static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_pie
     return width;
 }
 
-/* Launches the pack kernel with a grid for this many bytes. */
+/* Launches the pack kernel with a grid for `bytes` bytes. The twin runs it in one thread. */
 static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args,
                                     uint64_t bytes)
 {
@@ -36,7 +40,10 @@ static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const msccl
     return team->runner.gpu->launch(task->stream, &launch);
 }
 
-/* Copies run by run, if kernels cannot access the buffer or parts of it. */
+/*
+ * Packs or unpacks one buffer by a copy for each run, for buffers of which kernels cannot access all parts. The copies
+ * are queued in the team's stream.
+ */
 static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_t *pack, char *packed, bool unpack)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -44,38 +51,41 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
     size_t i;
 
     for (element = 0; element < pack->elements; ++element) {
-        char *to = packed + element * pack->size;
+        char *packed_run = packed + element * pack->size;
 
         for (i = 0; i < pack->pieces; ++i) {
             const mscclpp_coll_piece_t *piece = &pack->piece[i];
 
-            for (run = 0; run < piece->count && status == MSCCLPP_OK; ++run, to += piece->length) {
-                char *spread =
+            for (run = 0; run < piece->count && status == MSCCLPP_OK; ++run, packed_run += piece->length) {
+                char *user_run =
                     pack->spread + (int64_t)element * pack->extent + piece->offset + (int64_t)run * piece->stride;
 
-                status = team->runner.gpu->settle(spread);
+                status = team->runner.gpu->settle(user_run);
                 if (status != MSCCLPP_OK) {
                     break;
                 }
-                status = unpack ? team->runner.gpu->copy(team->runner.stream, spread, to, piece->length)
-                                : team->runner.gpu->copy(team->runner.stream, to, spread, piece->length);
+                status = unpack ? team->runner.gpu->copy(team->runner.stream, user_run, packed_run, piece->length)
+                                : team->runner.gpu->copy(team->runner.stream, packed_run, user_run, piece->length);
             }
         }
     }
     return status;
 }
 
-/* Packs or unpacks one buffer. A layout of many pieces takes several launches. */
+/*
+ * Packs or unpacks one buffer by kernels. A launch takes up to MSCCLPP_DEV_PACK_PIECES pieces of every element, so a
+ * layout of more pieces takes several launches.
+ */
 static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *pack, char *packed,
                                  bool unpack)
 {
     mscclpp_dev_pack_args_t args;
     mscclpp_status_t status = MSCCLPP_OK;
-    uint64_t at = 0;
+    uint64_t packed_offset = 0;
     size_t i;
 
     memset(&args, 0, sizeof(args));
-    args.common.nranks = 1;
+    args.common.nranks = 1; /* the kernel does not wait for peers, so the twin needs processors for one rank only */
     args.spread = pack->spread;
     args.packed = packed;
     args.elements = pack->elements;
@@ -84,16 +94,17 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
     args.unpack = unpack;
     for (i = 0; i < pack->pieces && status == MSCCLPP_OK; ++i) {
         const mscclpp_coll_piece_t *piece = &pack->piece[i];
-        mscclpp_dev_piece_t *next = &args.piece[args.pieces++];
+        mscclpp_dev_piece_t *entry = &args.piece[args.pieces++];
 
-        next->offset = piece->offset;
-        next->length = piece->length;
-        next->count = piece->count;
-        next->stride = piece->stride;
-        next->packed = at;
-        next->width = width_of(pack, piece, packed, at);
-        at += piece->length * piece->count;
+        entry->offset = piece->offset;
+        entry->length = piece->length;
+        entry->count = piece->count;
+        entry->stride = piece->stride;
+        entry->packed = packed_offset;
+        entry->width = width_of(pack, piece, packed, packed_offset);
+        packed_offset += piece->length * piece->count;
         if (args.pieces == MSCCLPP_DEV_PACK_PIECES || i + 1 == pack->pieces) {
+            /* The grid is sized for the whole buffer, also if this launch moves only a part of each element. */
             status = launch_pack(task, &args, pack->elements * pack->size);
             args.pieces = 0;
         }
@@ -102,13 +113,13 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
 }
 
 mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *packs, size_t count,
-                                   char *packed, bool unpack, bool far)
+                                   char *packed, bool unpack, bool is_far)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     size_t i;
 
     for (i = 0; i < count && status == MSCCLPP_OK; ++i) {
-        if (packs[i].elements > 0 && far) {
+        if (packs[i].elements > 0 && is_far) {
             status = copy_runs(task->team, &packs[i], packed + packs[i].offset, unpack);
         } else if (packs[i].elements > 0) {
             status = pack_one(task, &packs[i], packed + packs[i].offset, unpack);

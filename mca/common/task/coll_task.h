@@ -20,7 +20,7 @@ typedef struct {
     bool in_place;   /* this rank's own block is already at its place in the output */
     uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
     uint64_t stride; /* from the start of one such block to the next, bytes */
-    uint64_t most;   /* bytes of the largest block of any rank */
+    uint64_t most;   /* bytes of the largest block of any rank; before mscclpp_coll_agree_size perhaps of this rank */
     const char *in;
     char *out;
     void *in_stand_in; /* device memory in place of the caller's buffer; NULL: the buffer itself is used */
@@ -55,15 +55,19 @@ uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*
- * coll_exchange.c: each rank knows only its own blocks. Finds the size of the largest block of any rank, and whether
- * all ranks can move blocks with holes without packing.
+ * coll_exchange.c: sets `most` and `strided` of a call of which each rank knows only its own blocks: the size of the
+ * largest block of any rank, and whether all ranks can move blocks with holes without packing. Collective; all ranks
+ * get the same.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
-/* Maps the peers' buffers. All ranks agree on *mapped_p: it is false if any buffer cannot be mapped. */
+/*
+ * Maps the peers' buffers and sets `peer_in`, `peer_out` and `place`. Collective. *mapped_p is equal on all ranks: it
+ * is false if any buffer cannot be mapped.
+ */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 
-/* Waits until all ranks have come to this point. */
+/* Waits until all ranks have come to this point. `what` names it in messages. */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
 
 /*
@@ -73,26 +77,30 @@ mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
  */
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task);
 
-/* Copies the result back and frees the memory. Returns `status`, or the first error. */
+/*
+ * Frees the memory, after it has copied the result back if `status` is MSCCLPP_OK. Returns `status`, or the first
+ * error. If a kernel may still run, the memory is leaked with the failed team.
+ */
 mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status);
 
 /* Takes the team's stream for work other than the kernel. A queued call has a stream already. */
 mscclpp_status_t mscclpp_coll_need_stream(mscclpp_coll_task_t *task);
 
 /*
- * coll_pack.c: packs data with holes in the team's stream, or unpacks it if `unpack` is set. `far`: kernels cannot
- * access the user's buffer.
+ * coll_pack.c: packs data with holes in the task's stream, or unpacks it if `unpack` is set. `is_far`: kernels cannot
+ * access the user's buffer, so the bytes are copied without a kernel.
  */
 mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *packs, size_t count,
-                                   char *packed, bool unpack, bool far);
+                                   char *packed, bool unpack, bool is_far);
 
-/* coll_direct.c: fills in the addresses for this rank's kernel or engines. The buffers must have been exchanged. */
+/* coll_direct.c: fills in what this rank's kernel or engines read and write. The buffers must have been exchanged. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);
 
 /* Like mscclpp_coll_fill_direct, for blocks with holes. */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided);
 
-/* coll_engines.c: moves the blocks by copy engines and waits for all ranks. The buffers must have been exchanged. */
+/* coll_engines.c: moves the blocks by copy engines, and waits until all ranks' copies are done. The buffers must have
+ * been exchanged. */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task);
 
 #endif

@@ -10,28 +10,28 @@
 #include "mca/common/team/queue.h"
 #include "mca/common/team/plans.h"
 
-/* Calls after which a team that spans nodes reads its control messages. */
+/* Calls after which a team that spans nodes reads its control messages, in case its rank never waits. */
 #define NOTICE_CALLS 256u
 
 /*
  * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
- * have left in flight.
+ * have left in flight. Data in several allocations count as out of reach.
  */
 static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
-    mscclpp_reach_t in = MSCCLPP_REACH_HOME, out = MSCCLPP_REACH_HOME;
+    mscclpp_reach_t in_reach = MSCCLPP_REACH_HOME, out_reach = MSCCLPP_REACH_HOME;
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (task->args->out != NULL) {
-        status = team->runner.gpu->reach(team->runner.device, task->args->out, &out);
+        status = team->runner.gpu->reach(team->runner.device, task->args->out, &out_reach);
     }
     if (task->args->in != NULL && status == MSCCLPP_OK) {
-        status = team->runner.gpu->reach(team->runner.device, task->args->in, &in);
+        status = team->runner.gpu->reach(team->runner.device, task->args->in, &in_reach);
     }
-    task->release = out == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
-    task->in_far = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
-    task->out_far = out == MSCCLPP_REACH_NONE || task->args->out_scattered;
+    task->release = out_reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
+    task->in_far = in_reach == MSCCLPP_REACH_NONE || task->args->in_scattered;
+    task->out_far = out_reach == MSCCLPP_REACH_NONE || task->args->out_scattered;
     return status;
 }
 
@@ -60,7 +60,7 @@ static void describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, msc
     input->layout = &team->runner.layout;
 }
 
-/* Chooses the algorithm and its grid. `mapped`: peers can map the buffers. */
+/* Chooses the algorithm and its grid. `mapped`: peers can map the buffers, though early and queued calls do not. */
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
 {
     return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied,
@@ -73,7 +73,7 @@ static bool needs_mapping(const mscclpp_coll_task_t *task)
     return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
 }
 
-/* Fills in the arguments of kernels that compute the places of blocks or read them from lists. */
+/* Fills in the arguments of kernels that find the blocks' places themselves: by computing them, or in lists. */
 static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args_t *blocks)
 {
     mscclpp_dev_args_t *common = &blocks->coll.common;
@@ -107,7 +107,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     }
 }
 
-/* Launches a kernel that spans nodes. The fabric fills in the arguments that only it knows. */
+/* Like launch, for a kernel that spans nodes. The fabric fills in the arguments that only it knows. */
 static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
 {
     mscclpp_dev_coll_nodes_args_t args;
@@ -148,7 +148,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/* Launches the kernel that was chosen. */
+/* Launches the kernel that was chosen, and waits for its end unless the call is queued. */
 static mscclpp_status_t launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -182,7 +182,7 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
                                  mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/* The call by an execution plan; `plan` is NULL if there is none for it. */
+/* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
 static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -206,7 +206,7 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
                                .early = args->early};
 }
 
-/* Serves the call by an execution plan, if there is one for it. */
+/* Serves the call by an execution plan. *served_p is false if there is no plan, or it has no memory. */
 static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p)
 {
     const mscclpp_by_plan_t call = describe_by_plan(task);
@@ -222,12 +222,12 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
 static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    const uint64_t bit = (uint64_t)1 << (63 - __builtin_clzll(task->most | 1));
+    const uint64_t size_class = (uint64_t)1 << (63 - __builtin_clzll(task->most | 1));
     uint64_t *reckoned = &team->reckoned[task->args->coll];
     char text[512];
 
-    if (task->choice.algo > MSCCLPP_COLL_BY_NODES && (*reckoned & bit) == 0 && team->group.oob.rank == 0) {
-        *reckoned |= bit;
+    if (task->choice.algo > MSCCLPP_COLL_BY_NODES && (*reckoned & size_class) == 0 && team->group.oob.rank == 0) {
+        *reckoned |= size_class;
         mscclpp_coll_explain(input, task->args->coll, task->most, &task->choice, text, sizeof(text));
         mscclpp_info("%s: %s", team->group.oob.label, text);
     }
@@ -241,7 +241,7 @@ static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_se
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    /* Between nodes, kernels meet to renew flags. So that each has a slot, ranks meet before, if calls compete for it.
+    /* Between nodes, epochs may be reserved by kernels that meet. If calls compete for slots, they need a slot first.
      */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     mscclpp_status_t status;
@@ -288,7 +288,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     return status;
 }
 
-/* In a team of one rank, the rank's own block is the result. */
+/* Serves a team of one rank: its own block is the result. Returns when it is copied. In place, there is no work. */
 static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -309,8 +309,9 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 }
 
 /*
- * Chooses the algorithm. Blocks with holes are moved without packing if the buffers can be mapped, unless the blocks
- * are so small that packets are better. The scratch grows before the choice, since it limits what packets can serve.
+ * Agrees on the size of the largest block if not all ranks know it, lets the scratch grow, and chooses the algorithm.
+ * The scratch grows first because it limits what packets can serve. Blocks with holes are moved without packing if the
+ * choice is an algorithm that maps buffers; small blocks are packed, as packets are better for them.
  */
 static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
@@ -335,7 +336,7 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     return status;
 }
 
-/* Reads control messages, so that they do not pile up on a rank that never waits. */
+/* Reads the control messages of a team that spans nodes, at one call in NOTICE_CALLS. */
 static void read_notices(mscclpp_team_t *team)
 {
     mscclpp_group_notice_t failed, host;
@@ -398,7 +399,7 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
-/* Initializes the fields that depend only on the arguments. */
+/* Initializes the fields that depend only on the arguments. Also notes the call in the group, for messages. */
 static void init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     memset(task, 0, sizeof(*task));
@@ -469,13 +470,13 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     return serve_call(&task);
 }
 
-/* True if the call needs memory of its own; see mscclpp_coll_prepare_buffers. */
+/* True if a queued call needs device memory in place of its output (mscclpp_coll_prepare_buffers). */
 static bool needs_stand_in(const mscclpp_coll_task_t *task)
 {
     return task->args->in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && task->args->varied;
 }
 
-/* Queues a call by the algorithm that was chosen. */
+/* Queues the call by the algorithm that was chosen, together with the copies to and from stand-ins. */
 static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -492,7 +493,7 @@ static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
     return mscclpp_coll_restore_buffers(task, status);
 }
 
-/* A queued call by an execution plan, which makes what copies it needs itself. */
+/* Like describe_by_plan, for a queued call: the plan gets the user's buffers. Data with holes has no plan. */
 static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -511,10 +512,10 @@ static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task
 }
 
 /*
- * True if a call can be queued as far as its description tells. A graph would repeat the allocation of memory for
- * packed data, and copies of scattered data need the host.
+ * True if a call can be queued as far as its arguments tell. `is_recorded`: its stream is captured. Then the call must
+ * not allocate memory, because the graph would repeat that. Copies of data in several allocations need the host.
  */
-static bool can_queue(const mscclpp_coll_task_t *task, bool recorded)
+static bool can_queue(const mscclpp_coll_task_t *task, bool is_recorded)
 {
     const mscclpp_coll_args_t *args = task->args;
     const mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);
@@ -522,7 +523,7 @@ static bool can_queue(const mscclpp_coll_task_t *task, bool recorded)
                            (needs_stand_in(task) && !mscclpp_by_plan_queues(task->team, &by_plan));
 
     return !(args->varied && task->team->fabric != NULL) && !args->in_scattered && !args->out_scattered &&
-           !(recorded && allocates) &&
+           !(is_recorded && allocates) &&
            (!MSCCLPP_DEV_COMBINES(task->pattern) ||
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
 }
@@ -541,13 +542,13 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
     return choose(task, &input, false);
 }
 
-bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool recorded)
+bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool is_recorded)
 {
     mscclpp_coll_task_t task;
 
     init_task(&task, team, args);
     task.queued = true;
-    return can_queue(&task, recorded) && choose_queued(&task) == MSCCLPP_OK;
+    return can_queue(&task, is_recorded) && choose_queued(&task) == MSCCLPP_OK;
 }
 
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,

@@ -1,4 +1,4 @@
-/* One call of a collective other than all-reduce (mca/common/task.h), from its arguments to its end. */
+/* One call of a collective other than all-reduce (mca/common/task/task.h), from its arguments to its end. */
 #ifndef MCA_COMMON_TASK_COLLECTIVE_H
 #define MCA_COMMON_TASK_COLLECTIVE_H
 
@@ -28,10 +28,10 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);
 
-/* Tells whether mscclpp_collective_enqueue can queue such a call. `recorded`: in a stream that is captured. */
-bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool recorded);
+/* True if mscclpp_collective_enqueue can queue such a call. `is_recorded`: its stream is captured. */
+bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool is_recorded);
 
-/* Like mscclpp_allreduce_prepare. The size of the largest block must be known. */
+/* Like mscclpp_allreduce_prepare (mca/common/task/task.h). All ranks must know the size of the largest block. */
 mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
 /* True if the team serves calls of a collective, of any size. Equal on all ranks. */

@@ -6,6 +6,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
+/* Threads of a block on a GPU. */
 #define THREADS MSCCLPP_DEV_MAX_THREADS
 
 uint64_t mscclpp_links_max(const mscclpp_team_t *team)

@@ -9,8 +9,9 @@
  * with `get` fetches them from the next rank, and then waits for its neighbour. `out` receives the data of the last
  * round: the previous rank's input, or with `get` the next rank's.
  *
- * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the duration of
- * the call. MSCCLPP_ERR_INVALID if `bytes` is more than mscclpp_links_max.
+ * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the time from
+ * before the ranks meet to the end of the kernel. Returns MSCCLPP_ERR_INVALID if `bytes` is more than
+ * mscclpp_links_max. Any other error breaks the team.
  */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                    bool get, double *seconds_p);

@@ -51,7 +51,10 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
     return (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
 }
 
-/* Takes the team's stream for work other than the kernel. A kernel that is started later runs after this work. */
+/*
+ * Takes the team's stream for work other than the kernel, if the task has none yet. The kernel of this call then runs
+ * after that work.
+ */
 static mscclpp_status_t need_stream(task_t *task)
 {
     mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
@@ -60,7 +63,7 @@ static mscclpp_status_t need_stream(task_t *task)
     return status;
 }
 
-/* Allocates device memory in place of a buffer. */
+/* Allocates device memory that takes a buffer's place until restore_buffers frees it. */
 static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
 {
     mscclpp_status_t status = need_stream(task);
@@ -86,8 +89,8 @@ static mscclpp_status_t examine_buffers(task_t *task)
 }
 
 /*
- * Replaces buffers that kernels cannot access by device memory. This does not concern the peers, except that such a
- * buffer cannot be mapped, which the exchange finds out.
+ * Replaces buffers that kernels cannot access by device memory. Peers notice only that such a buffer cannot be mapped;
+ * the exchange tells them. Also chooses how widely the kernel's writes must be made visible.
  */
 static mscclpp_status_t replace_buffers(task_t *task)
 {
@@ -102,7 +105,10 @@ static mscclpp_status_t replace_buffers(task_t *task)
     if (task->out_reach == MSCCLPP_REACH_NONE) {
         status = make_stand_in(task, &task->out_stand_in);
         task->out = task->out_stand_in;
-        /* The kernel does not write padding between elements, which is copied back, so it must be copied in first. */
+        /*
+         * In place, the stand-in needs the input. Otherwise it needs the padding between elements: the kernel does not
+         * write it, but all bytes are copied back.
+         */
         if (status == MSCCLPP_OK && (in_place || !is_dense(args->dtype))) {
             status = team->runner.gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
         }
@@ -119,7 +125,10 @@ static mscclpp_status_t replace_buffers(task_t *task)
     return status;
 }
 
-/* Copies the result back and frees the stand-ins. */
+/*
+ * Copies the result back if `status` is MSCCLPP_OK, waits for that, and frees the stand-ins. Returns `status`, or the
+ * first error. If a kernel may still run, the stand-ins are leaked with the failed team.
+ */
 static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
@@ -146,12 +155,12 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
 static void log_cost_estimates(const task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    const uint64_t bit = (uint64_t)1 << (63 - __builtin_clzll(input->bytes));
+    const uint64_t size_class = (uint64_t)1 << (63 - __builtin_clzll(input->bytes));
     char text[512];
 
-    if ((team->reckoned[MSCCLPP_COLL_LAST] & bit) == 0 && team->group.rank == 0 && team->group.members[0] == 0 &&
+    if ((team->reckoned[MSCCLPP_COLL_LAST] & size_class) == 0 && team->group.rank == 0 && team->group.members[0] == 0 &&
         !team->group.probing) {
-        team->reckoned[MSCCLPP_COLL_LAST] |= bit;
+        team->reckoned[MSCCLPP_COLL_LAST] |= size_class;
         mscclpp_select_explain(input, &task->choice, text, sizeof(text));
         mscclpp_info("%s: %s", team->group.oob.label, text);
     }
@@ -199,13 +208,13 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     return status;
 }
 
-/* Chooses as if there were no engines. */
+/* Chooses again, as if there were no engines. */
 static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_select_input_t *input)
 {
-    mscclpp_select_input_t without = *input;
+    mscclpp_select_input_t other_input = *input;
 
-    without.engines = false;
-    return mscclpp_select_allreduce(&without, &task->choice);
+    other_input.engines = false;
+    return mscclpp_select_allreduce(&other_input, &task->choice);
 }
 
 /*
@@ -290,7 +299,7 @@ static mscclpp_status_t launch(task_t *task)
     return mscclpp_runner_launch(&task->team->runner, task->app_stream, &launch, task->choice.algo->name);
 }
 
-/* In a team of one rank, the result is the operand. */
+/* Serves a team of one rank: the result is the operand. Returns when it is copied. */
 static mscclpp_status_t copy_alone(task_t *task)
 {
     mscclpp_status_t status;
@@ -322,7 +331,7 @@ static void report_choice(const task_t *task, const char *served_by)
     }
 }
 
-/* The call by an execution plan; `plan` is NULL if there is none for it. */
+/* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
 static mscclpp_by_plan_t describe_by_plan(const task_t *task)
 {
     const mscclpp_allreduce_args_t *args = task->args;
@@ -346,7 +355,7 @@ static mscclpp_by_plan_t describe_by_plan(const task_t *task)
                                .early = args->early};
 }
 
-/* Serves the call by an execution plan, if there is one for it. */
+/* Serves or queues the call by an execution plan. *served_p is false if there is no plan, or it has no memory. */
 static mscclpp_status_t try_plan(task_t *task, bool *served_p)
 {
     const mscclpp_by_plan_t call = describe_by_plan(task);
@@ -370,10 +379,12 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
 static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    /* Between nodes, kernels meet to renew flags. So that each has a slot, ranks meet before, if calls compete for it.
+    /*
+     * Between nodes, mscclpp_team_reserve_epochs may launch kernels that meet. They need a slot, which
+     * mscclpp_group_meet takes. So where calls compete for slots, the ranks meet first.
      */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
-    bool wait = task->app_stream == NULL, served = false, reserves;
+    bool host_waits = task->app_stream == NULL, served = false, reserves;
     mscclpp_status_t status;
 
     team->group.call = task->args->call;
@@ -387,20 +398,20 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
     status = MSCCLPP_OK;
-    if (mscclpp_team_wants_more(team, task->bytes, !wait)) {
-        status = mscclpp_team_grow(team, task->bytes, !wait);
+    if (mscclpp_team_wants_more(team, task->bytes, !host_waits)) {
+        status = mscclpp_team_grow(team, task->bytes, !host_waits);
         if (status == MSCCLPP_OK) {
             status = choose(task, input); /* the new scratch allows pieces of other sizes */
         }
     }
-    if (status == MSCCLPP_OK && wait) {
+    if (status == MSCCLPP_OK && host_waits) {
         status = replace_buffers(task);
     }
-    if (status == MSCCLPP_OK && (wait || team->runner.queues)) {
+    if (status == MSCCLPP_OK && (host_waits || team->runner.queues)) {
         status = try_plan(task, &served);
     }
     if (served) {
-        status = wait ? restore_buffers(task, status) : status;
+        status = host_waits ? restore_buffers(task, status) : status;
         mscclpp_runner_release_mappings(&team->runner, false);
         return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
     }
@@ -413,7 +424,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     if (status == MSCCLPP_OK && reserves && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
-    if (status == MSCCLPP_OK && wait) {
+    if (status == MSCCLPP_OK && host_waits) {
         status = mscclpp_group_meet(&team->group, task->bytes, task->args->early);
     }
     if (status == MSCCLPP_OK && reserves && meets_to_renew) {
@@ -423,7 +434,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
         status = launch(task);
     }
     mscclpp_group_give_slot(&team->group);
-    if (wait) {
+    if (host_waits) {
         status = restore_buffers(task, status);
         mscclpp_runner_release_mappings(&team->runner, false);
     }
