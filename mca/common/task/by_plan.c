@@ -131,7 +131,7 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
     mscclpp_team_plan_t *plan = by->plan;
     mscclpp_team_t *team = by->team;
-    const mscclpp_plan_t *text = plan->file->plan;
+    const mscclpp_plan_t *definition = plan->file->plan;
     mscclpp_dev_plan_args_t *args = &plan->args;
     mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, plan->program.block_count, 0, args};
 
@@ -149,9 +149,9 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
     args->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(args, stride, bytes);
     args->stride = stride;
     args->lasting = plan->file->shares || by->apart ? NULL : plan->lasting;
-    launch.nthreads = team->group.on_twin                       ? team->protocol.twin_threads
-                      : text->threads < MSCCLPP_DEV_MAX_THREADS ? text->threads
-                                                                : MSCCLPP_DEV_MAX_THREADS;
+    launch.nthreads = team->group.on_twin                             ? team->protocol.twin_threads
+                      : definition->threads < MSCCLPP_DEV_MAX_THREADS ? definition->threads
+                                                                      : MSCCLPP_DEV_MAX_THREADS;
     if (by->queue != NULL) {
         args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
         args->common.epoch_limit = (uint32_t)mscclpp_plans_epoch_limit(team);
@@ -186,7 +186,7 @@ static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t
 /* Serves the call through the plan's own memory, which must be large enough already. */
 static mscclpp_status_t run_apart(by_plan_t *by)
 {
-    const mscclpp_plan_t *text = by->plan->file->plan;
+    const mscclpp_plan_t *definition = by->plan->file->plan;
     const mscclpp_plan_room_t *room = &by->plan->room;
     mscclpp_team_t *team = by->team;
     const mscclpp_by_plan_t *call = by->call;
@@ -196,10 +196,10 @@ static mscclpp_status_t run_apart(by_plan_t *by)
     by->apart = true;
     for (int r = 0; r < team->group.oob.size; ++r) {
         in_offset = room->in;
-        out_offset = text->in_place ? room->in : room->out;
-        if (text->in_place && by->collective == MSCCLPP_PLAN_ALLGATHER) {
+        out_offset = definition->in_place ? room->in : room->out;
+        if (definition->in_place && by->collective == MSCCLPP_PLAN_ALLGATHER) {
             in_offset += (uint64_t)r * by->padded;
-        } else if (text->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER) {
+        } else if (definition->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER) {
             out_offset += (uint64_t)r * by->padded;
         }
         by->peer_in[r] = mscclpp_plans_place(room, r, in_offset);

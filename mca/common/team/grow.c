@@ -8,13 +8,13 @@
 
 #define KIB ((uint64_t)1024)
 
-/* The middle value of scratch_size. With the kernels' state, a scratch of this size takes less than 1 MiB. */
+/* The scratch_size of a scratch of the middle size. With the kernels' state, it takes less than 1 MiB. */
 #define MIDDLE_SIZE (384 * KIB)
 
 /*
  * Areas of the smallest scratch, in bytes: half the packet area, and those of other algorithms. The other algorithms
- * serve larger messages only if there is no memory for a larger scratch. With more ranks, these areas would be too
- * small for that.
+ * use them only if there is no memory for a larger scratch. With more than FIRST_RANKS ranks they would be too small
+ * for that, so such a team begins with a scratch of the middle size.
  */
 #define FIRST_HALF (16 * KIB)
 #define FIRST_BULK (8 * KIB)
@@ -24,7 +24,7 @@
 /* Packets take twice the size of their data in a slot of the packet area. */
 #define PACKET_FACTOR 2u
 
-/* The largest message, in bytes, that packets carry at full speed. */
+/* Returns the largest message, in bytes, that packets carry at full speed. */
 static uint64_t largest_packet_message(const mscclpp_layout_t *layout, int ranks)
 {
     return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
@@ -32,16 +32,16 @@ static uint64_t largest_packet_message(const mscclpp_layout_t *layout, int ranks
 
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks)
 {
-    const bool small = scratch_size > KIB * KIB;
+    const bool starts_small = scratch_size > KIB * KIB;
 
-    mscclpp_layout_init(&team->runner.layout, small ? MIDDLE_SIZE : scratch_size);
-    team->full_size = small ? scratch_size : 0;
+    mscclpp_layout_init(&team->runner.layout, starts_small ? MIDDLE_SIZE : scratch_size);
+    team->full_size = starts_small ? scratch_size : 0;
     /*
      * The same size on all nodes, because all have to grow at the same call. (Nodes with few ranks could hold larger
      * messages.)
      */
-    team->small_max = small ? largest_packet_message(&team->runner.layout, ranks) : 0;
-    if (small && ranks == team->group.size && ranks <= FIRST_RANKS) {
+    team->small_max = starts_small ? largest_packet_message(&team->runner.layout, ranks) : 0;
+    if (starts_small && ranks == team->group.size && ranks <= FIRST_RANKS) {
         team->middle_max = team->small_max;
         mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
         team->small_max = largest_packet_message(&team->runner.layout, ranks);
@@ -62,8 +62,8 @@ bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool qu
     return team->full_size != 0 && (bytes > team->small_max || queued || team->lacks_puts);
 }
 
-/* Waits until all ranks have come to this point. */
-static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
+/* Waits until all ranks of this node have closed their mappings of the memory that is given up. */
+static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
 
@@ -71,34 +71,37 @@ static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
     return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
 }
 
-/* Allocates the new scratch, whose counters of operations continue those of the old one. */
+/*
+ * Allocates the new scratch. Its counters of operations go on from those of the old one. After an error, *scratch_p may
+ * still be memory that is to be freed.
+ */
 static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *layout, char **scratch_p)
 {
-    mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
+    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS];
     mscclpp_dev_state_t *state;
     mscclpp_status_t status = team->runner.gpu->device_alloc(team->runner.device, layout->total, (void **)scratch_p);
-    int b;
+    int block;
 
     if (status != MSCCLPP_OK) {
         *scratch_p = NULL;
         return status;
     }
-    memset(first, 0, sizeof(first));
-    for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
-        first[b].launches = team->runner.launches;
-        first[b].epoch = (uint32_t)team->runner.epochs; /* packets from other nodes are not cleared, so their flags
-                                                           go on */
+    memset(progress, 0, sizeof(progress));
+    for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
+        progress[block].launches = team->runner.launches;
+        progress[block].epoch = (uint32_t)team->runner.epochs; /* packets from other nodes are not cleared, so their
+                                                           flags go on */
     }
     state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
     status = mscclpp_runner_take_stream(&team->runner);
     if (status == MSCCLPP_OK) {
-        status = team->runner.gpu->copy(team->runner.stream, state->progress, first, sizeof(first));
+        status = team->runner.gpu->copy(team->runner.stream, state->progress, progress, sizeof(progress));
     }
     return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(team->runner.stream) : status;
 }
 
-/* Closes the mappings of the peers' new scratch. */
-static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_handle_t *handles)
+/* Closes the mappings of the peers' new scratch, as far as there are any. */
+static void close_new_mappings(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_handle_t *handles)
 {
     int rank;
 
@@ -110,8 +113,9 @@ static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_ha
     }
 }
 
-/* Maps the memory that the ranks have exchanged. Stops at the first failure. */
-static mscclpp_status_t map_peers(mscclpp_team_t *team, char *own_status, char **scratch, mscclpp_gpu_handle_t *handles)
+/* Maps the new scratch of all ranks of this node, which they have exchanged. Stops at the first failure. */
+static mscclpp_status_t map_peers(mscclpp_team_t *team, char *own_scratch, char **scratch,
+                                  mscclpp_gpu_handle_t *handles)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     void *base;
@@ -123,7 +127,7 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, char *own_status, char *
         if (theirs->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
         } else if (rank == team->group.rank) {
-            scratch[rank] = own_status;
+            scratch[rank] = own_scratch;
         } else if ((status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &theirs->out, &base)) ==
                    MSCCLPP_OK) {
             handles[rank] = theirs->out;
@@ -133,7 +137,10 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, char *own_status, char *
     return status;
 }
 
-/* Lets all nodes vote, after the ranks of this node have, since all nodes must have the same scratch. */
+/*
+ * Votes among all nodes, after the ranks of this node have, because the scratch must have one size on all nodes. *all_p
+ * is the result of the vote before, and becomes that of both.
+ */
 static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
 {
     mscclpp_vote_t vote;
@@ -151,7 +158,8 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     return status;
 }
 
-/* Replaces the team's scratch by a larger one, of which all ranks have mapped all parts. Returns the old scratch. */
+/* Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, for the caller to
+ * free. */
 static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layout, char *const *scratch,
                              const mscclpp_gpu_handle_t *handles)
 {
@@ -166,7 +174,7 @@ static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layou
     return old;
 }
 
-/* Notes which larger sizes the scratch may still get. After a shortage, it does not ask for more memory again. */
+/* Notes which larger sizes the scratch may still get. After a shortage, it never grows again. */
 static void note_growth(mscclpp_team_t *team, bool can_grow_further)
 {
     team->full_size = can_grow_further ? team->full_size : 0;
@@ -215,13 +223,13 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
     if (status == MSCCLPP_OK && all_have) {
         given_up = replace_scratch(team, &layout, scratch, handles);
     } else {
-        close_all(team, scratch, handles);
+        close_new_mappings(team, scratch, handles);
         given_up = grown;
     }
     team->given_up = given_up;
     note_growth(team, to_middle && status == MSCCLPP_OK && all_have);
     if (status == MSCCLPP_OK) {
-        status = meet(team, bytes);
+        status = await_closing(team, bytes);
     }
     if (status != MSCCLPP_OK) {
         return status;

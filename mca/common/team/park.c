@@ -7,15 +7,14 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/team/plans.h"
 
-/*
- * The most teams that a process keeps. Each holds as much memory as a communicator that has sent only small messages.
- */
+/* The most teams that a process keeps. Each holds at most PARKED_BYTES of device memory. */
 #define PARKED_MAX 8
 
 static pthread_mutex_t park_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` entries are in use, the oldest first */
 static int parked_count;
 
+/* Functions of the oob below, which have nothing to do. */
 static void no_progress(void *context)
 {
     (void)context;
@@ -31,20 +30,24 @@ static mscclpp_status_t no_trouble(void *context)
 static const mscclpp_oob_t nobody = {
     .label = "an ended communicator", .size = 1, .progress = no_progress, .check = no_trouble};
 
-/* Adds bytes to a digest (FNV-1a). */
+/* The numbers of the digest FNV-1a for 64 bits. */
+#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+/* Adds bytes to a digest. */
 static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
 {
     size_t i;
 
     for (i = 0; i < length; ++i) {
-        digest = (digest ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+        digest = (digest ^ ((const unsigned char *)bytes)[i]) * FNV_PRIME;
     }
     return digest;
 }
 
 uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    uint64_t digest = FNV_BASIS;
 
     /* Strings are compared by their addresses. Equal strings at different addresses only cost a set-up. */
     digest = digest_add(digest, params->config, sizeof(*params->config));
@@ -59,7 +62,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     return digest != 0 ? digest : 1;
 }
 
-/* Takes a team out of the list. Call with the lock held. */
+/* Takes the team at an index out of the list. Call with the lock held. */
 static mscclpp_team_t *remove_at(int index)
 {
     mscclpp_team_t *team = parked[index];
@@ -71,19 +74,19 @@ static mscclpp_team_t *remove_at(int index)
 
 void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS])
 {
-    int found = 0, i;
+    int claimed = 0, i;
 
     memset(teams, 0, sizeof(teams[0]) * MSCCLPP_PARK_OFFERS);
     pthread_mutex_lock(&park_lock);
-    for (i = parked_count - 1; i >= 0 && found < MSCCLPP_PARK_OFFERS; --i) {
+    for (i = parked_count - 1; i >= 0 && claimed < MSCCLPP_PARK_OFFERS; --i) {
         if (parked[i]->park_key == key) {
-            teams[found++] = remove_at(i);
+            teams[claimed++] = remove_at(i);
         }
     }
     pthread_mutex_unlock(&park_lock);
 }
 
-/* The limit of calls_before: words of the board hold four times the number of a call; see group/board.c. */
+/* The limit of calls_before: words of the board hold four times the number of a call (mca/common/group/board.c). */
 #define CALLS_BEFORE_MAX (UINT64_C(1) << 60)
 
 /* The most bytes of device memory that a parked team may hold. */

@@ -22,7 +22,10 @@
 /* A digest of the parameters. Teams with equal keys can replace each other. Never 0. */
 uint64_t mscclpp_park_key(const mscclpp_team_params_t *params);
 
-/* Takes teams with this key off the list, the one that ended last first. Fills the rest of `teams` with NULL. */
+/*
+ * Takes the teams with this key off the list, the one that ended last first, at most MSCCLPP_PARK_OFFERS. Entries of
+ * `teams` beyond them become NULL. The caller reopens one of them and puts back the others.
+ */
 void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]);
 
 /*
@@ -34,7 +37,7 @@ bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p);
 /* Takes any team off the list, for the caller to destroy; NULL if the list is empty. */
 mscclpp_team_t *mscclpp_park_drain(void);
 
-/* Turns a claimed team into the team of a new communicator. */
+/* Turns a claimed team, which all ranks have agreed on, into the team of a new communicator. */
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob);
 
 #endif

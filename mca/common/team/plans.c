@@ -10,36 +10,39 @@
 /* Rooms for chunks up to this size are made for a rounded size. Larger ones are only as large as they have to be. */
 #define ROUND_MAX ((uint64_t)1 << 20)
 
-/* The largest message of a queued call that a plan serves, and the most memory that a team's plans take for them. */
+/* For queued calls: bytes of the largest message that rooms are made for, and of the most memory that they all take. */
 #define QUEUED_MAX ((uint64_t)1 << 20)
 #define QUEUED_ROOMS ((uint64_t)64 << 20)
 
+#define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
+#define IMAGE_ALIGNMENT 64 /* of parts that only this rank uses, bytes */
+
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {
-    const mscclpp_plan_t *text = plan->file->plan;
+    const mscclpp_plan_t *definition = plan->file->plan;
     const bool input = buffer == MSCCLPP_PLAN_INPUT;
 
     if (plan->file->alone) {
-        return text->ranks[team->group.oob.rank].chunks[buffer];
+        return definition->ranks[team->group.oob.rank].chunks[buffer];
     }
-    return text->collective == MSCCLPP_PLAN_ALLTOALL ||
-                   text->collective == (input ? MSCCLPP_PLAN_REDUCESCATTER : MSCCLPP_PLAN_ALLGATHER)
-               ? text->rank_count
+    return definition->collective == MSCCLPP_PLAN_ALLTOALL ||
+                   definition->collective == (input ? MSCCLPP_PLAN_REDUCESCATTER : MSCCLPP_PLAN_ALLGATHER)
+               ? definition->rank_count
                : 1;
 }
 
-/* The most blocks that any buffer of any rank has. */
+/* Returns the most blocks that any buffer of any rank has. */
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
 {
-    const mscclpp_plan_t *text = file->plan;
+    const mscclpp_plan_t *definition = file->plan;
     uint64_t most = 0;
 
     if (!file->alone) {
-        return text->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : text->rank_count;
+        return definition->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : definition->rank_count;
     }
-    for (uint32_t r = 0; r < text->rank_count; ++r) {
+    for (uint32_t r = 0; r < definition->rank_count; ++r) {
         for (int buffer = MSCCLPP_PLAN_INPUT; buffer <= MSCCLPP_PLAN_OUTPUT; ++buffer) {
-            most = text->ranks[r].chunks[buffer] > most ? text->ranks[r].chunks[buffer] : most;
+            most = definition->ranks[r].chunks[buffer] > most ? definition->ranks[r].chunks[buffer] : most;
         }
     }
     return most;
@@ -51,36 +54,37 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* The chunk size that a room is made for. It is rounded up, so that rooms are made less often. */
-static uint64_t room_for(const mscclpp_plan_file_t *file, uint64_t chunk)
+/* Returns the chunk size that a room is made for: rounded up, so that rooms are made less often. */
+static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 {
-    uint64_t room = 4096;
+    uint64_t rounded = 4096; /* the smallest chunk that a room is made for, bytes */
 
     if (file->mixes) {
         return chunk; /* not rounded: data of one size must not be taken for packets of another */
     }
-    while (room < chunk && room < ROUND_MAX) {
-        room *= 2;
+    while (rounded < chunk && rounded < ROUND_MAX) {
+        rounded *= 2;
     }
-    return round_up(room > chunk ? room : chunk, file->unit);
+    return round_up(rounded > chunk ? rounded : chunk, file->unit);
 }
 
-/* Computes the offsets of what lies in a room. *local_p is the offset of what only this rank uses. */
+/* Computes where the parts of a room lie. *local_p is the offset of what only this rank uses, which comes last. */
 static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
-    const uint64_t area = room->areas ? round_up(most_blocks(file) * file->chunks * room->chunk, 256) : 0;
+    const uint64_t area = room->areas ? round_up(most_blocks(file) * file->chunks * room->chunk, AREA_ALIGNMENT) : 0;
 
-    room->scratch = round_up((uint64_t)file->channels * sizeof(uint64_t), 256);
-    room->in = room->scratch + round_up(mscclpp_plan_scratch_bytes(file->plan, room->chunk, &room->half), 256);
+    room->scratch = round_up((uint64_t)file->channels * sizeof(uint64_t), AREA_ALIGNMENT);
+    room->in =
+        room->scratch + round_up(mscclpp_plan_scratch_bytes(file->plan, room->chunk, &room->half), AREA_ALIGNMENT);
     room->out = room->in + area;
     *local_p = room->out + area;
 }
 
-/* An image of what only this rank uses, to be copied to the device. */
+/* What only this rank uses of a room, as it is copied to the device. */
 typedef struct {
-    char *bytes; /* NULL: only the size is counted */
-    uint64_t size;
+    char *bytes;   /* NULL: only the size is counted */
+    uint64_t size; /* bytes appended so far */
 } image_t;
 
 /* Appends bytes to an image, and returns their offset. NULL `from`: zeroed bytes. */
@@ -91,7 +95,7 @@ static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
     if (image->bytes != NULL && size > 0 && from != NULL) {
         memcpy(image->bytes + offset, from, size);
     }
-    image->size = round_up(offset + size, 64);
+    image->size = round_up(offset + size, IMAGE_ALIGNMENT);
     return offset;
 }
 
@@ -101,7 +105,7 @@ static void *address_in(char *base, uint64_t offset)
     return (void *)((uintptr_t)base + offset);
 }
 
-/* Tells whether a rank is on this rank's node. */
+/* Tells whether a rank of the communicator is on this rank's node. */
 static bool is_near(const mscclpp_team_t *team, int rank)
 {
     const mscclpp_nodes_t *nodes = team->fabric != NULL ? mscclpp_fabric_nodes(team->fabric) : NULL;
@@ -109,7 +113,7 @@ static bool is_near(const mscclpp_team_t *team, int rank)
     return nodes == NULL || nodes->node_of[rank] == nodes->node;
 }
 
-/* Fills in an image. Sets the arguments that point into it, for an image at `base` on the device. */
+/* Fills in an image for `base` on the device, and the kernel's arguments that do not depend on the call. */
 static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
     const mscclpp_plan_program_t *program = &plan->program;
@@ -158,7 +162,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     plan->lasting = address_in(base, append_bytes(image, args, sizeof(*args)));
 }
 
-/* Copies to the device what only this rank uses. The peers' memory is mapped by now. */
+/* Copies what only this rank uses to `local` bytes after `base`. This includes addresses in the peers' mapped rooms. */
 static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base, uint64_t local)
 {
     image_t image = {NULL, 0};
@@ -182,21 +186,21 @@ static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, 
     return status;
 }
 
-/* Lowers the plan for this rank, if that was not done yet, and allocates a room. */
+/* Lowers the plan for this rank, if that was not done yet, and allocates a room. After an error its `base` is NULL. */
 static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                                  uint64_t *local_p)
 {
     const char *why = NULL;
     const uint32_t rank = (uint32_t)team->group.oob.rank;
-    bool far[MSCCLPP_DEV_MAX_RANKS];
+    bool is_far[MSCCLPP_DEV_MAX_RANKS];
     image_t image = {NULL, 0};
     mscclpp_status_t status = MSCCLPP_OK;
 
     for (int r = 0; r < team->group.oob.size; ++r) {
-        far[r] = !is_near(team, r);
+        is_far[r] = !is_near(team, r);
     }
     if (plan->program.starts == NULL) {
-        status = mscclpp_plan_lower(plan->file->plan, rank, far, &plan->program, &why);
+        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &why);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -225,7 +229,7 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
     }
 }
 
-/* Maps the rooms that the ranks have exchanged. Stops at the first failure, and sets *whose_p to that room's rank. */
+/* Maps the rooms of this node's ranks. Stops at the first failure. *whose_p is the rank of the last room tried. */
 static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *whose_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -252,15 +256,15 @@ static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_
 }
 
 /*
- * Joins a room with those of other nodes, if there are any. Returns an error of the exchange, which is equal on all
- * ranks; *own_p is this rank's own status.
+ * Connects a room with those of ranks on other nodes. Collective, also for ranks that have failed before: *own_status_p
+ * is this rank's status, before and after. Returns an error, equal on all ranks, only if the exchange itself fails.
  */
 static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
-                                   mscclpp_status_t *own_p)
+                                   mscclpp_status_t *own_status_p)
 {
-    const mscclpp_plan_t *text = plan->file->plan;
-    const mscclpp_plan_rank_t *own = &text->ranks[team->group.oob.rank];
-    const uint32_t count = own->channel_count[MSCCLPP_PLAN_PORT];
+    const mscclpp_plan_t *definition = plan->file->plan;
+    const mscclpp_plan_rank_t *this_rank = &definition->ranks[team->group.oob.rank];
+    const uint32_t count = this_rank->channel_count[MSCCLPP_PLAN_PORT];
     mscclpp_fabric_port_t *ports = calloc(count + 1, sizeof(*ports));
     bool peers[MSCCLPP_DEV_MAX_RANKS] = {false};
     mscclpp_fabric_memory_params_t params = {.memory = room->base,
@@ -272,20 +276,21 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
     mscclpp_status_t status;
 
     room->ports = calloc(count + 1, sizeof(*room->ports));
-    if (*own_p == MSCCLPP_OK && (ports == NULL || room->ports == NULL)) {
-        *own_p = MSCCLPP_ERR_NO_MEMORY;
+    if (*own_status_p == MSCCLPP_OK && (ports == NULL || room->ports == NULL)) {
+        *own_status_p = MSCCLPP_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < count && ports != NULL; ++i) {
-        const mscclpp_plan_channel_t *channel = &own->channels[MSCCLPP_PLAN_PORT][i];
+        const mscclpp_plan_channel_t *channel = &this_rank->channels[MSCCLPP_PLAN_PORT][i];
 
         ports[i].peer = is_near(team, (int)channel->peer) ? -1 : (int)channel->peer;
         if (channel->pair >= 0) {
-            ports[i].token = mscclpp_plan_slot(text, channel->peer, MSCCLPP_PLAN_PORT, (uint32_t)channel->pair);
+            ports[i].token = mscclpp_plan_slot(definition, channel->peer, MSCCLPP_PLAN_PORT, (uint32_t)channel->pair);
         }
     }
-    for (uint32_t r = 0; r < text->rank_count; ++r) {
-        for (uint32_t i = 0; i < text->ranks[r].channel_count[MSCCLPP_PLAN_PORT]; ++i) {
-            const uint32_t peer = text->ranks[r].channels[MSCCLPP_PLAN_PORT][i].peer;
+    /* A rank is a peer if a port channel goes there or comes from there. */
+    for (uint32_t r = 0; r < definition->rank_count; ++r) {
+        for (uint32_t i = 0; i < definition->ranks[r].channel_count[MSCCLPP_PLAN_PORT]; ++i) {
+            const uint32_t peer = definition->ranks[r].channels[MSCCLPP_PLAN_PORT][i].peer;
 
             if (r == (uint32_t)team->group.oob.rank) {
                 peers[peer] = peers[peer] || !is_near(team, (int)peer);
@@ -294,12 +299,12 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
             }
         }
     }
-    status = mscclpp_fabric_join(team->fabric, &params, *own_p, room->ports, &room->join, own_p);
+    status = mscclpp_fabric_join(team->fabric, &params, *own_status_p, room->ports, &room->join, own_status_p);
     free(ports);
     return status;
 }
 
-/* Gives up a room's connections to other nodes, and its ports. */
+/* Ends a room's connections to other nodes, and frees its ports. */
 static void leave_fabric(mscclpp_plan_room_t *room)
 {
     mscclpp_fabric_leave(room->join);
@@ -308,7 +313,7 @@ static void leave_fabric(mscclpp_plan_room_t *room)
     room->ports = NULL;
 }
 
-/* Waits until all ranks have come to this point. */
+/* Waits until all ranks, of all nodes, have come to this point. `what` and `bytes` are for messages. */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
@@ -321,25 +326,25 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint6
     return mscclpp_group_wait_words(&team->group, what, bytes, mine, team->group.meetings);
 }
 
-/* Takes the new room in place of the old one. The old one's memory becomes `given_up`. */
+/* Exchanges the plan's room and *room, and fills in the new one. If that fails, exchanges them back. */
 static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t local,
-                         mscclpp_status_t *status)
+                         mscclpp_status_t *own_status_p)
 {
     mscclpp_plan_room_t old = plan->room;
 
     plan->room = *room;
-    *status = upload(team, plan, plan->room.base, local);
-    if (*status == MSCCLPP_OK) {
+    *own_status_p = upload(team, plan, plan->room.base, local);
+    if (*own_status_p == MSCCLPP_OK) {
         *room = old;
         plan->launches = 0;
         return;
     }
-    /* The arguments of the old room are invalid, too, so the plan starts anew the next time. */
+    /* The arguments no longer fit the old room. This rank's vote makes all ranks free both rooms. */
     *room = plan->room;
     plan->room = old;
 }
 
-/* True if the room is large enough for a call. Its flags may be used up. */
+/* True if the plan's room is large enough for a call, even if its flags are used up. */
 static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
 {
     const mscclpp_plan_room_t *room = &plan->room;
@@ -365,31 +370,31 @@ bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_
     return has_room(plan, chunk, areas) && !is_used_up(team, plan);
 }
 
-/* Reports why calls like this one are served without the plan. `step` is the step whose status is `own`. */
+/* Logs why calls like this one are served without the plan: this rank's failure in `step`, or that a peer failed. */
 static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
-                           const char *step, int whose, mscclpp_status_t own)
+                           const char *step, int whose, mscclpp_status_t own_status)
 {
-    const bool peer = own == MSCCLPP_OK || own == MSCCLPP_ERR_PEER;
+    const bool peer_failed = own_status == MSCCLPP_OK || own_status == MSCCLPP_ERR_PEER;
     char rank[32] = "";
 
-    if (whose >= 0 && !peer) {
+    if (whose >= 0 && !peer_failed) {
         snprintf(rank, sizeof(rank), " of rank %d", whose);
     }
-    mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+    mscclpp_log(mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                 "%s: rank %d: memory of %s for chunks of %llu bytes: %s%s%s%s: such calls are served without it",
                 team->group.oob.label, team->group.members[team->group.rank], plan->file->label,
-                (unsigned long long)chunk, peer ? "" : step, rank, peer ? "" : ": ",
-                peer ? "a peer has none" : mscclpp_status_string(own));
+                (unsigned long long)chunk, peer_failed ? "" : step, rank, peer_failed ? "" : ": ",
+                peer_failed ? "a peer has none" : mscclpp_status_string(own_status));
 }
 
-/* Votes among all nodes, after the ranks of this node have voted. */
-static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own, bool *all_p)
+/* Votes among all nodes. *all_p is the result of the vote on this node before, and becomes that of both votes. */
+static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
 {
     mscclpp_vote_t vote;
     mscclpp_status_t status = mscclpp_vote(&team->group.oob,
-                                           *all_p              ? MSCCLPP_OK
-                                           : own != MSCCLPP_OK ? own
-                                                               : MSCCLPP_ERR_PEER,
+                                           *all_p                     ? MSCCLPP_OK
+                                           : own_status != MSCCLPP_OK ? own_status
+                                                                      : MSCCLPP_ERR_PEER,
                                            &vote);
 
     *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
@@ -399,16 +404,16 @@ static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own
 /* A new room of a plan, from its allocation to the vote of all ranks on it. */
 typedef struct {
     mscclpp_plan_room_t room;
-    uint64_t local;       /* offset of what only this rank uses, bytes */
-    mscclpp_status_t own; /* this rank's status of the last step that it has tried */
-    const char *step;     /* that step, for messages */
-    int whose;            /* the rank whose room the step was about; -1: this rank's own */
-    bool all;             /* all ranks have succeeded; equal on all ranks */
+    uint64_t local;              /* offset of what only this rank uses, bytes */
+    mscclpp_status_t own_status; /* this rank's status of the last step that it has tried */
+    const char *step;            /* that step, for messages */
+    int whose;                   /* the rank whose room the step was about; -1: this rank's own */
+    bool all_succeeded;          /* equal on all ranks */
 } attempt_t;
 
 /*
- * Makes a room on all ranks, and lets them vote on it: `attempt` has the result. Returns an error only if the exchange
- * itself fails.
+ * Makes a room on all ranks, and lets them vote on it. The result is in `attempt`; its `room` becomes the one that the
+ * plan does not keep. Returns an error only if the exchange itself fails.
  */
 static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
                                       attempt_t *attempt)
@@ -417,41 +422,41 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     mscclpp_status_t status;
 
     attempt->step = "allocating";
-    attempt->own = allocate(team, plan, &attempt->room, &attempt->local);
+    attempt->own_status = allocate(team, plan, &attempt->room, &attempt->local);
     plan->given_up = attempt->room.base; /* kept, because peers may still map it after an error */
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->asked = team->group.asked;
     mine->in_place = 0;
-    if (attempt->own == MSCCLPP_OK) {
+    if (attempt->own_status == MSCCLPP_OK) {
         attempt->step = "exporting";
-        attempt->own = team->runner.gpu->export_memory(attempt->room.base, &mine->out);
+        attempt->own_status = team->runner.gpu->export_memory(attempt->room.base, &mine->out);
     }
-    mine->exportable = attempt->own == MSCCLPP_OK;
+    mine->exportable = attempt->own_status == MSCCLPP_OK;
     status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", chunk);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (attempt->own == MSCCLPP_OK) {
+    if (attempt->own_status == MSCCLPP_OK) {
         attempt->step = "mapping that";
-        attempt->own = map_peers(team, &attempt->room, &attempt->whose);
+        attempt->own_status = map_peers(team, &attempt->room, &attempt->whose);
     }
     if (team->fabric != NULL) {
-        attempt->step = attempt->own == MSCCLPP_OK ? "joining nodes" : attempt->step;
-        status = join_nodes(team, plan, &attempt->room, &attempt->own);
+        attempt->step = attempt->own_status == MSCCLPP_OK ? "joining nodes" : attempt->step;
+        status = join_nodes(team, plan, &attempt->room, &attempt->own_status);
         if (status != MSCCLPP_OK) {
             return status;
         }
     }
-    if (attempt->own == MSCCLPP_OK) {
+    if (attempt->own_status == MSCCLPP_OK) {
         attempt->step = "filling";
         attempt->whose = -1;
-        replace_room(team, plan, &attempt->room, attempt->local, &attempt->own);
+        replace_room(team, plan, &attempt->room, attempt->local, &attempt->own_status);
         plan->given_up = attempt->room.base; /* whichever of the two rooms the plan does not keep */
     }
-    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, attempt->own == MSCCLPP_OK,
-                                        &attempt->all);
+    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk,
+                                        attempt->own_status == MSCCLPP_OK, &attempt->all_succeeded);
     if (status == MSCCLPP_OK && team->fabric != NULL) {
-        status = vote_of_nodes(team, attempt->own, &attempt->all);
+        status = vote_of_nodes(team, attempt->own_status, &attempt->all_succeeded);
     }
     if (status != MSCCLPP_OK) {
         close_peers(team, &attempt->room);
@@ -459,14 +464,14 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     return status;
 }
 
-/* After the vote: frees the room that the plan does not keep; and the plan's own one, too, if a rank has failed. */
+/* After the vote: frees the room that the plan does not keep and, if any rank has failed, also the plan's own room. */
 static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
                                           attempt_t *attempt)
 {
     mscclpp_status_t status;
 
-    if (!attempt->all) {
-        /* No rank uses a room now, because the old one's counters may be ahead on some ranks. */
+    if (!attempt->all_succeeded) {
+        /* No rank keeps a room. Some ranks have replaced the old one already. */
         plan->refused = chunk < plan->refused ? chunk : plan->refused;
         leave_fabric(&plan->room);
         close_peers(team, &plan->room);
@@ -480,7 +485,7 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
     }
     team->runner.gpu->device_free(team->runner.device, attempt->room.base);
     plan->given_up = NULL;
-    if (!attempt->all) {
+    if (!attempt->all_succeeded) {
         team->runner.gpu->device_free(team->runner.device, plan->room.base);
         memset(&plan->room, 0, sizeof(plan->room));
     }
@@ -488,19 +493,19 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
 }
 
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
-                                         bool *there_p)
+                                         bool *has_memory_p)
 {
     const bool flags_used_up = is_used_up(team, plan);
     attempt_t attempt = {.whose = -1};
     mscclpp_status_t status;
 
-    *there_p = true;
+    *has_memory_p = true;
     if (has_room(plan, chunk, areas) && !flags_used_up) {
         status = chunk == plan->chunk ? MSCCLPP_OK : meet_ranks(team, "chunks of a plan of another size", chunk);
         plan->chunk = chunk;
         return status;
     }
-    *there_p = false;
+    *has_memory_p = false;
     if (chunk >= plan->refused) {
         return MSCCLPP_OK;
     }
@@ -508,7 +513,8 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    attempt.room.chunk = room_for(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
+    attempt.room.chunk =
+        room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
     attempt.room.areas = areas || plan->room.areas;
     status = exchange_room(team, plan, chunk, &attempt);
     if (status == MSCCLPP_OK) {
@@ -517,15 +523,15 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (attempt.all) {
+    if (attempt.all_succeeded) {
         mscclpp_debug("%s: %s has %llu bytes of memory, for chunks of up to %llu bytes%s", team->group.oob.label,
                       plan->file->label, (unsigned long long)plan->room.bytes, (unsigned long long)plan->room.chunk,
                       flags_used_up ? ", as its flags are used up" : "");
     } else {
-        report_no_room(team, plan, chunk, attempt.step, attempt.whose, attempt.own);
+        report_no_room(team, plan, chunk, attempt.step, attempt.whose, attempt.own_status);
     }
     plan->chunk = chunk;
-    *there_p = attempt.all;
+    *has_memory_p = attempt.all_succeeded;
     return MSCCLPP_OK;
 }
 

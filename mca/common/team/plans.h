@@ -36,7 +36,7 @@ struct mscclpp_team_plan {
     uint64_t launches;                      /* number of launches since the room was made */
     bool replayed;                          /* a graph repeats launches, which the host does not see */
     uint64_t refused;                       /* the smallest chunk for which there was no memory; equal on all ranks */
-    char *given_up;                         /* an old room, kept while peers may still map it */
+    char *given_up;                         /* the memory of a room out of use, kept while peers may still map it */
     mscclpp_dev_plan_args_t args;           /* arguments that do not depend on the call */
     const mscclpp_dev_plan_args_t *lasting; /* a copy of `args` in the room */
 };
@@ -67,13 +67,13 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
 /*
  * Makes sure that the plan has a room for chunks of `chunk` bytes, with areas if `areas` is set. If the chunk size
  * differs from that of the last call, all ranks meet: the scratch is divided anew, so no peer may still be in an
- * earlier call. All ranks call this function alike, while no operation of the team is in flight. *there_p, equal on all
- * ranks, is false if there is no memory. An error breaks the team.
+ * earlier call. All ranks call this function alike, while no operation of the team is in flight. *has_memory_p, equal
+ * on all ranks, is false if there is no memory. An error breaks the team.
  */
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *has_memory_p);
 
-/* True if mscclpp_plans_make_room would find the room there, and make none. Equal on all ranks. */
+/* True if the plan has such a room already, so that mscclpp_plans_make_room would make none. Equal on all ranks. */
 bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas);
 
 /*
@@ -88,7 +88,7 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan);
  */
 mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team);
 
-/* True if the plan's room serves queued calls with chunks of this size; equal on all ranks. */
+/* True if the plan's room is large enough for queued calls with chunks of this size. Equal on all ranks. */
 bool mscclpp_plans_queue(const mscclpp_team_plan_t *plan, uint64_t chunk);
 
 /* Launches after which a plan's packets begin with their first flag again. */
@@ -103,14 +103,16 @@ static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int ran
     return (char *)((uintptr_t)room->peers[rank] + offset);
 }
 
-/* Bytes of memory that the team's plans hold. */
+/* Returns the bytes of device memory that the rooms of the team's plans take. */
 uint64_t mscclpp_plans_bytes(const mscclpp_team_t *team);
 
-/* Before the fabric is destroyed: ends the connections between rooms of several nodes. */
+/* Ends the connections between rooms of several nodes. To be called before the fabric is destroyed. */
 void mscclpp_plans_leave(mscclpp_team_t *team);
 
-/* Closes the mappings of peers' memory; then, once all peers have done so, frees the team's own memory. */
+/* Closes the mappings of the peers' rooms. */
 void mscclpp_plans_close(mscclpp_team_t *team);
+
+/* Frees the team's plans and their rooms. To be called once all peers have closed their mappings. */
 void mscclpp_plans_free(mscclpp_team_t *team);
 
 #endif

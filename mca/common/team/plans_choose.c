@@ -1,4 +1,4 @@
-/* Which plan serves a call. */
+/* Tells which plan serves a call. */
 #include <string.h>
 
 #include "mca/common/algo/coll.h"
@@ -17,17 +17,18 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
     return collectives[plan->collective];
 }
 
-/* A plan that says sum does every operation; one that says max or min, that alone. */
-static bool does(const mscclpp_plan_file_t *file, mscclpp_op_t op)
+/* True if a plan can do an operation. A plan that says sum can do every one; a plan that says max or min, only that. */
+static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 {
     return !file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
 }
 
+/* True if a plan can serve such a call, whatever its size. */
 static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_wish_t *wish)
 {
     const mscclpp_plan_file_t *file = plan->file;
 
-    return !file->alone && mscclpp_plans_collective(file->plan) == wish->coll && does(file, wish->op) &&
+    return !file->alone && mscclpp_plans_collective(file->plan) == wish->coll && can_do(file, wish->op) &&
            (wish->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
            (wish->blocks == 0 || file->blocks <= wish->blocks);
 }
@@ -35,33 +36,34 @@ static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_wish_t *w
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    const bool whole = wish->coll == MSCCLPP_COLL_LAST;
-    const uint64_t message = whole ? wish->bytes : wish->bytes * (uint64_t)team->group.oob.size;
+    const bool is_allreduce = wish->coll == MSCCLPP_COLL_LAST;
+    const uint64_t message = is_allreduce ? wish->bytes : wish->bytes * (uint64_t)team->group.oob.size;
     mscclpp_team_plan_t *best = NULL;
     const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
-    int64_t algorithm = 0;
-    bool ruled;
+    int64_t algorithm = 0; /* what the rule names: an algorithm, or a plan by its number */
+    bool has_rule;
 
     /* Parameters that name an algorithm or its sizes win. */
     if (team->plan_count == 0 ||
-        (whole && (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
+        (is_allreduce &&
+         (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
         protocol->algorithm == MSCCLPP_COLL_STAGE ||
-        (whole ? protocol->algorithm : protocol->coll_algorithm[wish->coll]) != MSCCLPP_COLL_AUTO) {
+        (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[wish->coll]) != MSCCLPP_COLL_AUTO) {
         return NULL;
     }
-    ruled = mscclpp_rule_match(protocol, wish->coll, wish->bytes, wish->in_place, nodes, &algorithm);
+    has_rule = mscclpp_rule_match(protocol, wish->coll, wish->bytes, wish->in_place, nodes, &algorithm);
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
-        const mscclpp_plan_t *text = plan->file->plan;
+        const mscclpp_plan_t *definition = plan->file->plan;
 
         if (!serves(plan, wish)) {
             continue;
         }
-        if (ruled ? plan->rule == algorithm
-                  : message >= text->min_bytes && message <= text->max_bytes &&
-                        (best == NULL || text->max_bytes < best->file->plan->max_bytes)) {
+        if (has_rule ? plan->rule == algorithm
+                     : message >= definition->min_bytes && message <= definition->max_bytes &&
+                           (best == NULL || definition->max_bytes < best->file->plan->max_bytes)) {
             best = plan;
-            if (ruled) {
+            if (has_rule) {
                 break;
             }
         }
@@ -74,7 +76,7 @@ mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *
     for (int i = 0; i < team->plan_count; ++i) {
         const mscclpp_plan_file_t *file = team->plans[i].file;
 
-        if (file->alone && strcmp(file->plan->name, name) == 0 && does(file, op)) {
+        if (file->alone && strcmp(file->plan->name, name) == 0 && can_do(file, op)) {
             return &team->plans[i];
         }
     }

@@ -12,20 +12,25 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/team/plans.h"
 
-/* A team gets 1 / PART of the blocks that can run at once on a GPU. All teams together get a quarter. */
-#define PART 16u
+/* A team gets this fraction of the blocks that can run at once on a GPU: 1 / TEAM_SHARE, but at least one block. */
+#define TEAM_SHARE 16u
 
 /*
- * Seconds that queued operations get to end, if the ended team's calls have no deadline; and seconds to leave once told
- * to.
+ * When a team is closed: seconds that its queued operations get to end if calls have no deadline, else the seconds that
+ * they get beyond the deadline; seconds that kernels then get to give up; and the same after one has failed.
  */
 #define END_TIME 60.0
+#define BEYOND_DEADLINE 2
 #define LEAVE_TIME 10.0
+#define LEAVE_TIME_FAILED 1.0
 
-/* The number of blocks that a team for queued operations gets; 0 on the twin, which has no limit. */
+/* Threads of the barrier's kernel on a GPU. */
+#define BARRIER_THREADS 64
+
+/* Returns the number of blocks that a team for queued operations gets; 0 on the twin, where there is no limit. */
 static uint32_t queue_blocks_of(const mscclpp_runner_t *runner)
 {
-    return runner->block_limit == 0 ? 0 : runner->block_limit < PART ? 1 : runner->block_limit / PART;
+    return runner->block_limit == 0 ? 0 : runner->block_limit < TEAM_SHARE ? 1 : runner->block_limit / TEAM_SHARE;
 }
 
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
@@ -55,8 +60,8 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
                            "room for queued operations");
     runner->queues = true;
     runner->queue_blocks = blocks;
-    team->park_key =
-        0; /* no other communicator takes over this team, because the host does not know the team's counts */
+    /* No other communicator takes over this team, because its host does not know how far its operations have come. */
+    team->park_key = 0;
     if (status == MSCCLPP_OK && team->full_size != 0) {
         status = mscclpp_team_grow(team, team->full_size, true);
         mscclpp_runner_give_stream(runner);
@@ -78,7 +83,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     return status;
 }
 
-/* A stream of the application, and ours that wraps it. The application may destroy its own stream at any time. */
+/* A stream of the application, and ours that wraps it. The application may destroy its own one at any time. */
 struct mscclpp_team_stream {
     mscclpp_team_stream_t *next;
     void *native;
@@ -99,8 +104,8 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
     entry = calloc(1, sizeof(*entry));
     if (entry == NULL) {
         mscclpp_error("%s: no memory for a stream", team->group.oob.label);
-        return mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY); /* an error for all ranks, because the other ranks
-                                                                  queue this call */
+        /* The other ranks queue this call, so they have to be told. */
+        return mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY);
     }
     status = team->runner.gpu->stream_wrap(team->runner.device, native, &entry->stream);
     if (status != MSCCLPP_OK) {
@@ -136,27 +141,27 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
         memset(&args, 0, sizeof(args));
         mscclpp_runner_fill_args(&team->runner, &args);
         args.epoch_limit = (uint32_t)team->protocol.epoch_limit;
-        launch.nthreads = team->group.on_twin ? 1 : 64;
+        launch.nthreads = team->group.on_twin ? 1 : BARRIER_THREADS;
         launch.args = &args;
         status = mscclpp_runner_launch(&team->runner, stream, &launch, "barrier");
     }
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 
-/* True if a kernel has failed. Then the host does not know how many operations will report an end. */
+/* True if a kernel has failed. Then the host cannot tell how many operations will still report their end. */
 static bool has_failed(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED) != 0 ||
            __atomic_load_n(&runner->mailbox->overlapped, __ATOMIC_RELAXED) != 0;
 }
 
-/* Waits up to `seconds` until the last queued operation has ended. True if it has. */
+/* Waits up to `seconds` until the last queued operation has ended, and makes progress meanwhile. True if it has. */
 static bool await_end(const mscclpp_team_t *team, double seconds)
 {
-    const double until = mscclpp_now() + seconds;
+    const double deadline = mscclpp_now() + seconds;
     bool ended;
 
-    while (!(ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < until) {
+    while (!(ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < deadline) {
         const struct timespec pause = {0, 50000};
 
         mscclpp_group_progress(&team->group);
@@ -173,12 +178,13 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     if (!runner->queues) {
         return;
     }
-    if (!has_failed(runner) && !await_end(team, team->group.timeout > 0 ? team->group.timeout + 2 : END_TIME)) {
+    if (!has_failed(runner) &&
+        !await_end(team, team->group.timeout > 0 ? team->group.timeout + BEYOND_DEADLINE : END_TIME)) {
         mscclpp_error("%s: queued operations had not ended when the communicator was freed, and were given up",
                       team->group.oob.label);
     }
     __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
-    if (!await_end(team, has_failed(runner) ? 1.0 : LEAVE_TIME)) {
+    if (!await_end(team, has_failed(runner) ? LEAVE_TIME_FAILED : LEAVE_TIME)) {
         runner->stuck = true;
     }
     if (runner->queue_blocks > 0 && !runner->stuck) {
@@ -192,7 +198,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     runner->queues = false;
 }
 
-/* Checks what this rank's kernels have reported, and writes a failure into `text`. */
+/* Returns the failure that this rank's kernels have reported, if any, and writes the message into `text`. */
 static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, size_t size)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
@@ -219,7 +225,10 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
     return status;
 }
 
-/* Checks whether a rank of another node has told of a failure. */
+/*
+ * Returns MSCCLPP_ERR_PEER if a rank of another node has told of a failure, and writes the message into `text`. A
+ * notice is read once, so the group notes it.
+ */
 static mscclpp_status_t find_far_failure(mscclpp_group_t *group, char *text, size_t size)
 {
     mscclpp_group_notice_t failed, host;

@@ -5,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
-/* Waits until all ranks have come to this point. By then, each has received all packets. */
+/* Waits until all ranks of this node have come to this point. None of them awaits a packet any more then. */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
@@ -18,10 +18,10 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
 {
     const uint64_t size = 3 * team->runner.layout.packet_half; /* the packet area's two halves and the LL128 area */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->runner.scratch + team->runner.layout.state_offset);
-    mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
+    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS];
     mscclpp_status_t status;
     void *zeros;
-    int b;
+    int block;
 
     if (team->runner.epochs + epochs <= team->protocol.epoch_limit) {
         team->runner.epochs += epochs;
@@ -29,10 +29,10 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     }
     mscclpp_linger_clear(&team->runner);
     if (stream == NULL) {
-        mscclpp_status_t taken = mscclpp_runner_take_stream(&team->runner);
+        mscclpp_status_t stream_status = mscclpp_runner_take_stream(&team->runner);
 
-        if (taken != MSCCLPP_OK) {
-            return taken;
+        if (stream_status != MSCCLPP_OK) {
+            return stream_status;
         }
         stream = team->runner.stream;
     }
@@ -51,10 +51,10 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
         status = team->runner.gpu->copy(stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
     }
     if (status == MSCCLPP_OK) {
-        for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
-            first[b] = (mscclpp_dev_progress_t){.launches = team->runner.launches};
+        for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
+            progress[block] = (mscclpp_dev_progress_t){.launches = team->runner.launches};
         }
-        status = team->runner.gpu->copy(stream, state->progress, first, sizeof(first));
+        status = team->runner.gpu->copy(stream, state->progress, progress, sizeof(progress));
     }
     if (status == MSCCLPP_OK) {
         status = team->runner.gpu->stream_sync(stream);

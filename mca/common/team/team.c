@@ -16,9 +16,9 @@
 #include "mca/common/team/plans.h"
 
 /*
- * Ended teams whose scratch peers may still map. To free exported memory before its importers have closed it is
- * undefined, so the scratch is kept here until they have. So is the board, on which peers report that they have. Graphs
- * that hold operations of the team keep it here, too, with the mailbox: kernels of such graphs read both.
+ * Ended teams whose scratch peers may still map. Exported memory must not be freed before its importers have closed it,
+ * so the scratch is kept here until they have, and so is the board, on which they report that. A team whose operations
+ * are in graphs stays here as long as the graphs exist, since their kernels read its scratch and its mailbox.
  */
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *remains_first;
@@ -37,19 +37,19 @@ static bool is_closed_by_all(const mscclpp_team_t *team)
     return true;
 }
 
-/* The number of operations whose ends blocks of kernels have reported, summed over the blocks. */
+/* Returns how many ends of operations the kernels' blocks have reported, summed over the blocks. */
 static uint64_t count_reports(const mscclpp_team_t *team)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
     uint64_t reports = 0;
 
-    for (size_t b = 0; b < sizeof(mailbox->ended) / sizeof(mailbox->ended[0]); ++b) {
-        reports += __atomic_load_n(&mailbox->ended[b], __ATOMIC_RELAXED);
+    for (size_t block = 0; block < sizeof(mailbox->ended) / sizeof(mailbox->ended[0]); ++block) {
+        reports += __atomic_load_n(&mailbox->ended[block], __ATOMIC_RELAXED);
     }
     return reports;
 }
 
-/* Says once that a graph was launched after the end of the communicator. */
+/* Logs an error, once, if a graph was launched after the end of the communicator: then kernels have reported since. */
 static void check_late_launches(mscclpp_team_t *team)
 {
     if (team->runner.mailbox != NULL && !team->told_late && count_reports(team) != team->reports) {
@@ -60,41 +60,41 @@ static void check_late_launches(mscclpp_team_t *team)
     }
 }
 
-/* Adds an ended team to the teams that are never freed. The lock is held. */
+/* Defined below, after the list that it adds to. */
 static void keep_forever(mscclpp_team_t *team);
 
 /*
- * Frees the teams whose memory no peer and no graph uses. If `all` is set, peers do not count, and teams in graphs are
- * never freed. True if no team is left that waits for peers.
+ * Frees the ended teams whose memory no peer and no graph uses. `at_exit`: peers do not count any more, and teams in
+ * graphs go to the list of those that are never freed. Returns true if no team is left that waits for peers.
  */
-static bool free_ended_teams(bool all)
+static bool free_ended_teams(bool at_exit)
 {
-    mscclpp_team_t **link, *remains, *freed = NULL;
+    mscclpp_team_t **link, *remains, *to_free = NULL;
     bool none_waits = true;
 
     pthread_mutex_lock(&remains_lock);
     link = &remains_first;
     while ((remains = *link) != NULL) {
-        const bool captured = mscclpp_runner_is_captured(&remains->runner), closed = is_closed_by_all(remains);
+        const bool is_captured = mscclpp_runner_is_captured(&remains->runner), is_closed = is_closed_by_all(remains);
 
         check_late_launches(remains);
-        if (!all && (captured || !closed)) {
-            none_waits = none_waits && closed;
+        if (!at_exit && (is_captured || !is_closed)) {
+            none_waits = none_waits && is_closed;
             link = &remains->next_remains;
             continue;
         }
         *link = remains->next_remains;
-        if (captured || remains->fabric != NULL) {
+        if (is_captured || remains->fabric != NULL) {
             keep_forever(remains);
         } else {
-            remains->next_remains = freed;
-            freed = remains;
+            remains->next_remains = to_free;
+            to_free = remains;
         }
     }
     pthread_mutex_unlock(&remains_lock);
     /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
-    while ((remains = freed) != NULL) {
-        freed = remains->next_remains;
+    while ((remains = to_free) != NULL) {
+        to_free = remains->next_remains;
         mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->runner.scratch);
         remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
         mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->given_up);
@@ -114,7 +114,7 @@ void mscclpp_team_reap(void)
     (void)free_ended_teams(false);
 }
 
-/* Adds an ended team to the list. Cannot fail, as it allocates nothing. */
+/* Adds an ended team to the list of those that peers or graphs may still use. Cannot fail, as it allocates nothing. */
 static void keep_until_closed(mscclpp_team_t *team)
 {
     pthread_mutex_lock(&remains_lock);
@@ -124,8 +124,8 @@ static void keep_until_closed(mscclpp_team_t *team)
 }
 
 /*
- * Teams whose kernels may still run. Everything that these teams have may be in use and is never freed. The list keeps
- * it reachable, so that tools that look for leaks do not report it.
+ * Teams that are never freed, because kernels may use all that they have: kernels that did not end, or those of graphs.
+ * The list keeps their memory reachable, so that tools that look for leaks do not report it.
  */
 static mscclpp_team_t *stuck_first;
 
@@ -136,8 +136,11 @@ static void keep_forever(mscclpp_team_t *team)
     stuck_first = team;
 }
 
-/* Makes operations in graphs that outlive the team end at once. False if there are none. */
-static bool outlive(mscclpp_team_t *team)
+/*
+ * If graphs hold operations of the team, makes these end at once whenever a graph is launched from now on, and returns
+ * true.
+ */
+static bool disable_in_graphs(mscclpp_team_t *team)
 {
     if (team->runner.mailbox == NULL || !mscclpp_runner_is_captured(&team->runner)) {
         return false;
@@ -151,7 +154,10 @@ static bool outlive(mscclpp_team_t *team)
     return true;
 }
 
-/* Destroys a team for good, without parking it. */
+/*
+ * Destroys a team that is not parked: closes what it has of its peers, and frees its memory now or, once the peers have
+ * closed theirs, later. A team whose kernel does not end is kept forever.
+ */
 static void destroy(mscclpp_team_t *team)
 {
     bool in_graphs;
@@ -168,7 +174,7 @@ static void destroy(mscclpp_team_t *team)
         return;
     }
     mscclpp_runner_give_stream(&team->runner);
-    in_graphs = outlive(team);
+    in_graphs = disable_in_graphs(team);
     mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
     if (in_graphs && team->fabric != NULL) {
         mscclpp_fabric_abandon(team->fabric); /* kernels of the graphs read its memory, which is never freed */
@@ -223,7 +229,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
 
 void mscclpp_team_finalize(double seconds)
 {
-    double until = mscclpp_now() + seconds;
+    double deadline = mscclpp_now() + seconds;
     mscclpp_team_t *team;
 
     while ((team = mscclpp_park_drain()) != NULL) {
@@ -232,7 +238,7 @@ void mscclpp_team_finalize(double seconds)
     while (!free_ended_teams(false)) {
         struct timespec pause = {0, 100000};
 
-        if (mscclpp_now() > until) {
+        if (mscclpp_now() > deadline) {
             break;
         }
         nanosleep(&pause, NULL);
