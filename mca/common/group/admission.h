@@ -44,8 +44,8 @@ typedef struct {
 } mscclpp_admission_t;
 
 /*
- * mscclpp_admission_init initializes zeroed memory; nothing has to be undone. mscclpp_admission_process returns the one
- * object of this process, which is never freed.
+ * mscclpp_admission_init initializes zeroed memory; there is nothing to undo at the end. mscclpp_admission_process
+ * returns the one object of this process, which is never freed.
  */
 void mscclpp_admission_init(mscclpp_admission_t *admission);
 mscclpp_admission_t *mscclpp_admission_process(void);
@@ -59,7 +59,7 @@ void mscclpp_admission_remove(mscclpp_admission_t *admission, mscclpp_admission_
 void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate,
                                   uint64_t key);
 
-/* True if no candidate has a lower key. */
+/* True if no candidate has a lower key than this one. */
 bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
 /* Takes the slot, and revokes a pledge. False if the slot is taken, or if another candidate has a lower key. */

@@ -9,14 +9,14 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
     return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
 }
 
-/* More calls than a communicator ever makes. */
+/* More calls than a communicator ever makes. The board's numbers of the next one begin after so many. */
 #define CALLS_PER_COMMUNICATOR (UINT64_C(1) << 40)
 
 /*
- * The number of a call as the board counts it. A team may serve several communicators, one after the other, each of
- * which counts its calls from 0. The board still holds words of the old communicator's last calls, and they must be
- * older than any word of the current one. They cannot be cleared: some rank may still be in the last call of the old
- * communicator while another is in the first call of the new one.
+ * Returns the number of a call as the board counts it. A team may serve several communicators, one after the other,
+ * each of which counts its calls from 0. The board still holds words of the old communicator's last calls, and they
+ * must be older than any word of the current one. They cannot be cleared: some rank may still be in the last call of
+ * the old communicator while another is in the first call of the new one.
  */
 static uint64_t board_number(const mscclpp_group_t *group, uint64_t call)
 {
@@ -46,7 +46,6 @@ void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_
     mscclpp_board_store(&group->board[group->rank].call, mscclpp_group_call_word(group, call, kind));
 }
 
-/* The first rank of the node that has announced the call as one of this kind; -1: none has. */
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     int rank;
@@ -61,7 +60,7 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
 
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call)
 {
-    bool late = false;
+    bool is_one_late = false;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
@@ -71,16 +70,16 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
             word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_HOST)) {
             return false;
         }
-        late = late || word / 4 < board_number(group, call);
+        is_one_late = is_one_late || word / 4 < board_number(group, call);
     }
-    return late;
+    return is_one_late;
 }
 
 /*
  * True if the word says that call `call` is on device buffers. A word of a later call means that some rank has left
  * this call without waiting for this rank, which is possible only on host buffers.
  */
-static bool decided_on(const mscclpp_group_t *group, uint64_t word, uint64_t call)
+static bool is_device_call(const mscclpp_group_t *group, uint64_t word, uint64_t call)
 {
     return word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
 }
@@ -89,20 +88,20 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
 {
     const uint64_t word = mscclpp_board_load(&group->board[0].decided);
 
-    *device_p = decided_on(group, word, call);
+    *device_p = is_device_call(group, word, call);
     return word / 4 >= board_number(group, call);
 }
 
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {
     uint64_t *word = &group->board[0].decided;
-    const uint64_t mine = mscclpp_group_call_word(group, call, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
+    const uint64_t own_word = mscclpp_group_call_word(group, call, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
     uint64_t seen = mscclpp_board_load(word);
 
     while (seen / 4 < board_number(group, call)) {
-        if (__atomic_compare_exchange_n(word, &seen, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        if (__atomic_compare_exchange_n(word, &seen, own_word, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             return device;
         }
     }
-    return decided_on(group, seen, call);
+    return is_device_call(group, seen, call);
 }

@@ -51,6 +51,9 @@ typedef struct {
     uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */
 } mscclpp_board_buffers_t;
 
+/* The base of the word that reports a failed call; above every negated status. */
+#define MSCCLPP_BOARD_FAILURE_BASE 256
+
 /*
  * One rank's line.
  *
@@ -72,13 +75,13 @@ typedef struct {
     uint64_t decided;
     uint64_t published; /* the last exchange whose handles are published */
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
-    uint64_t failure;   /* 0, or 256 * the number of the failed call + its negated status */
+    uint64_t failure;   /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its negated status */
     uint64_t closed;    /* 1 once this rank has closed all mappings of its peers' memory */
     /* 2 * the last meeting before a launch, + 1 if this rank needs no slot or has pledged it; see group/meeting.c */
     uint64_t arrived;
     uint64_t pledges;      /* used in rank 0's line only, and written by any rank: see mscclpp_admission_pledge */
     uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has one; see group/meeting.c */
-    uint64_t met;          /* meetings of the hosts so far */
+    uint64_t met;          /* the last meeting of the hosts that this rank has come to */
     uint64_t node_vote;    /* rank 0's line: 2 * the last vote of all nodes, + 1 if all said yes; see group/meeting.c */
     uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
     /* Chunks of all calls by copy engines so far; see mca/common/engine/engine.h. */
@@ -108,6 +111,7 @@ static inline size_t mscclpp_board_size(int ranks)
 #define MSCCLPP_BOARD_ABSENT_BITS 21
 #define MSCCLPP_BOARD_ABSENT_MORE (UINT64_C(1) << 63)
 
+/* Returns the set with `rank` added to it, which must not be in it. */
 static inline uint64_t mscclpp_board_add_absent(uint64_t word, int rank)
 {
     int i;
@@ -122,13 +126,13 @@ static inline uint64_t mscclpp_board_add_absent(uint64_t word, int rank)
     return word | MSCCLPP_BOARD_ABSENT_MORE;
 }
 
-/* The rank at an index below MSCCLPP_BOARD_ABSENT_MAX, or -1. */
+/* Returns the rank at an index below MSCCLPP_BOARD_ABSENT_MAX, or -1 if the set has no more. */
 static inline int mscclpp_board_absent(uint64_t word, int index)
 {
     return (int)(word >> index * MSCCLPP_BOARD_ABSENT_BITS & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) - 1;
 }
 
-/* The list of `rank` in exchange number `exchange`. */
+/* Returns the list of `rank` in exchange number `exchange`: an entry for each peer. */
 static inline mscclpp_dev_runs_t *mscclpp_board_places(mscclpp_board_line_t *lines, int ranks, uint64_t exchange,
                                                        int rank)
 {

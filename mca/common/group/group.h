@@ -28,8 +28,9 @@ typedef struct {
     mscclpp_group_notice_t failed; /* the first rank that failed */
     mscclpp_group_notice_t waits;  /* the last rank that waited in a call on device buffers */
     mscclpp_group_notice_t host;   /* the last rank that passed host buffers while others waited */
-    uint64_t told;                 /* the last call on host buffers about which this rank has told the other nodes */
-    uint64_t asked; /* the last call whose wait this rank has told them; used by the call's thread alone */
+    uint64_t told_host;            /* the last call on host buffers about which this rank has told the other nodes */
+    uint64_t
+        told_waiting; /* the last call in which this rank has told them that it waits; only the call's thread uses it */
 } mscclpp_group_notices_t;
 
 /*
@@ -37,18 +38,19 @@ typedef struct {
  * none. Guarded by the notices' lock.
  */
 typedef struct {
-    uint64_t waits_call; /* the last call in which this rank has waited for others, */
-    int waits_for;       /* and the first one that it waits for */
+    uint64_t waits_call; /* the last call in which this rank has waited for others */
+    int waits_for;       /* the first rank that it waited for in that call */
     uint64_t call;       /* the call of the search */
-    bool over;           /* the search is for the message of the deadline */
-    int asked;           /* who has been asked last */
-    double since;        /* when */
-    bool answered;       /* the answer has come: */
-    int answer;          /* whom that rank waits for */
-    unsigned hops;
+    bool at_deadline;    /* the search is for the message at the deadline, not for the warning */
+    int asked_rank;      /* the rank that was asked last */
+    double asked_at;     /* when it was asked */
+    bool answered;       /* it has answered */
+    int answer;          /* the rank that it waits for, if it has answered */
+    unsigned hops;       /* answers that led to a further rank */
     uint64_t named_call; /* the last call in which another rank has named the late one */
 } mscclpp_group_inquiry_t;
 
+/* The state of one rank's part of a group. */
 typedef struct {
     mscclpp_oob_t oob;
     int rank; /* within the node, as is every index below */
@@ -62,27 +64,27 @@ typedef struct {
      */
     uint64_t (*far_votes)[2];
     bool on_twin;
-    bool traced;    /* a tool watches the kernels of this rank */
-    double timeout; /* seconds; may differ between ranks; 0: none */
-    double warn_after;
-    bool probing;         /* a wait that times out is no error */
+    bool traced;          /* a tool watches the kernels of this rank */
+    double timeout;       /* seconds; may differ between ranks; 0: none */
+    double warn_after;    /* seconds of a wait after which late ranks are named in a warning; 0: never */
+    bool probing;         /* a trial at set-up: a wait that times out is logged as information only */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint64_t id;          /* number of the team: equal on all its ranks, and unique among their teams */
     mscclpp_ctrl_t *ctrl; /* control messages to all ranks of the communicator; NULL: there are none */
     mscclpp_group_notices_t notices;
     mscclpp_group_inquiry_t inquiry;
     mscclpp_shmseg_t *board_segment;
-    mscclpp_board_line_t *board; /* one line per rank */
-    bool broken;
-    bool peer_failed;            /* a peer caused the failure, and has told all other ranks */
-    uint64_t calls_before;       /* the number on the board of the communicator's call 0; see board.c */
-    uint64_t call;               /* the number of the current call, for messages */
-    const char *collective;      /* the name of its collective, for messages */
-    mscclpp_board_asked_t asked; /* the arguments of the current call */
-    bool checks_calls;           /* the caller compares the arguments of all ranks before each call */
-    uint64_t exchanges;
-    uint64_t meetings;
-    uint64_t arrivals;              /* meetings before a launch; equal on all ranks */
+    mscclpp_board_line_t *board;    /* one line per rank */
+    bool broken;                    /* the team has failed, and serves no further call */
+    bool peer_failed;               /* a peer caused the failure, and has told all other ranks */
+    uint64_t calls_before;          /* the number on the board of the communicator's call 0; see board.c */
+    uint64_t call;                  /* the number of the current call, for messages */
+    const char *collective;         /* the name of its collective, for messages */
+    mscclpp_board_asked_t asked;    /* the arguments of the current call */
+    bool checks_calls;              /* the caller compares the arguments of all ranks before each call */
+    uint64_t exchanges;             /* exchanges of handles so far; equal on all ranks */
+    uint64_t meetings;              /* meetings of the hosts so far, at other times than before a launch */
+    uint64_t arrivals;              /* meetings before a launch so far; equal on all ranks */
     uint64_t slot_votes;            /* votes on slots so far; equal on all ranks */
     uint64_t node_votes;            /* votes of all nodes so far; equal on all ranks */
     mscclpp_admission_t *admission; /* slots of this process */
@@ -106,17 +108,17 @@ typedef struct {
 typedef struct {
     mscclpp_group_t *group;
     const char *what; /* what is awaited, for messages, such as "kernel oneshot" */
-    uint64_t bytes;
-    const uint64_t *
-        words; /* this rank's word of those that are awaited on all ranks' lines, to find out who is late; NULL: none */
-    uint64_t target;
-    uint32_t turns;
-    double started;
-    double last_turn; /* time of the last turn, if the wait is in a fiber */
-    double next_check;
-    bool warned;
-    bool pumped; /* a kernel depends on the progress that this thread makes */
-    bool votes;  /* the nodes vote, so those that have not voted yet are the late ones */
+    uint64_t bytes;   /* size of the call's message, for messages */
+    /* This rank's own word of those that are awaited on all ranks' lines, to find out who is late. NULL: none are. */
+    const uint64_t *words;
+    uint64_t target;   /* what these words have to reach */
+    uint32_t turns;    /* turns so far */
+    double started;    /* time of the first turn that read the clock; 0: none has yet */
+    double last_turn;  /* time of the last turn, if the wait is in a fiber */
+    double next_check; /* time of the next round of checks */
+    bool warned;       /* late ranks have been named, here or by another rank */
+    bool pumped;       /* a kernel depends on the progress that this thread makes */
+    bool votes;        /* the nodes vote, so those that have not voted yet are the late ones */
 } mscclpp_group_wait_t;
 
 /* board.c: calls on the board. mca/common/team/team.h explains how they are used. */
@@ -124,27 +126,32 @@ typedef struct {
 /* The word that a rank writes to its line in call `call`: 4 * the number of the call + the kind of its buffers. */
 uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 
-/* True if a rank of this node has not come to call `call` yet. */
+/* True if the rank with this index on the node has not come to call `call` yet. */
 bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t call);
 
 /* Called when another communicator takes over the team: its calls are counted from 0 again. */
 void mscclpp_group_renumber(mscclpp_group_t *group);
 
+/* See mscclpp_team_announce. */
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
+
+/* Returns the first rank of the node, in the communicator, that has announced the call as one of this kind, or -1. */
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
+
+/* See mscclpp_team_awaits_announcements. */
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call);
 
 /* The parts of mscclpp_team_decide and mscclpp_team_is_decided that use the board. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
 
-/* notice.c */
+/* notice.c: initializes and ends the notices and the inquiry of a group. */
 void mscclpp_group_notices_init(mscclpp_group_t *group);
 void mscclpp_group_notices_fini(mscclpp_group_t *group);
 
 /*
- * Receives all pending notices. Returns the first failure of a peer, and the last call in which a peer passed host
- * buffers while others waited.
+ * Receives all pending notices. *failed_p is the first failure that a peer has told of, and *host_p the last call in
+ * which a rank passed host buffers while others waited. `rank` is -1 where none is known.
  */
 void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *failed_p,
                                 mscclpp_group_notice_t *host_p);
@@ -152,8 +159,13 @@ void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *
 /* Notes that another rank has passed host buffers in the current call. Failures reported from now on name that rank. */
 void mscclpp_group_note_host(mscclpp_group_t *group, int rank);
 
-/* On the node's first rank: sends the node's vote to all other nodes, and tells whether all of them have voted. */
+/* Called on the node's first rank: sends the node's vote to the first ranks of all other nodes. */
 void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes);
+
+/*
+ * Called on the node's first rank: receives notices, and returns true if the votes of all other nodes have come. *yes_p
+ * becomes false unless all of them are here and say yes.
+ */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p);
 
 /* The first ranks of nodes whose vote in the current vote has not come, as a word of mscclpp_board_add_absent. */
@@ -162,7 +174,7 @@ uint64_t mscclpp_group_missing_votes(const mscclpp_group_t *group);
 /* Tells all ranks that the current call has failed on this rank. */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status);
 
-/* On the node's first rank: tells the other nodes, once per call, that it waits in the current call. */
+/* On the node's first rank: tells the other nodes, once per call, that it waits in it. On other ranks, does nothing. */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);
 
 /*
@@ -172,11 +184,13 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group);
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 
-/* Asks a rank whom it waits for, or tells all ranks that the late one is named. With the notices' lock held. */
+/* Asks a rank whom it waits for in the current call. Call with the notices' lock held. */
 void mscclpp_group_post_ask(mscclpp_group_t *group, int rank);
+
+/* Tells all ranks that this one names the late rank of the current call. Call with the notices' lock held. */
 void mscclpp_group_post_named(mscclpp_group_t *group);
 
-/* inquiry.c: notes whom this rank waits for in the current call, for its answers. -1: it cannot tell. */
+/* inquiry.c: notes that this rank waits for `late` in the current call, for its answers. -1: for no rank it knows. */
 void mscclpp_group_say_waiting(mscclpp_group_t *group, int late);
 
 typedef enum {
@@ -186,12 +200,13 @@ typedef enum {
 } mscclpp_inquiry_result_t;
 
 /*
- * A step of the search for the rank that the others wait for, after mscclpp_group_say_waiting. `over`: for the message
- * of the deadline; else for the warning, which one rank of the communicator gives. *late_p is -1 if none is known.
+ * Makes a step of the search for the rank that the others wait for. Call mscclpp_group_say_waiting first.
+ * `at_deadline`: the search is for the message at the deadline; else it is for the warning, which only one rank of the
+ * communicator logs. If this rank has to name the late one, *late_p is that rank, or -1 if it is not known.
  */
-mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool over, double now, int *late_p);
+mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p);
 
-/* wait.c */
+/* wait.c: begins a wait. `what` and `bytes` are for messages; `what` must outlive the wait. */
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes);
 
 /* Logs that the arguments of two ranks differ in the current call. Returns the error for such a call. */
@@ -226,17 +241,20 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
 /* Like mscclpp_group_wait_words, as a part of a longer wait with one deadline. */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target);
 
-/* Tells the peers that the current call has failed, unless a peer caused the failure. */
+/* Tells all ranks that the current call has failed here with `status`, unless a peer caused that, which has told them.
+ */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*
  * meeting.c: makes the ranks meet before a launch, if they have to: those of all nodes before an early kernel (`early`)
- * and in a team with `threads`, and those of the node before every launch (`meet_first`). Waits
- * for all ranks, and, where the kernel needs a slot (admission.h), until all ranks hold one. Call this last before the
- * launch, when nothing is left to do that could wait for another kernel. Whatever the status, the rank keeps the slot
- * if it got one; give it back after the end of the kernel.
+ * and in a team with `threads`, and those of the node before every launch (`meet_first`). Waits for all ranks, and,
+ * where the kernel needs a slot (admission.h), until all ranks hold one. Call this last before the launch, when nothing
+ * is left to do that could wait for another kernel. Whatever the status, the rank keeps the slot if it got one;
+ * mscclpp_group_give_slot gives it back, after the end of the kernel.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
+
+/* Gives back the slot, if this rank holds it. */
 void mscclpp_group_give_slot(mscclpp_group_t *group);
 
 /*

@@ -32,9 +32,9 @@ static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 }
 
 /*
- * The key of a meeting, which has a number, in the queue for slots; equal on all ranks. It decreases with each attempt.
- * It begins at random, because random keys are hardly ever equal: processes could admit two meetings with equal keys in
- * different orders, and then neither would get a slot everywhere.
+ * Returns the key of meeting `number` in the queue for slots. It is equal on all ranks, and decreases with each
+ * attempt. Its start is random, so that two meetings hardly ever have equal keys. Processes could admit such meetings
+ * in different orders, and then neither would get a slot everywhere.
  */
 static uint64_t queue_key(const mscclpp_group_t *group, uint64_t number, uint64_t attempt)
 {
@@ -67,11 +67,11 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
 }
 
 /*
- * Tries to take this process's slot for the team. Without `patience`, the slot must be free now. With it, waits a short
- * time for the slot. The time is short because processes may have admitted different teams, and then one of the teams
- * must give way. `candidate` is NULL if this rank needs no slot; then the result is true.
+ * Tries to take this process's slot for the team. If `is_patient`, waits a short time for it; else it must be free now.
+ * The time is short because processes may have admitted different teams, and then one of the teams must give way. If
+ * this rank needs no slot, `candidate` is NULL and the result is true.
  */
-static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_candidate_t *candidate, bool patience)
+static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_candidate_t *candidate, bool is_patient)
 {
     int i;
 
@@ -79,7 +79,7 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
         return true;
     }
     group->has_slot = mscclpp_admission_take_slot(group->admission, candidate);
-    for (i = 0; i < RETRIES && patience && !group->has_slot; ++i) {
+    for (i = 0; i < RETRIES && is_patient && !group->has_slot; ++i) {
         pause_briefly();
         group->has_slot = mscclpp_admission_take_slot(group->admission, candidate);
     }
@@ -87,9 +87,9 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 }
 
 /*
- * A vote of all nodes, in which every rank of a node passes the same `yes`. The first ranks of the nodes send one
- * another their nodes' votes. *all_p: all nodes said yes. The result stays on the board until all ranks of the node
- * have come to the next vote.
+ * Takes a vote of all nodes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one another
+ * their nodes' votes. *all_yes_p becomes true if all nodes said yes. The result stays on the board until all ranks of
+ * the node have come to the next vote.
  */
 static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
 {
@@ -120,16 +120,18 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
 }
 
 /*
- * One vote: tells the other ranks whether this rank has its slot, waits until all have told, and sets *all_p if all
- * have one. A word holds 2 * the number of the vote, + 1 for yes. Votes alternate between two words: a rank that knows
- * a result may publish the next vote while others still read this one. It cannot get two votes ahead.
+ * Takes one vote: tells the other ranks whether this rank has its slot, and waits until all have told. *all_yes_p
+ * becomes true if all have one. A word on the board holds 2 * the number of the vote, + 1 for yes. Votes alternate
+ * between two words, because a rank that knows a result may publish the next vote while others still read this one. No
+ * rank gets two votes ahead.
  */
-static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool slot, bool *all_yes_p)
+static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool has_slot,
+                                      bool *all_yes_p)
 {
     uint64_t *word = &group->board[group->rank].slot_vote[++group->slot_votes % 2];
     mscclpp_status_t status;
 
-    mscclpp_board_store(word, 2 * group->slot_votes + slot);
+    mscclpp_board_store(word, 2 * group->slot_votes + has_slot);
     status = mscclpp_group_wait_turn(wait);
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_wait_on(wait, word, 2 * group->slot_votes);
@@ -142,14 +144,15 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
 }
 
 /*
- * Takes a slot on every rank. All ranks have arrived, and try to take their slots at the same time. If one of them
- * fails, each rank gives its slot back and waits until the team is first in the queue of its process. The order of
- * teams is the same in all processes, so the first team of all becomes first everywhere. If the order has changed
- * before all ranks have taken their slots, they try again.
+ * Takes a slot on every rank, or fails at the deadline. All ranks have arrived, and try to take their slots at the same
+ * time. If one of them fails, each rank gives its slot back and waits until the team is first in the queue of its
+ * process. The order of teams is the same in all processes, so the first team of all becomes first everywhere. If the
+ * order has changed before all ranks have taken their slots, they try again.
  */
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
-    /* Nodes may have met alone before they were joined, each as often as it had to, but they vote together. */
+    /* Counts of arrivals may differ between nodes, which may have met alone before they were joined. Votes are common.
+     */
     const uint64_t number = group->spans ? group->node_votes : group->arrivals;
     mscclpp_admission_candidate_t own, *candidate = needs_slot ? &own : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -182,7 +185,8 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/* Waits until all ranks of the node have arrived, or those of all nodes. `word` is this rank's word on the board. */
+/* Waits until all ranks of the node have arrived; if `all_nodes`, those of all nodes. `word` is this rank's own word.
+ */
 static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
 {
     mscclpp_group_wait_t wait;
@@ -222,8 +226,8 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     }
     /*
      * Without pledges, the slot is taken only after all ranks have arrived: a late rank may be waiting for another
-     * thread or call, which itself waits for the slot. On several nodes a node whose ranks all have what they need does
-     * not know of the others.
+     * thread or call, which itself waits for the slot. On several nodes, ranks always vote on slots, because a node
+     * whose ranks all have what they need does not know of the others.
      */
     if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all)) {
         status = take_slots(group, bytes, needs_slot);

@@ -15,8 +15,8 @@
 #include <string.h>
 
 /*
- * How long, in seconds, a failing rank tries to send its notices before it returns; it may never come back to the
- * library.
+ * How long, in seconds, a failing rank tries to send its notices before it returns. The application may never call the
+ * library again.
  */
 #define TELL_SECONDS 0.5
 
@@ -26,16 +26,16 @@ typedef enum {
     NOTICE_MIXED = 3,  /* the sender passed host buffers while others wait */
     NOTICE_VOTE = 4,   /* the vote of the sender's node */
     NOTICE_ASK = 5,    /* the sender waits for the receiver, and asks whom that one waits for */
-    NOTICE_ANSWER = 6, /* the answer */
+    NOTICE_ANSWER = 6, /* the answer: whom the sender waits for */
     NOTICE_NAMED = 7   /* the sender has named the rank that all wait for */
 } notice_kind_t;
 
 /* A notice as it is sent. */
 typedef struct {
-    uint64_t call;
-    int32_t status; /* for NOTICE_FAILED only */
-    int32_t rank;   /* the sender's rank in the communicator */
-    uint32_t kind;
+    uint64_t call;     /* the call that the notice is about */
+    int32_t status;    /* for NOTICE_FAILED only */
+    int32_t rank;      /* the sender's rank in the communicator */
+    uint32_t kind;     /* notice_kind_t */
     int32_t host_rank; /* a rank that passed host buffers in this call; -1: none is known */
     /* For NOTICE_VOTE: 2 * the number of the vote, + 1 for yes. For NOTICE_ANSWER: the rank + 1, or 0 for none. */
     uint64_t vote;
@@ -50,7 +50,7 @@ void mscclpp_group_notices_init(mscclpp_group_t *group)
     memset(notices, 0, sizeof(*notices));
     notices->failed.rank = notices->waits.rank = notices->host.rank = -1;
     memset(&group->inquiry, 0, sizeof(group->inquiry));
-    group->inquiry.waits_for = group->inquiry.asked = -1;
+    group->inquiry.waits_for = group->inquiry.asked_rank = -1;
     pthread_mutex_init(&notices->lock, NULL);
 }
 
@@ -59,13 +59,13 @@ void mscclpp_group_notices_fini(mscclpp_group_t *group)
     pthread_mutex_destroy(&group->notices.lock);
 }
 
-/* The rank that is known to have passed host buffers in call `call`, or -1. With the lock held. */
+/* Returns the rank that is known to have passed host buffers in call `call`, or -1. Call with the lock held. */
 static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
 {
     return group->notices.host.call == call ? group->notices.host.rank : -1;
 }
 
-/* With the lock held. */
+/* Sends a notice to a rank of the communicator, unless that is this rank. Call with the lock held. */
 static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status,
                       uint64_t vote)
 {
@@ -83,12 +83,13 @@ static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64
     }
 }
 
+/* Like post_with, for kinds that carry no vote. */
 static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
 {
     post_with(group, to, kind, call, status, 0);
 }
 
-/* Keeps a vote. A node may be one vote ahead of this one, so the last two are kept. */
+/* Keeps a vote of another node. That node may be one vote ahead of this one, so its last two votes are kept. */
 static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
 {
     int i;
@@ -100,14 +101,17 @@ static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
     }
 }
 
-/* A notice of a search. A rank that does not wait in that call gives no answer. With the lock held. */
+/*
+ * Handles the notices of a search, and ignores all others. A rank that does not wait in that call gives no answer. Call
+ * with the lock held.
+ */
 static void take_inquiry(mscclpp_group_t *group, const notice_t *notice)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
     if (notice->kind == NOTICE_ASK && inquiry->waits_call == notice->call) {
         post_with(group, notice->rank, NOTICE_ANSWER, notice->call, MSCCLPP_OK, (uint64_t)(inquiry->waits_for + 1));
-    } else if (notice->kind == NOTICE_ANSWER && notice->call == inquiry->call && notice->rank == inquiry->asked) {
+    } else if (notice->kind == NOTICE_ANSWER && notice->call == inquiry->call && notice->rank == inquiry->asked_rank) {
         inquiry->answered = true;
         inquiry->answer = (int)notice->vote - 1;
     } else if (notice->kind == NOTICE_NAMED && notice->call > inquiry->named_call) {
@@ -129,7 +133,7 @@ void mscclpp_group_post_named(mscclpp_group_t *group)
     }
 }
 
-/* Keeps that a rank passed host buffers in a call, unless a later call is known for that. */
+/* Notes that a rank passed host buffers in a call, unless a later such call is known. */
 static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
 {
     if (call >= notices->host.call) {
@@ -138,6 +142,7 @@ static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
     }
 }
 
+/* Keeps what callers need of a notice. */
 static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 {
     kept->call = notice->call;
@@ -145,7 +150,7 @@ static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
     kept->status = (mscclpp_status_t)notice->status;
 }
 
-/* With the lock held. */
+/* Receives all pending notices and keeps what they say. Call with the lock held. */
 static void read_all(mscclpp_group_t *group)
 {
     mscclpp_group_notices_t *notices = &group->notices;
@@ -218,10 +223,9 @@ void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/* Tells whether the votes of all other nodes have arrived. *yes_p stays true only if all said yes. */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p)
 {
-    bool all = true;
+    bool all_here = true;
     int i;
 
     pthread_mutex_lock(&group->notices.lock);
@@ -229,11 +233,11 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_
     for (i = 0; i < group->leader_count; ++i) {
         const uint64_t vote = group->far_votes[i][number % 2];
 
-        all = all && vote / 2 == number;
+        all_here = all_here && vote / 2 == number;
         *yes_p = *yes_p && vote == 2 * number + 1;
     }
     pthread_mutex_unlock(&group->notices.lock);
-    return all;
+    return all_here;
 }
 
 uint64_t mscclpp_group_missing_votes(const mscclpp_group_t *group)
@@ -254,10 +258,10 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 {
     int i;
 
-    if (group->notices.asked == group->call || group->rank != 0) {
+    if (group->notices.told_waiting == group->call || group->rank != 0) {
         return;
     }
-    group->notices.asked = group->call;
+    group->notices.told_waiting = group->call;
     pthread_mutex_lock(&group->notices.lock);
     for (i = 0; i < group->leader_count; ++i) {
         post(group, group->leaders[i], NOTICE_WAITS, group->call, MSCCLPP_OK);
@@ -268,7 +272,7 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
 {
     mscclpp_group_notices_t *notices = &group->notices;
-    int rank = mscclpp_group_find_announced(group, call, MSCCLPP_CALL_DEVICE), to;
+    int rank = mscclpp_group_find_announced(group, call, MSCCLPP_CALL_DEVICE), receiver;
 
     /*
      * Only tries the lock, because the caller may be the progress of a wait that holds it. That wait is then in another
@@ -283,11 +287,11 @@ int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
     } else if (notices->failed.rank >= 0 && notices->failed.call == call) {
         rank = notices->failed.rank; /* only calls on device buffers fail */
     }
-    if (rank >= 0 && notices->told != call) {
-        notices->told = call;
+    if (rank >= 0 && notices->told_host != call) {
+        notices->told_host = call;
         keep_host(notices, call, group->members[group->rank]);
-        for (to = 0; to < group->oob.size; ++to) {
-            post(group, to, NOTICE_MIXED, call, MSCCLPP_OK);
+        for (receiver = 0; receiver < group->oob.size; ++receiver) {
+            post(group, receiver, NOTICE_MIXED, call, MSCCLPP_OK);
         }
     }
     pthread_mutex_unlock(&notices->lock);

@@ -9,24 +9,25 @@
 #include "mca/common/group/group.h"
 
 /*
- * Turns of a wait between two readings of the clock. On the twin, a turn yields the processor and may take
- * milliseconds.
+ * Turns of a wait from one reading of the clock to the next. On the twin, a turn yields the processor and may take
+ * milliseconds, so every turn reads the clock.
  */
 #define CLOCK_TURNS 64u
 #define TWIN_CLOCK_TURNS 1u
+
+/* Readings of a word on the board for each turn of the wait. On the twin, each reading is followed by a turn. */
+#define POLLS_PER_TURN 16
 
 /* Seconds between two rounds of the checks that take time. */
 #define CHECK_PERIOD 1e-3
 
 /*
- * The most seconds between two turns that count, for a wait in a fiber. The application may stay away from the runtime
- * for longer, and then peers may be waiting for this rank rather than this rank for them.
+ * For a wait in a fiber: the most seconds between two turns that count as waiting. The application may stay away from
+ * the runtime for longer. Then peers may be waiting for this rank, rather than this rank for them.
  */
 #define AWAY_MAX 1.0
 
-/*
- * Seconds after which a wait asks the GPU runtime about kernels even if that may deadlock; see mscclpp_group_may_ask.
- */
+/* Seconds after which a wait asks the GPU runtime about kernels even if that may deadlock (mscclpp_group_may_ask). */
 #define PATIENT_SECONDS 5.0
 
 /*
@@ -46,7 +47,7 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->bytes = bytes;
 }
 
-/* True if a set of absent ranks contains `rank`. */
+/* True if a set of absent ranks (mscclpp_board_add_absent) contains `rank`. */
 static bool has_absent(uint64_t set, int rank)
 {
     int i;
@@ -59,7 +60,10 @@ static bool has_absent(uint64_t set, int rank)
     return false;
 }
 
-/* Lists ranks of other nodes that have not entered the call, as the ranks of this node report them on the board. */
+/*
+ * Writes into `text` the ranks of other nodes that have not entered the call, as the ranks of this node report them on
+ * the board. Returns the length of the text; 0: none are reported.
+ */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
     uint64_t absent = 0;
@@ -87,7 +91,8 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
     return used;
 }
 
-/* True if this rank waits for `rank`: it has not reached the awaited number, or has not entered the call. */
+/* True if this rank waits for `rank`: `rank` has not reached the awaited number or, without one, has not come to the
+ * call. */
 static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 {
     const mscclpp_group_t *group = wait->group;
@@ -99,7 +104,10 @@ static bool is_late(const mscclpp_group_wait_t *wait, int rank)
                                : mscclpp_group_is_behind(group, rank, group->call);
 }
 
-/* The first rank, in the communicator, that this one waits for: one of its node, else one of another node; or -1. */
+/*
+ * Returns the first rank that this one waits for, as a rank of the communicator: one of its node if there is one, else
+ * one of another node that is reported as absent; -1: none is known.
+ */
 static int first_late_rank(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
@@ -114,7 +122,7 @@ static int first_late_rank(const mscclpp_group_wait_t *wait)
     return late;
 }
 
-/* Lists the ranks that have not entered the call. */
+/* Writes the list of late ranks into `text`: those of this node or, if none is late, those of other nodes. */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -135,16 +143,19 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Describes the call for a message, with what it waits for if `what` is set. */
-static void describe_call(const mscclpp_group_wait_t *wait, bool what, char *text, size_t size)
+/* Describes the call for a message, together with what it waits for if `with_what` is set. */
+static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
 
     snprintf(text, size, "%s call %llu of %llu bytes%s%s%s", group->collective, (unsigned long long)group->call,
-             (unsigned long long)wait->bytes, what ? " (" : "", what ? wait->what : "", what ? ")" : "");
+             (unsigned long long)wait->bytes, with_what ? " (" : "", with_what ? wait->what : "", with_what ? ")" : "");
 }
 
-/* Checks whether a rank passed host buffers in this call: by the board on this node, by notices on others. */
+/*
+ * Returns MSCCLPP_ERR_MIXED, and logs it, if a rank passed host buffers in this call. The board tells of ranks of this
+ * node. `host` is the last notice about a rank of any node.
+ */
 static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host)
 {
     mscclpp_group_t *group = wait->group;
@@ -163,7 +174,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     return MSCCLPP_ERR_MIXED;
 }
 
-/* Describes the arguments of a call in MPI's terms. */
+/* Describes the arguments of a call for a message, in MPI's terms. */
 static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
 {
     static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
@@ -220,7 +231,7 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Checks whether a rank of this node has passed other arguments in the same call. */
+/* Returns MSCCLPP_ERR_INVALID, and logs it, if a rank of this node has passed other arguments in the same call. */
 static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
@@ -235,6 +246,7 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
             continue;
         }
         asked = mscclpp_board_load(&line->asked[group->call % 2]);
+        /* If the rank is in another call by now, the word may be that call's. */
         if (asked != group->asked && mscclpp_board_load(&line->call) == call) {
             return mscclpp_group_report_difference(group, rank, asked);
         }
@@ -258,32 +270,36 @@ static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, in
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
-/* Checks whether a peer has failed, in this call or an earlier one; after a while also in a later one. */
+/*
+ * Returns an error if a peer has failed, in this call or an earlier one; after LATER_PATIENCE also in a later one. The
+ * board tells of ranks of this node, and `failed` is the first notice about a rank of another node.
+ */
 static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed,
                                        double now)
 {
     const mscclpp_group_t *group = wait->group;
-    const uint64_t last = now - wait->started < LATER_PATIENCE ? group->call : UINT64_MAX;
+    const uint64_t last_call = now - wait->started < LATER_PATIENCE ? group->call : UINT64_MAX;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
         uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
 
-        if (rank != group->rank && failure != 0 && failure / 256 <= last) {
-            return report_peer_failure(wait, group->members[rank], failure / 256,
-                                       (mscclpp_status_t) - (int)(failure % 256));
+        if (rank != group->rank && failure != 0 && failure / MSCCLPP_BOARD_FAILURE_BASE <= last_call) {
+            return report_peer_failure(wait, group->members[rank], failure / MSCCLPP_BOARD_FAILURE_BASE,
+                                       (mscclpp_status_t) - (int)(failure % MSCCLPP_BOARD_FAILURE_BASE));
         }
     }
-    return failed->rank < 0 || failed->call > last
+    return failed->rank < 0 || failed->call > last_call
                ? MSCCLPP_OK
                : report_peer_failure(wait, failed->rank, failed->call, failed->status);
 }
 
 /*
- * Returns whether this rank is to name the late ranks now, and if so, lists them in `text`. On one node it lists all of
- * them. Between nodes it lists the one that all others wait for, once that is found. `is_over`: at the deadline.
+ * Returns true if this rank is to name the late ranks now, and lists them in `text`. On one node it always names all of
+ * them. Between nodes a search finds the one that all others wait for, over several calls of this function, and one
+ * rank names it. `at_deadline`: for the message at the deadline; else for the warning.
  */
-static bool may_name_late(mscclpp_group_wait_t *wait, bool is_over, double now, char *text, size_t size)
+static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double now, char *text, size_t size)
 {
     int late;
 
@@ -291,7 +307,7 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool is_over, double now, 
         list_late(wait, text, size);
         return true;
     }
-    switch (mscclpp_group_inquire(wait->group, is_over, now, &late)) {
+    switch (mscclpp_group_inquire(wait->group, at_deadline, now, &late)) {
     case MSCCLPP_INQUIRY_SEARCHING:
         return false;
     case MSCCLPP_INQUIRY_TOLD:
@@ -307,7 +323,8 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool is_over, double now, 
     }
 }
 
-/* Checks how long the wait has lasted: warns once, and fails at the deadline. */
+/* Checks how long the wait has lasted. Warns once after `warn_after`, and returns MSCCLPP_ERR_TIMEOUT at the deadline.
+ */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;
@@ -352,7 +369,7 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
     }
 }
 
-/* Takes the time that the application stayed away from the runtime off the length of the wait. */
+/* For a wait in a fiber: does not count the time for which the application stayed away from the runtime as waiting. */
 static void discount_absence(mscclpp_group_wait_t *wait, double now)
 {
     if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
@@ -389,7 +406,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     if (wait->votes) {
         mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
     } else if (group->find_absent != NULL) {
-        /* Published, as ranks of this node that own no shard do not see which other nodes are silent. */
+        /* On the board, because ranks of this node that own no shard do not see which other nodes are silent. */
         mscclpp_board_store(&group->board[group->rank].absent,
                             group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
     }
@@ -430,7 +447,7 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
         while (mscclpp_board_load(other) < target) {
             mscclpp_status_t status;
 
-            if (++polls % 16 != 0 && !group->on_twin) {
+            if (++polls % POLLS_PER_TURN != 0 && !group->on_twin) {
                 continue;
             }
             status = mscclpp_group_wait_turn(wait);
@@ -457,6 +474,7 @@ void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status)
     if (group->peer_failed) {
         return;
     }
-    mscclpp_board_store(&group->board[group->rank].failure, group->call * 256 + (uint64_t) - (int)status);
+    mscclpp_board_store(&group->board[group->rank].failure,
+                        group->call * MSCCLPP_BOARD_FAILURE_BASE + (uint64_t) - (int)status);
     mscclpp_group_tell_failure(group, status);
 }

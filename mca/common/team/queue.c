@@ -254,8 +254,8 @@ mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, siz
 
         if (rank != group->rank && failure != 0) {
             snprintf(text, size, "%s: rank %d failed in its call %llu: %s", group->oob.label, group->members[rank],
-                     (unsigned long long)(failure / 256),
-                     mscclpp_status_string((mscclpp_status_t) - (int)(failure % 256)));
+                     (unsigned long long)(failure / MSCCLPP_BOARD_FAILURE_BASE),
+                     mscclpp_status_string((mscclpp_status_t) - (int)(failure % MSCCLPP_BOARD_FAILURE_BASE)));
             group->peer_failed = true;
             status = MSCCLPP_ERR_PEER;
         }
