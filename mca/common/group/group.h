@@ -241,8 +241,7 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
 /* Like mscclpp_group_wait_words, as a part of a longer wait with one deadline. */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target);
 
-/* Tells all ranks that the current call has failed here with `status`, unless a peer caused that, which has told them.
- */
+/* Tells all ranks that the current call has failed here, unless a peer caused the failure, which has told them. */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*

@@ -185,8 +185,7 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/* Waits until all ranks of the node have arrived; if `all_nodes`, those of all nodes. `word` is this rank's own word.
- */
+/* Waits until all ranks of the node, or of all nodes, have arrived. `word` is this rank's word on the board. */
 static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
 {
     mscclpp_group_wait_t wait;

@@ -13,11 +13,8 @@
 /* For queued calls: bytes of the largest message that rooms are made for, and of the most memory that they all take. */
 #define QUEUED_MAX ((uint64_t)1 << 20)
 #define QUEUED_ROOMS ((uint64_t)64 << 20)
-
-enum {
-    AREA_ALIGNMENT = 256,
-    IMAGE_ALIGNMENT = 64
-}; /* bytes, of parts that peers use and of those of this rank alone */
+#define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
+#define IMAGE_ALIGNMENT 64 /* of parts that only this rank uses, bytes */
 
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {
