@@ -5,34 +5,35 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-/* From one counter to the next one, so that peers write to different cache lines. */
-#define STEP 16u
+/* Words from one counter to the next, so that peers write to different cache lines. */
+#define COUNTER_STEP 16u
 
-/* What a rank asks for. A node has at most 64 ranks. */
+/* What a rank asks for, and tells all others. */
 typedef struct {
-    uint64_t peers; /* a bit for each */
+    uint64_t peers; /* a bit for each peer's rank */
     int32_t is_port;
     int32_t per_peer;
-    int64_t status;
+    int64_t status; /* mscclpp_status_t of the check of its arguments */
 } card_t;
 
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
-/* Checks the application's arguments, and fills in the card that is compared with its peers' cards. */
-static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int n, const int *peers, int per_peer, card_t *card)
+/* Checks the application's arguments, and fills in the peers of the card that all ranks compare. Local. */
+static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
+                                        card_t *card)
 {
     int i;
 
-    if (n < 0 || n >= user->oob.size || per_peer < 1 ||
+    if (peer_count < 0 || peer_count >= user->oob.size || per_peer < 1 ||
         (int64_t)per_peer * user->oob.size > MSCCLPP_USER_CHANNELS_MAX) {
         mscclpp_error(
             "%s: rank %d: %d channels to each of %d peers; at most %d peers are allowed, and 1 to %d channels "
             "to each",
-            user->oob.label, user->oob.rank, per_peer, n, user->oob.size - 1,
+            user->oob.label, user->oob.rank, per_peer, peer_count, user->oob.size - 1,
             MSCCLPP_USER_CHANNELS_MAX / user->oob.size);
         return MSCCLPP_ERR_INVALID;
     }
-    for (i = 0; i < n; ++i) {
+    for (i = 0; i < peer_count; ++i) {
         const uint64_t bit = peers[i] >= 0 && peers[i] < user->oob.size ? UINT64_C(1) << peers[i] : 0;
 
         if (bit == 0 || peers[i] == user->oob.rank || (card->peers & bit) != 0) {
@@ -46,7 +47,10 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int n, const
     return MSCCLPP_OK;
 }
 
-/* Checks that the cards of all ranks fit one another. All ranks find and log the same. */
+/*
+ * Checks that the cards of all ranks fit one another: no rank has failed, and all peers name one another. All ranks
+ * find the same, and log it.
+ */
 static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *cards)
 {
     int i, j;
@@ -89,7 +93,7 @@ static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *
     return MSCCLPP_OK;
 }
 
-/* Exchanges the cards, and checks that they fit one another. */
+/* Exchanges the cards of all ranks, and checks that they fit one another. Collective. */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
     card_t *cards = malloc((size_t)user->oob.size * sizeof(*cards));
@@ -112,27 +116,27 @@ static void free_channels(mscclpp_user_channels_t *channels)
     free(channels);
 }
 
-/* Allocates the list of peers and the counters in device memory. */
+/* Copies the list of peers, and allocates `expected` in device memory. The caller frees both, also after an error. */
 static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const int *peers)
 {
-    const size_t count = (size_t)channels->n * (size_t)channels->per_peer;
+    const size_t count = (size_t)channels->peer_count * (size_t)channels->per_peer;
     mscclpp_status_t status = MSCCLPP_OK;
     void *expected;
 
-    channels->peers = malloc((size_t)(channels->n > 0 ? channels->n : 1) * sizeof(*channels->peers));
+    channels->peers = malloc((size_t)(channels->peer_count > 0 ? channels->peer_count : 1) * sizeof(*channels->peers));
     if (channels->peers == NULL) {
         mscclpp_error("%s: no memory for channels", channels->user->oob.label);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    if (channels->n > 0) {
-        memcpy(channels->peers, peers, (size_t)channels->n * sizeof(*peers));
+    if (channels->peer_count > 0) {
+        memcpy(channels->peers, peers, (size_t)channels->peer_count * sizeof(*peers));
         status = channels->user->gpu->device_alloc(channels->user->device, count * sizeof(uint64_t), &expected);
         channels->expected = status == MSCCLPP_OK ? expected : NULL;
     }
     return status;
 }
 
-mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int n,
+mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p)
 {
     mscclpp_user_t *user = memory->user;
@@ -146,7 +150,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
         free(channels);
         return MSCCLPP_ERR_REVOKED;
     }
-    card.status = channels != NULL ? check_arguments(user, n, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
+    card.status = channels != NULL ? check_arguments(user, peer_count, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
     status = agree_on_peers(user, &card);
     if (status != MSCCLPP_OK) {
         free(channels);
@@ -155,21 +159,21 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     channels->user = user;
     channels->memory = memory;
     channels->is_port = is_port;
-    channels->n = n;
+    channels->peer_count = peer_count;
     channels->per_peer = per_peer;
     status = allocate_lists(channels, peers);
     if (is_port) {
         status = mscclpp_user_ports_create(channels, status);
     } else {
-        status = mscclpp_user_share_create(user, NULL,
-                                           (uint64_t)user->oob.size * (uint64_t)per_peer * STEP * sizeof(uint64_t),
-                                           status, "counters of memory channels", &channels->inbound);
+        status = mscclpp_user_share_create(
+            user, NULL, (uint64_t)user->oob.size * (uint64_t)per_peer * COUNTER_STEP * sizeof(uint64_t), status,
+            "counters of memory channels", &channels->inbound);
     }
     if (status != MSCCLPP_OK) {
         free_channels(channels);
         return status;
     }
-    ++memory->users;
+    ++memory->channel_sets;
     channels->next = user->channels;
     user->channels = channels;
     ++user->unfreed;
@@ -186,7 +190,7 @@ static void unlink_channels(mscclpp_user_channels_t *channels)
         link = &(*link)->next;
     }
     *link = channels->next;
-    --channels->memory->users;
+    --channels->memory->channel_sets;
 }
 
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
@@ -228,13 +232,13 @@ bool mscclpp_user_channels_are_ports(const mscclpp_user_channels_t *channels)
 
 int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
 {
-    return channels->n * channels->per_peer;
+    return channels->peer_count * channels->per_peer;
 }
 
-/* The counter of signals for channel `k` with a rank, in the memory of its owner. */
+/* Returns where the signals of `rank` on its channel `k` to `owner` are counted, in the memory of `owner`. */
 static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int k)
 {
-    return (uint64_t *)(void *)channels->inbound.bases[owner] + STEP * mscclpp_user_token(channels, rank, k);
+    return (uint64_t *)(void *)channels->inbound.bases[owner] + COUNTER_STEP * mscclpp_user_token(channels, rank, k);
 }
 
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,

@@ -5,15 +5,15 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/ports.h"
 
-/* What one trigger of a channel makes the proxy do. */
+/* A list that each trigger of a channel makes the proxy carry out, and how far it is. */
 struct mscclpp_user_list {
     mscclpp_user_channels_t *channels;
     int count;
-    int next;        /* item of the trigger in hand */
-    uint32_t done;   /* what has been done of it */
-    int link;        /* once all items are begun: the peer's number whose connection is flushed */
-    bool has_ticket; /* of that flush */
-    uint64_t ticket;
+    int next_item;       /* the item in hand of the current trigger; `count`: all are begun */
+    uint32_t done_parts; /* parts of that item that are done: MSCCLPP_TRIGGER_DATA or nothing */
+    int flushed_peer;    /* once all items are begun: the number of the peer whose connection is being flushed */
+    bool has_ticket;     /* `ticket` is valid */
+    uint64_t ticket;     /* of that flush */
     mscclpp_dev_request_t items[];
 };
 
@@ -22,11 +22,11 @@ void mscclpp_user_list_free(mscclpp_user_list_t *list)
     free(list);
 }
 
-/* Checks that a handler or a list may be set now for this channel. */
+/* Checks that a handler or a list may be set now for the channel with this index. Logs an error if not. */
 static mscclpp_status_t check_set(const mscclpp_user_channels_t *channels, int index)
 {
     const mscclpp_user_t *user = channels->user;
-    const int count = channels->n * channels->per_peer;
+    const int count = channels->peer_count * channels->per_peer;
 
     if (user->ended) {
         return MSCCLPP_ERR_REVOKED;
@@ -44,7 +44,7 @@ static mscclpp_status_t check_set(const mscclpp_user_channels_t *channels, int i
     return MSCCLPP_OK;
 }
 
-/* Has the application's handler execute a request. */
+/* Calls the application's handler for a request, and translates what it returns. Runs in the proxy's thread. */
 static mscclpp_status_t do_handler(void *context, const mscclpp_dev_request_t *request)
 {
     const mscclpp_user_on_trigger_t *handler = context;
@@ -70,7 +70,10 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
     return status;
 }
 
-/* Carries out an item of a list, in the proxy's thread. */
+/*
+ * Carries out an item of a list, in the proxy's thread. If it returns MSCCLPP_IN_PROGRESS, it has to be called again;
+ * `done_parts` keeps a put from being repeated.
+ */
 static mscclpp_status_t do_item(mscclpp_user_list_t *list, const mscclpp_dev_request_t *item)
 {
     const mscclpp_user_channels_t *channels = list->channels;
@@ -82,9 +85,9 @@ static mscclpp_status_t do_item(mscclpp_user_list_t *list, const mscclpp_dev_req
     if (item->type == MSCCLPP_TRIGGER_ADD) {
         return ports->ops->add(link->conn, link->remote, item->to, item->value);
     }
-    if ((item->type & MSCCLPP_TRIGGER_DATA & ~list->done) != 0) {
+    if ((item->type & MSCCLPP_TRIGGER_DATA & ~list->done_parts) != 0) {
         status = ports->ops->put(link->conn, link->remote, item->to, ports->region, item->from, item->size);
-        list->done |= status == MSCCLPP_OK ? MSCCLPP_TRIGGER_DATA : 0;
+        list->done_parts |= status == MSCCLPP_OK ? MSCCLPP_TRIGGER_DATA : 0;
     }
     if (status == MSCCLPP_OK && (item->type & MSCCLPP_TRIGGER_SIGNAL) != 0) {
         status = ports->ops->signal(link->conn,
@@ -93,27 +96,30 @@ static mscclpp_status_t do_item(mscclpp_user_list_t *list, const mscclpp_dev_req
     return status;
 }
 
-/* Finds whether an item of the list goes to the peer number `p`. */
-static bool uses_link(const mscclpp_user_list_t *list, int p)
+/* True if an item of the list goes to the peer with this number. */
+static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 {
     int i = 0;
 
-    while (i < list->count && (int)list->items[i].channel / list->channels->per_peer != p) {
+    while (i < list->count && (int)list->items[i].channel / list->channels->per_peer != peer_index) {
         ++i;
     }
     return i < list->count;
 }
 
-/* Flushes the connections of all items, one after the other: all of them move on meanwhile. */
+/*
+ * Flushes the connections of all items, one after the other; puts of the others move on meanwhile. Returns
+ * MSCCLPP_IN_PROGRESS until all are flushed.
+ */
 static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 {
     const mscclpp_user_ports_t *ports = list->channels->ports;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    while (list->link < list->channels->n && status == MSCCLPP_OK) {
-        mscclpp_conn_t *conn = ports->links[list->link].conn;
+    while (list->flushed_peer < list->channels->peer_count && status == MSCCLPP_OK) {
+        mscclpp_conn_t *conn = ports->links[list->flushed_peer].conn;
 
-        if (uses_link(list, list->link)) {
+        if (uses_link(list, list->flushed_peer)) {
             status = list->has_ticket ? MSCCLPP_OK : ports->ops->flush(conn, &list->ticket);
             if (status == MSCCLPP_OK) {
                 list->has_ticket = true;
@@ -122,15 +128,15 @@ static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
         }
         if (status == MSCCLPP_OK) {
             list->has_ticket = false;
-            ++list->link;
+            ++list->flushed_peer;
         }
     }
     return status;
 }
 
 /*
- * Executes the items of a list, from the one on that is next. Called again until all are done and their puts have left
- * their sources.
+ * Carries out a list for one trigger. Returns MSCCLPP_IN_PROGRESS, and goes on from there when it is called again,
+ * until all items are done and their puts have left their sources.
  */
 static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *request)
 {
@@ -138,33 +144,36 @@ static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *requ
     mscclpp_status_t status = MSCCLPP_OK;
 
     (void)request;
-    while (list->next < list->count && status == MSCCLPP_OK) {
-        status = do_item(list, &list->items[list->next]);
+    while (list->next_item < list->count && status == MSCCLPP_OK) {
+        status = do_item(list, &list->items[list->next_item]);
         if (status == MSCCLPP_OK) {
-            ++list->next;
-            list->done = 0;
+            ++list->next_item;
+            list->done_parts = 0;
         }
     }
     if (status == MSCCLPP_OK) {
         status = flush_links(list);
     }
     if (status == MSCCLPP_OK) {
-        list->next = 0;
-        list->link = 0;
+        list->next_item = 0;
+        list->flushed_peer = 0;
     }
     return status;
 }
 
-/* Checks an item of a list, as far as this rank knows what is allowed. */
+/*
+ * Checks what this rank can check of an item: its channel, its type, and that its bytes lie within both memories. Logs
+ * an error if they do not.
+ */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
 {
     const mscclpp_user_t *user = channels->user;
-    const mscclpp_user_share_t *memory = &channels->memory->share;
-    const uint32_t count = (uint32_t)(channels->n * channels->per_peer);
-    const bool add = item->type == MSCCLPP_TRIGGER_ADD, data = (item->type & MSCCLPP_TRIGGER_DATA) != 0;
-    const uint64_t bytes = add ? sizeof(uint64_t) : item->size;
-    uint64_t there;
+    const mscclpp_user_share_t *share = &channels->memory->share;
+    const uint32_t count = (uint32_t)(channels->peer_count * channels->per_peer);
+    const bool is_add = item->type == MSCCLPP_TRIGGER_ADD, has_data = (item->type & MSCCLPP_TRIGGER_DATA) != 0;
+    const uint64_t bytes = is_add ? sizeof(uint64_t) : item->size;
+    uint64_t peer_bytes;
 
     if (item->channel >= count || item->type > (MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL)) {
         mscclpp_error("%s: rank %d: item %d of a list has channel %u and type %u; channels 0 to %u are allowed, and "
@@ -173,13 +182,13 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
                       MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL);
         return MSCCLPP_ERR_INVALID;
     }
-    there = memory->sizes[channels->peers[item->channel / (uint32_t)channels->per_peer]];
-    if (((add || data) && !mscclpp_fits(item->to, bytes, there)) ||
-        (data && !mscclpp_fits(item->from, bytes, memory->bytes)) || (add && item->to % sizeof(uint64_t) != 0)) {
+    peer_bytes = share->sizes[channels->peers[item->channel / (uint32_t)channels->per_peer]];
+    if (((is_add || has_data) && !mscclpp_fits(item->to, bytes, peer_bytes)) ||
+        (has_data && !mscclpp_fits(item->from, bytes, share->bytes)) || (is_add && item->to % sizeof(uint64_t) != 0)) {
         mscclpp_error("%s: rank %d: item %d of a list: %llu bytes from offset %llu of %llu to offset %llu of %llu",
                       user->oob.label, user->oob.rank, number, (unsigned long long)bytes,
-                      (unsigned long long)item->from, (unsigned long long)memory->bytes, (unsigned long long)item->to,
-                      (unsigned long long)there);
+                      (unsigned long long)item->from, (unsigned long long)share->bytes, (unsigned long long)item->to,
+                      (unsigned long long)peer_bytes);
         return MSCCLPP_ERR_INVALID;
     }
     return MSCCLPP_OK;

@@ -1,4 +1,4 @@
-/* Memory of the application that all ranks share. */
+/* Memory objects of the application: each rank's memory, shared with all ranks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,9 +51,9 @@ mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory)
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (!user->ended) {
-        if (memory->users > 0) {
+        if (memory->channel_sets > 0) {
             mscclpp_error("%s: rank %d: memory is freed while %d sets of channels use it; free these first",
-                          user->oob.label, user->oob.rank, memory->users);
+                          user->oob.label, user->oob.rank, memory->channel_sets);
             return MSCCLPP_ERR_INVALID;
         }
         unlink_memory(memory);

@@ -14,17 +14,19 @@
 /* Seconds that the last close gives the proxy, if calls have no deadline. */
 #define CLOSE_TIME 60.0
 
-/* What a rank tells all others. Its addresses follow, one for each rank. */
+/* What a rank tells all others: the key of its memory. An address_t for each rank follows it. */
 typedef struct {
     uint64_t key_length; /* 0: no memory to put into */
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
 } card_t;
 
+/* The address of this rank's end of the connection to one peer. */
 typedef struct {
     uint64_t length;
     unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
 } address_t;
 
+/* Logs that there is no memory, and returns the status for that. */
 static mscclpp_status_t no_memory(const mscclpp_user_t *user)
 {
     mscclpp_error("%s: no memory for port channels", user->oob.label);
@@ -46,7 +48,7 @@ static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *po
     ports->tokens = NULL;
 }
 
-/* Opens a transport whose tokens lie in host memory or in device memory. */
+/* Opens a transport whose `tokens` tokens lie in host memory if `on_host` is set, else in device memory. */
 static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                          const mscclpp_transport_ops_t *ops, size_t tokens, bool on_host,
                                          uint32_t *flags_p)
@@ -86,7 +88,10 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
     return status;
 }
 
-/* Opens a transport that moves device memory. Its tokens lie there, too, if it can have them there. */
+/*
+ * Opens a transport. Its tokens lie in device memory if it can have them there, else in host memory. If it cannot move
+ * device memory, returns MSCCLPP_ERR_NOT_SUPPORTED.
+ */
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                        const mscclpp_transport_ops_t *ops, size_t tokens)
 {
@@ -127,7 +132,7 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
             card->key_length = length;
         }
     }
-    for (peer_index = 0; peer_index < channels->n && status == MSCCLPP_OK; ++peer_index) {
+    for (peer_index = 0; peer_index < channels->peer_count && status == MSCCLPP_OK; ++peer_index) {
         address_t *address = &addresses[channels->peers[peer_index]];
 
         status = ports->ops->conn_create(ports->transport, channels->peers[peer_index], &ports->links[peer_index].conn);
@@ -163,7 +168,10 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
     return mscclpp_proxy_channel_create(ports->proxy, &params, &ports->views[index]);
 }
 
-/* Connects to all peers, and creates the proxy and the channels. Local. `cards`, by rank, lie `size` bytes apart. */
+/*
+ * Connects to all peers, and creates the proxy and the channels. Local. `cards` has the cards of all ranks, `size`
+ * bytes apart. After an error the caller disconnects.
+ */
 static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
                                       size_t size)
 {
@@ -172,7 +180,7 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
     mscclpp_status_t status = MSCCLPP_OK;
     int peer_index, index;
 
-    for (peer_index = 0; peer_index < channels->n && status == MSCCLPP_OK; ++peer_index) {
+    for (peer_index = 0; peer_index < channels->peer_count && status == MSCCLPP_OK; ++peer_index) {
         const card_t *card = (const card_t *)(const void *)(cards + (size_t)channels->peers[peer_index] * size);
         const address_t *address = (const address_t *)(const void *)(card + 1) + user->oob.rank;
 
@@ -191,18 +199,18 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
     if (status == MSCCLPP_OK) {
         status = mscclpp_proxy_create(&proxy, &ports->proxy);
     }
-    for (index = 0; index < channels->n * channels->per_peer && status == MSCCLPP_OK; ++index) {
+    for (index = 0; index < channels->peer_count * channels->per_peer && status == MSCCLPP_OK; ++index) {
         status = make_channel(channels, ports, index);
     }
     return status;
 }
 
-/* Destroys the connections, the region and the transport. The tokens stay. */
+/* Destroys the connections, the region and the transport. The tokens stay, as peers may still write to them. */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
     int peer_index;
 
-    for (peer_index = 0; peer_index < channels->n && ports->links != NULL; ++peer_index) {
+    for (peer_index = 0; peer_index < channels->peer_count && ports->links != NULL; ++peer_index) {
         if (ports->links[peer_index].remote != NULL) {
             ports->ops->remote_destroy(ports->links[peer_index].remote);
         }
@@ -241,23 +249,23 @@ static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
         ports->tokens = NULL;
     }
     close_transport(channels->user, ports);
-    for (index = 0; index < channels->n * channels->per_peer && ports->lists != NULL; ++index) {
+    for (index = 0; index < channels->peer_count * channels->per_peer && ports->lists != NULL; ++index) {
         mscclpp_user_list_free(ports->lists[index]);
     }
     free_arrays(ports);
     channels->ports = NULL;
 }
 
-/* Allocates the structure and its lists. NULL: no memory. */
+/* Allocates the structure and its lists. Returns NULL if there is no memory. */
 static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 {
-    const size_t count = (size_t)channels->n * (size_t)channels->per_peer + 1;
+    const size_t count = (size_t)channels->peer_count * (size_t)channels->per_peer + 1;
     mscclpp_user_ports_t *ports = calloc(1, sizeof(*ports));
 
     if (ports == NULL) {
         return NULL;
     }
-    ports->links = calloc((size_t)channels->n + 1, sizeof(*ports->links));
+    ports->links = calloc((size_t)channels->peer_count + 1, sizeof(*ports->links));
     ports->views = calloc(count, sizeof(*ports->views));
     ports->lists = calloc(count, sizeof(*ports->lists));
     ports->handlers = calloc(count, sizeof(*ports->handlers));
@@ -268,7 +276,10 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
     return ports;
 }
 
-/* Votes. MSCCLPP_OK if no rank failed. MSCCLPP_ERR_NOT_SUPPORTED: another transport may be tried. */
+/*
+ * Votes on a transport. Returns MSCCLPP_OK if no rank failed, else the first failure, on all ranks, and logs it. After
+ * MSCCLPP_ERR_NOT_SUPPORTED another transport may be tried.
+ */
 static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops,
                                           mscclpp_status_t own_status)
 {
@@ -284,7 +295,10 @@ static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscc
     return vote.status;
 }
 
-/* Connects over one transport. MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use it. */
+/*
+ * Connects all ranks over one transport. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot
+ * use it. After an error nothing of the transport is left.
+ */
 static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                      card_t *card, char *cards, size_t size, mscclpp_status_t own_status)
 {
@@ -311,7 +325,10 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
     return status;
 }
 
-/* The next transport that may serve the channels, from number *next_p on. NULL: there is none left. */
+/*
+ * Returns the next transport that may serve the channels, from number *next_p on, and advances *next_p past it. NULL:
+ * there is none left.
+ */
 static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
 {
     if (user->node_of == NULL) {
@@ -361,7 +378,7 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
     return status;
 }
 
-/* Begins or ends the time in which the proxy serves the channels. */
+/* Lets the proxy's thread begin to serve the channels, or ends that. Does nothing if that is so already. */
 static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 {
     if (serves && !channels->ports->serving) {
@@ -378,7 +395,7 @@ mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (user->node_of != NULL) {
-        /* Peers that close their channels may need this rank's proxy until now. */
+        /* Peers may need this rank's proxy until they have closed their channels. */
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
     }
     set_serving(channels, false);
@@ -419,11 +436,10 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
     return MSCCLPP_OK;
 }
 
-/* Ends one open. The last one waits until the proxy has carried out what kernels have pushed. */
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
 {
     const mscclpp_user_t *user = channels->user;
-    double until;
+    double deadline;
     mscclpp_status_t status;
 
     if (user->ended) {
@@ -436,8 +452,8 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
     if (--channels->opened > 0 || !channels->is_port) {
         return MSCCLPP_OK;
     }
-    until = mscclpp_now() + (user->config.timeout > 0 ? user->config.timeout : CLOSE_TIME);
-    while ((status = mscclpp_proxy_drain(channels->ports->proxy)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
+    deadline = mscclpp_now() + (user->config.timeout > 0 ? user->config.timeout : CLOSE_TIME);
+    while ((status = mscclpp_proxy_drain(channels->ports->proxy)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < deadline) {
         user->oob.progress(user->oob.context);
     }
     /* Over a network, peers may still wait for this rank to take in what they have put. */

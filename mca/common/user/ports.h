@@ -7,10 +7,10 @@
 
 typedef struct mscclpp_user_list mscclpp_user_list_t; /* private to handlers.c */
 
-/* One peer. */
+/* The connection to one peer. */
 typedef struct {
     mscclpp_conn_t *conn;
-    mscclpp_remote_t *remote;
+    mscclpp_remote_t *remote; /* its memory; NULL: it has none */
 } mscclpp_user_link_t;
 
 /* A handler of the application. */
@@ -22,14 +22,14 @@ typedef struct {
 struct mscclpp_user_ports {
     const mscclpp_transport_ops_t *ops;
     mscclpp_transport_t *transport;
-    mscclpp_region_t *region;
+    mscclpp_region_t *region; /* this rank's memory; NULL: it has none */
     mscclpp_proxy_t *proxy;
-    bool serving;            /* its thread works */
+    bool serving;            /* its thread carries out what kernels push */
     uint64_t *tokens;        /* the transport's address of this rank's tokens */
     uint64_t *device_tokens; /* the kernels' address */
     bool tokens_on_host;
-    mscclpp_user_link_t *links; /* by peer number */
-    mscclpp_dev_port_channel_t *views;
+    mscclpp_user_link_t *links;          /* by peer number */
+    mscclpp_dev_port_channel_t *views;   /* by index: what kernels need of the channel */
     mscclpp_user_list_t **lists;         /* by index; NULL: none */
     mscclpp_user_on_trigger_t *handlers; /* by index */
 };

@@ -5,21 +5,22 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-#define LINE 128u  /* bytes of a cache line */
-#define PACKET 16u /* bytes of a packet, which carries 8 */
+#define LINE_BYTES 128u  /* of a cache line */
+#define PACKET_BYTES 16u /* of a packet */
+#define PACKET_DATA 8u   /* bytes of data that a packet carries */
 
 struct mscclpp_user_room {
     mscclpp_user_t *user;
     mscclpp_user_room_t *next;
     mscclpp_user_share_t share;
     mscclpp_dev_user_room_state_t *state; /* device memory */
-    uint32_t blocks;
-    uint64_t stride;   /* bytes of the shared memory that belong to one block */
-    uint64_t packets;  /* offset of the packets in it */
-    uint64_t capacity; /* packets of an all-reduce */
+    uint32_t blocks;                      /* the most blocks of a kernel that uses the room */
+    uint64_t stride;                      /* bytes of the shared memory that belong to one block */
+    uint64_t packets;                     /* offset of the packets in a block's part, bytes */
+    uint64_t capacity;                    /* the most packets of an all-reduce, for each rank */
 };
 
-/* Checks this rank's arguments, and that the other ranks have the same. `all`: two words of each rank. */
+/* Checks this rank's arguments, and that the other ranks have the same. `all`: by rank, its `blocks` and `bytes`. */
 static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t bytes, const uint64_t *all)
 {
     int rank;
@@ -43,7 +44,7 @@ static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t b
     return MSCCLPP_OK;
 }
 
-/* Exchanges the arguments of all ranks, and checks them. */
+/* Exchanges the arguments of all ranks, and checks them. Collective. */
 static mscclpp_status_t compare(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
     const uint64_t own_arguments[2] = {(uint64_t)blocks, bytes};
@@ -58,21 +59,22 @@ static mscclpp_status_t compare(const mscclpp_user_t *user, int blocks, uint64_t
 }
 
 /*
- * Says where things lie in the part of the shared memory that belongs to one block: a counter of barriers for each
- * rank, and then the packets, in two halves that are used in turn, each with a slot for each rank.
+ * Divides the part of the shared memory that belongs to one block: first a counter of barriers for each rank, then the
+ * packets, in two halves that are used in turn. Each half has a slot for each rank.
  */
 static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 {
     const uint64_t ranks = (uint64_t)room->user->oob.size;
 
     room->blocks = (uint32_t)blocks;
-    room->packets = (ranks * sizeof(uint64_t) + LINE - 1) / LINE * LINE;
-    room->capacity = (bytes + 7) / 8;
-    room->stride = (room->packets + 2 * ranks * room->capacity * PACKET + LINE - 1) / LINE * LINE;
+    room->packets = (ranks * sizeof(uint64_t) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    room->capacity = (bytes + PACKET_DATA - 1) / PACKET_DATA;
+    room->stride =
+        (room->packets + 2 * ranks * room->capacity * PACKET_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* What this rank needs by itself. *room_p is NULL after an error. */
-static mscclpp_status_t make(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
+/* Makes the part of a room that is not shared: the structure and the blocks' state. *room_p is NULL after an error. */
+static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
 {
     mscclpp_user_room_t *room = calloc(1, sizeof(*room));
     mscclpp_status_t status;
@@ -95,6 +97,7 @@ static mscclpp_status_t make(mscclpp_user_t *user, int blocks, uint64_t bytes, m
     return MSCCLPP_OK;
 }
 
+/* Undoes make_own_part. NULL is allowed. */
 static void discard(mscclpp_user_room_t *room)
 {
     if (room != NULL) {
@@ -118,7 +121,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     if (status != MSCCLPP_OK) {
         return status;
     }
-    status = make(user, blocks, bytes, &room);
+    status = make_own_part(user, blocks, bytes, &room);
     status = mscclpp_user_share_create(user, NULL, room != NULL ? (uint64_t)room->blocks * room->stride : 0, status,
                                        "a room for kernels", &share);
     if (status != MSCCLPP_OK) {

@@ -5,14 +5,17 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-/* What a rank tells of its memory. */
+/* What a rank tells all others of its memory. */
 typedef struct {
     mscclpp_gpu_handle_t handle;
     uint64_t bytes;
-    int64_t status; /* mscclpp_status_t */
+    int64_t status; /* mscclpp_status_t of what it has done so far */
 } card_t;
 
-/* Describes this rank's memory for its peers. */
+/*
+ * Allocates this rank's memory if it has none, and exports it for its peers. Waits until work on it that synchronous
+ * calls of the GPU runtime have left in flight has ended.
+ */
 static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
                                         card_t *card)
 {
@@ -45,7 +48,10 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
     return status == MSCCLPP_OK ? user->gpu->settle(share->own) : status;
 }
 
-/* Maps the memory of the ranks of this node, and writes the table for kernels. */
+/*
+ * Maps the memory of the ranks of this node, and makes the table for kernels. What was made before an error is left for
+ * `unmap`.
+ */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
     const size_t ranks = (size_t)user->oob.size;
@@ -77,7 +83,7 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
     return status;
 }
 
-/* Closes the mappings of the peers' memory, and frees the lists. */
+/* Closes the mappings of the peers' memory, and frees the table and the lists, as far as there are any. */
 static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     int rank;
@@ -106,7 +112,7 @@ static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
     share->own = NULL;
 }
 
-mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t mine,
+mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
                                            const char *what, mscclpp_user_share_t *share)
 {
     const size_t ranks = (size_t)user->oob.size;
@@ -121,14 +127,14 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     share->bases = calloc(ranks, sizeof(*share->bases));
     share->sizes = calloc(ranks, sizeof(*share->sizes));
     share->mappings = calloc(ranks, sizeof(*share->mappings));
-    if (mine == MSCCLPP_OK && (share->bases == NULL || share->sizes == NULL || share->mappings == NULL)) {
+    if (own_status == MSCCLPP_OK && (share->bases == NULL || share->sizes == NULL || share->mappings == NULL)) {
         mscclpp_error("%s: no memory for %s", user->oob.label, what);
-        mine = MSCCLPP_ERR_NO_MEMORY;
+        own_status = MSCCLPP_ERR_NO_MEMORY;
     }
-    if (mine == MSCCLPP_OK) {
-        mine = describe_memory(user, share, what, &card);
+    if (own_status == MSCCLPP_OK) {
+        own_status = describe_memory(user, share, what, &card);
     }
-    card.status = mine;
+    card.status = own_status;
     status = user->oob.allgather(user->oob.context, &card, cards, sizeof(card));
     for (rank = 0; rank < user->oob.size && status == MSCCLPP_OK; ++rank) {
         status = (mscclpp_status_t)cards[rank].status;
@@ -141,7 +147,8 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     }
     free(cards);
     if (status != MSCCLPP_OK) {
-        /* Ranks that have mapped the memory close it before its owner frees it: all have taken part in the vote. */
+        /* After the vote no rank maps memory any more. A peer may close its mapping after this rank has freed its
+         * memory. */
         unmap(user, share);
         release_own(user, share);
     }

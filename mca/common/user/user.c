@@ -47,7 +47,7 @@ void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *wa
     watch->timeout_ns = user->timeout_ns;
 }
 
-/* Copies which rank is on which node. */
+/* Copies from the team which rank is on which node. */
 static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *user)
 {
     const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
@@ -62,7 +62,7 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
     return MSCCLPP_OK;
 }
 
-/* Fills in what this rank knows by itself. */
+/* Fills in all fields. Local. What was made before an error is left for free_user. */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
     const mscclpp_group_t *group = &team->group;
@@ -125,13 +125,13 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
     return MSCCLPP_OK;
 }
 
-/* One word of what kernels have reported (MSCCLPP_DEV_USER_REPORT_WORDS). */
+/* Returns one word of what kernels have reported (MSCCLPP_DEV_USER_REPORT_WORDS says which are there). */
 static uint64_t report_word(const mscclpp_user_t *user, int which)
 {
     return __atomic_load_n(&user->words->report[which], __ATOMIC_ACQUIRE);
 }
 
-/* Writes what a kernel of the application did wrong. */
+/* Writes into `text` what a kernel of the application did wrong. Returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {
     const unsigned long long rank = report_word(user, 2), offset = report_word(user, 3), bytes = report_word(user, 4),

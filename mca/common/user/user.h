@@ -24,59 +24,62 @@ typedef struct mscclpp_user_room mscclpp_user_room_t;
 #define MSCCLPP_USER_BLOCKS_MAX 1024
 
 /*
- * What the objects of a team share. The team outlives it. MSCCLPP_ERR_NOT_SUPPORTED if ranks take turns on a GPU, as
- * their kernels cannot wait for one another. `config` is copied.
+ * Makes what the objects of a team share. The team must outlive it. `config` is copied. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if ranks take turns on a GPU, as their kernels cannot wait for one another.
  */
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p);
 
 /*
- * Local. Called before the team is destroyed. Makes kernels give up. Objects that the application has not freed can
- * only be freed from now on. Memory that peers may still use is not returned to the system. NULL is allowed.
+ * Local. To be called before the team is destroyed. Makes kernels give up. From now on, the application can only free
+ * the objects that it still has. Memory that peers may still use is never returned to the system. NULL is allowed.
  */
 void mscclpp_user_end(mscclpp_user_t *user);
 
 /*
- * Local; never waits. What kernels have reported: MSCCLPP_OK, MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a misuse, or
- * MSCCLPP_ERR_PEER if the proxy failed. `text` gets the message. After an error all waits of kernels of this rank end.
+ * Local; never waits. Returns what kernels have reported: MSCCLPP_OK, MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a
+ * misuse, or MSCCLPP_ERR_PEER if the proxy failed. `text` gets the message. After an error all waits of kernels of this
+ * rank end.
  */
 mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size);
 
 /*
- * Shares [base, base + bytes) of each rank, which has to lie in one allocation of device memory that can be exported.
- * Kernels reach that of the ranks of their node; the memory of other nodes is for port channels.
- * base NULL: allocates zeroed memory. Sizes may differ between ranks; 0 is allowed. The memory stays until
+ * Shares `bytes` bytes at `base` of each rank, which have to lie in one allocation of device memory that can be
+ * exported. If `base` is NULL, allocates zeroed memory. Sizes may differ between ranks; 0 is allowed. Kernels reach the
+ * memory of the ranks of their node; that of other nodes is for port channels. All of it stays until
  * mscclpp_user_memory_free.
  */
 mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, uint64_t bytes,
                                             mscclpp_user_memory_t **memory_p);
 
 /*
- * Returns once no peer maps the memory any more. MSCCLPP_ERR_INVALID, at once, while channels use it. Kernels that use
- * it have ended on all ranks. Whatever it returns but that, the memory is gone.
+ * Ends the sharing, and frees the object; memory that mscclpp_user_memory_create allocated, too. Kernels that use it
+ * must have ended on all ranks. Returns once no peer maps the memory any more. While channels use it, returns
+ * MSCCLPP_ERR_INVALID at once and changes nothing; after any other error the object is gone.
  */
 mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory);
 
-/* Local. */
+/* Local: the address of this rank's memory, and what kernels need to use all ranks' memory. */
 void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory);
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view);
 
-/* ANY: memory channels if all ranks are on one node, else port channels. */
 typedef enum {
-    MSCCLPP_USER_ANY_CHANNELS,
+    MSCCLPP_USER_ANY_CHANNELS, /* memory channels if all ranks are on one node, else port channels */
     MSCCLPP_USER_MEMORY_CHANNELS,
     MSCCLPP_USER_PORT_CHANNELS
 } mscclpp_user_kind_t;
 
 /*
- * Makes `per_peer` channels to each of `n` other ranks. Rank i names j exactly if j names i. Channel k to the peer
- * number p has the index p * per_peer + k, and is connected to the peer's channel k to this rank. `kind` and
- * `per_peer` are equal on all ranks. Ranks may name none. Memory channels join ranks of one node.
+ * Makes `per_peer` channels to each of `peer_count` other ranks. Rank i names j exactly if j names i. Channel k to the
+ * peer number p has the index p * per_peer + k, and is connected to the peer's channel k to this rank. `kind` and
+ * `per_peer` are equal on all ranks. A rank may name no peer. Memory channels join ranks of one node only.
  */
-mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int n,
+mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p);
+
+/* Frees channels, which must be closed. Kernels that use them must have ended on all ranks. */
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels);
 
-/* Local. */
+/* Local. `view` gets what kernels need of the channel with this index. */
 int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels);
 bool mscclpp_user_channels_are_ports(const mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
@@ -84,7 +87,7 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
 
 /*
  * Local. Between open and close the proxy of port channels carries out what kernels push. These calls nest. The last
- * close waits, up to the deadline, until all that was pushed has been carried out; kernels that push have ended.
+ * close waits, up to the deadline, until all that was pushed has been carried out. Kernels that push must have ended.
  */
 mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels);
@@ -92,7 +95,7 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels);
 /*
  * Local. Sends the triggers of a port channel to `handler`, which the proxy's thread calls in the order in which they
  * were pushed. It returns 0 when it is done, 1 to be called again with the same trigger, and anything else to fail all
- * channels of the object. NULL: puts and signals again. Only while the object is not open.
+ * channels of the object. With NULL, triggers are puts and signals again. Allowed only while the object is not open.
  */
 typedef int (*mscclpp_user_handler_fn_t)(void *context, const mscclpp_dev_request_t *request);
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
@@ -100,16 +103,17 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
 
 /*
  * Local. Each trigger of a port channel makes the proxy carry out the whole list, whose items name channels of the
- * object by their indices. Only DATA, SIGNAL, both, or ADD. The next trigger's turn comes when the puts of all items
- * have left their sources; a flush waits for that. Copied. count 0: puts and signals again.
+ * object by their indices. An item's type is DATA, SIGNAL, both, or ADD. The next trigger is carried out when the puts
+ * of all items have left their sources; a flush waits for that. The list is copied. With `count` 0, triggers are puts
+ * and signals again. Allowed only while the object is not open.
  */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items);
 
 /*
- * Memory for barriers and small all-reduces of up to `blocks` blocks with the same number on all ranks, of up to
- * `bytes` bytes each. Both are equal on all ranks. MSCCLPP_ERR_NOT_SUPPORTED, after a message, for ranks of several
- * nodes.
+ * Makes a room: memory for barriers and small all-reduces inside kernels. A block takes part together with the blocks
+ * of the same number on all other ranks. `blocks`: the most blocks; `bytes`: the most bytes of an all-reduce. Both must
+ * be equal on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, after a message, if the ranks are on several nodes.
  */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p);
