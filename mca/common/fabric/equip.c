@@ -3,10 +3,10 @@
 
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {
-    const size_t numbers =
+    const size_t channel_count =
         (size_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (size_t)fabric->nodes.count;
-    const size_t words = (numbers + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t);
-    const size_t table = numbers * sizeof(mscclpp_dev_port_channel_t);
+    const size_t counter_bytes = (channel_count + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t);
+    const size_t channel_bytes = channel_count * sizeof(mscclpp_dev_port_channel_t);
     const mscclpp_proxy_params_t params = {.config = &fabric->config,
                                            .gpu = fabric->gpu,
                                            .device = fabric->device,
@@ -15,13 +15,14 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
     mscclpp_status_t status;
     void *memory;
 
-    status = fabric->gpu->device_alloc(fabric->device, words + table + mscclpp_fabric_steps_size(), &memory);
+    status =
+        fabric->gpu->device_alloc(fabric->device, counter_bytes + channel_bytes + mscclpp_fabric_steps_size(), &memory);
     if (status == MSCCLPP_OK) {
         fabric->state = memory;
         fabric->expected = memory;
-        fabric->exchanged = fabric->expected + numbers;
-        fabric->channels = (mscclpp_dev_port_channel_t *)(void *)(fabric->state + words);
-        fabric->device_steps = (mscclpp_dev_step_t *)(void *)(fabric->state + words + table);
+        fabric->exchanged = fabric->expected + channel_count;
+        fabric->channels = (mscclpp_dev_port_channel_t *)(void *)(fabric->state + counter_bytes);
+        fabric->device_steps = (mscclpp_dev_step_t *)(void *)(fabric->state + counter_bytes + channel_bytes);
         status = mscclpp_proxy_create(&params, &fabric->proxy);
     }
     if (status == MSCCLPP_OK) {

@@ -26,49 +26,50 @@ typedef struct mscclpp_fabric mscclpp_fabric_t;
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        mscclpp_fabric_t **fabric_p);
 
-/* Local. All kernels must have ended. NULL is allowed. */
+/* Frees a fabric. Local. All kernels must have ended. NULL is allowed. */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);
 
 /*
- * Whether all nodes are connected as an all-reduce needs them. The set-up connects few nodes with one another, and many
+ * True if all nodes are connected as an all-reduce needs them. The set-up connects few nodes with one another, and many
  * only so far that small all-reduces run; the first call that needs more connects them. Equal on all ranks.
  */
 bool mscclpp_fabric_is_linked(const mscclpp_fabric_t *fabric, const mscclpp_algo_t *algo);
 
-/* Connects all nodes with one another; collective. For calls during which nothing can be connected. */
+/* Connects all nodes with one another, for calls during which nothing can be connected. Collective. */
 mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric);
 
 /* Fills in what the choice of algorithm needs to know about the fabric. */
 void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_input_t *input);
 
 /*
- * Runs an all-reduce; `args` are filled in. Returns when it has ended and everything that the peers need is sent. With
- * a stream of the application, returns when it is queued; the first such call starts a thread for the proxy. If the
- * stream is recorded (runner->recorded), that thread never sleeps for long from then on.
+ * Runs an all-reduce. The caller has filled in `args`. Returns when the kernel has ended and everything that the peers
+ * need is sent. With a stream of the application, returns when the kernel is queued; the first such call starts a
+ * thread for the proxy. If the stream is recorded (runner->recorded), that thread never sleeps for long from then on.
  */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args);
 
 /*
- * Runs a collective other than all-reduce, likewise. The caller fills in the kernel in `launch`, and in `args` all that
- * does not depend on the fabric; if blocks differ, which a call with a stream does not allow, also the lists that
- * mscclpp_fabric_lists yields. `tiles` is the number of tiles that all blocks of the grid process together; 0: the data
- * are packets of one epoch.
+ * Like mscclpp_fabric_run, for a collective other than all-reduce. The caller fills in the kernel in `launch`, and in
+ * `args` all that does not depend on the fabric; if blocks differ, which a call with a stream does not allow, also the
+ * lists that mscclpp_fabric_lists yields. `tiles` is the number of tiles that all blocks of the grid process together;
+ * 0: the data are packets of one epoch.
  */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                          mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
                                          uint64_t tiles, const char *what);
 
-/* Runs a barrier of the kernels of all ranks, likewise. */
+/* Like mscclpp_fabric_run, for a barrier of the kernels of all ranks. */
 mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                      mscclpp_gpu_stream_t *stream);
 
-/* Which ranks are on which node. */
+/* Returns which ranks are on which node. */
 const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric);
 
 /*
- * Whether a memory of kernels and its counters of signals may be joined with those of other nodes (below), where all
- * ranks have a place in the fabric; `packets`: whether kernels may find packets there. Equal on all ranks.
+ * True if memory of kernels, with its counters of signals, can be joined with that of other nodes (below). This takes
+ * nodes of one size, so that all ranks have connections, and memory of the right kind. `packets`: kernels are to find
+ * packets there. Equal on all ranks.
  */
 bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool packets);
 
@@ -80,44 +81,47 @@ typedef struct {
     uint32_t token; /* the peer's word that its signals are added to */
 } mscclpp_fabric_port_t;
 
+/* A rank's memory that is to be joined, and its ports. */
 typedef struct {
     void *memory; /* device memory, which begins with the words that signals are added to */
     uint64_t bytes;
-    size_t tokens;
+    size_t tokens;     /* number of these words */
     const bool *peers; /* by rank of the communicator: a port leads from or to it */
     const mscclpp_fabric_port_t *ports;
     uint32_t port_count;
 } mscclpp_fabric_memory_params_t;
 
 /*
- * Lets ranks of other nodes put into a memory, and this rank into theirs, over connections of its own. Collective over
- * all ranks of the communicator, each with its status so far in `mine`. *mine_p is what this rank comes to; the ranks
- * have not voted on it. `channels`, one for each port, is filled in for kernels. Returns the error of the exchange.
+ * Lets ranks of other nodes put into a memory, and this rank into theirs, over connections of their own. Collective
+ * over all ranks of the communicator, each with its status so far in `own_status`. *own_status_p is its status
+ * afterwards, on which the ranks have not voted. Fills in `channels`, one for each port, for kernels. Returns an error
+ * only if the exchange itself fails. After any error *join_p is not set, and nothing is left to free.
  */
 mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
-                                     mscclpp_status_t mine, mscclpp_dev_port_channel_t *channels,
-                                     mscclpp_fabric_join_t **join_p, mscclpp_status_t *mine_p);
+                                     mscclpp_status_t own_status, mscclpp_dev_port_channel_t *channels,
+                                     mscclpp_fabric_join_t **join_p, mscclpp_status_t *own_status_p);
 
-/* Local. Waits a moment for what is under way. No kernel uses the ports any more. NULL is allowed. */
+/* Ends a join. Local. Waits at most a second for data under way. No kernel may use the ports. NULL is allowed. */
 void mscclpp_fabric_leave(mscclpp_fabric_join_t *join);
 
 /*
- * Runs a kernel that uses such ports. Returns when it has ended and everything that the peers need is sent. With a
- * stream of the application, queues it there and does not wait.
+ * Runs a kernel that uses ports of joined memory. Returns when it has ended and everything that the peers need is sent.
+ * With a stream of the application, queues it there and does not wait.
  */
 mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                            const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what);
 
 /*
- * Yields the lists, one entry for each rank, of the blocks that this rank sends and receives in the next call of
- * mscclpp_fabric_run_coll. The first call allocates them.
+ * Returns the lists of the blocks that this rank sends and receives in the next call of mscclpp_fabric_run_coll, for
+ * the caller to fill in: one entry for each rank. The first call allocates them; the fabric owns them.
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p);
 
 /*
- * Clears the packets that have come from other nodes and meets their ranks, so that packet flags may begin again.
- * Called after the node's own packets are cleared. The work in `stream` has ended when it returns.
+ * Clears the packets that have come from other nodes, so that packet flags may begin again. The ranks of all nodes meet
+ * before and after that. To be called after the node's own packets are cleared. Returns when the work in `stream` has
+ * ended.
  */
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream);

@@ -14,15 +14,15 @@
 
 /* Memory that both kernels and a transport use: device memory or pinned host memory. */
 typedef struct {
-    void *host;   /* address for the transport; NULL: none */
-    void *device; /* address for kernels */
-    bool on_device;
+    void *host;                /* the transport's address of it; NULL: there is no memory */
+    void *device;              /* the kernels' address of it */
+    bool on_device;            /* it is device memory */
     mscclpp_shmseg_t *segment; /* the shared segment that it lies in; NULL: it is not shared */
 } mscclpp_fabric_memory_t;
 
 /*
- * Which nodes an owner of a shard exchanges with: all, those of its list of steps, or those of rounds, whose radix is
- * the number.
+ * A kind of links: which nodes an owner of a shard exchanges with. These are all nodes, or those of its list of steps;
+ * any larger number is a radix, and stands for the nodes of rounds with this radix.
  */
 typedef uint32_t mscclpp_fabric_links_t;
 enum { MSCCLPP_FABRIC_ALL = 0, MSCCLPP_FABRIC_STEPS = 1, MSCCLPP_FABRIC_RADIX_MAX = 63 };
@@ -31,21 +31,21 @@ enum { MSCCLPP_FABRIC_ALL = 0, MSCCLPP_FABRIC_STEPS = 1, MSCCLPP_FABRIC_RADIX_MA
 typedef struct {
     uint64_t exchanges;       /* signals from this node in all calls that have ended */
     mscclpp_conn_t *conn;     /* NULL: not linked */
-    mscclpp_remote_t *remote; /* likewise */
+    mscclpp_remote_t *remote; /* its area; NULL: not linked */
 } mscclpp_fabric_node_t;
 
-/* A node's list of steps: here, and as kernels have it once the fabric is equipped. */
+/* A node's list of steps. */
 typedef struct {
-    mscclpp_dev_step_t step[MSCCLPP_DEV_NODES_STEPS];
-    mscclpp_dev_steps_t kernel;
+    mscclpp_dev_step_t step[MSCCLPP_DEV_NODES_STEPS]; /* the list, for the host */
+    mscclpp_dev_steps_t kernel; /* its description for kernels, which have the list once the fabric is equipped */
 } mscclpp_fabric_steps_t;
 
 /* Ranks that own no shard use only the node map and the lists by rank. */
 struct mscclpp_fabric {
-    mscclpp_fabric_t *next; /* in the list of those that mscclpp_fabric_progress_all serves */
-    mscclpp_fabric_t **link;
-    mscclpp_runner_t *runner; /* of the ranks of this node */
-    mscclpp_group_t *group;   /* the runner's */
+    mscclpp_fabric_t *next;          /* in the list of those that mscclpp_fabric_progress_all serves */
+    mscclpp_fabric_t **link_in_list; /* what points to this fabric in that list; NULL: it is not in it */
+    mscclpp_runner_t *runner;        /* of the ranks of this node */
+    mscclpp_group_t *group;          /* the runner's */
     mscclpp_nodes_t nodes;
     mscclpp_config_t config; /* for the transport, which keeps a pointer to it */
     const mscclpp_gpu_ops_t *gpu;
@@ -68,13 +68,13 @@ struct mscclpp_fabric {
     mscclpp_fabric_memory_t area;           /* slots that other nodes put data and packets into */
     mscclpp_region_t *region;               /* of the area */
     mscclpp_fabric_node_t *node;            /* one per node; allocated after this struct */
-    uint64_t linked;                        /* bit l: the links of kind l are there; equal on all ranks */
+    uint64_t linked;                        /* bit i: the links of kind i are there; equal on all ranks */
     bool maps;                              /* kernels reach the packet slots of other nodes */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* the kernels' addresses of these slots */
     mscclpp_proxy_t *proxy;
     mscclpp_ctrl_t *ctrl; /* the group's; outlives this struct; NULL: none */
     bool in_call;         /* atomic: a call runs, whose thread progresses the proxy */
-    bool failed;          /* atomic: only notices of the failure are sent any more */
+    bool failed;          /* atomic: the team has failed, and sends only notices of that any more */
 
     /* One allocation in device memory: counters of expected signals and of exchanges, the channels, and the steps. */
     char *state;
@@ -82,21 +82,20 @@ struct mscclpp_fabric {
     uint64_t *exchanged;
     mscclpp_dev_port_channel_t *channels;
     mscclpp_dev_step_t *device_steps;
-    mscclpp_fabric_steps_t doubling, halving; /* for these patterns */
+    mscclpp_fabric_steps_t doubling, halving; /* the lists of these two patterns */
     uint32_t pattern;                         /* of the current all-reduce; else MSCCLPP_DEV_NODES_DIRECT */
 
     mscclpp_dev_rounds_t rounds; /* in which the current call's packets go; radix 0: it does not send in rounds */
     uint64_t pitch;              /* units of a place for packets in these rounds */
-    bool carries;                /* this owner's messages have data */
+    bool carries;                /* this owner's messages have data in these rounds; else they are empty */
 
-    /* fabric/places.c: lists by rank, in device memory; of blocks that differ, also in host memory, once there are any.
-     */
-    void *places;
-    void *lists;
+    /* fabric/places.c */
+    void *places; /* lists by rank, in device memory */
+    void *lists;  /* in host memory, those of blocks that differ in size; NULL: no call has had any yet */
 
     /* fabric/view.c: a host copy of tokens in device memory, for long waits. */
     mscclpp_copier_t viewer;
-    uint64_t *view;
+    uint64_t *view;       /* the copy */
     double viewed_at;     /* when the last copy was started; before the first, when the wait began */
     uint64_t viewed_call; /* the call that this applies to, as counted by `calls` */
     bool viewing;         /* a copy is in flight */
@@ -121,49 +120,58 @@ void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric);
 /* fabric/steps.c: the list of a pattern (mscclpp_dev_nodes_pattern_t); NULL if it has none. */
 const mscclpp_fabric_steps_t *mscclpp_fabric_steps(const mscclpp_fabric_t *fabric, uint32_t pattern);
 
-/* fabric/steps.c: copies all lists to device memory, where they take so many bytes. */
+/* fabric/steps.c: returns the bytes that all lists take in device memory. */
 size_t mscclpp_fabric_steps_size(void);
+
+/* fabric/steps.c: copies all lists to device memory, in the order of `stream`. */
 mscclpp_status_t mscclpp_fabric_copy_steps(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream);
 
 /* fabric/steps.c: how many messages of a list come from a node. */
 uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint32_t node);
 
-/* fabric/equip.c: creates the proxy and the state that kernels keep between calls. Frees both, if they are there. */
+/*
+ * fabric/equip.c: creates the proxy and the state that kernels keep between calls. What was made before an error is
+ * left for mscclpp_fabric_unequip.
+ */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);
+
+/* fabric/equip.c: frees both, as far as they are there. */
 void mscclpp_fabric_unequip(mscclpp_fabric_t *fabric);
 
 /*
  * fabric/link.c: connects this rank with the nodes of such links that it is not connected with yet. Collective over all
- * ranks, each with its status so far in `mine`. Returns the error of the exchange; *vote_p tells whether all succeeded.
- * All links are destroyed with the transport.
+ * ranks, each with its status so far in `own_status`. Returns an error only if the exchange itself fails; *vote_p tells
+ * whether all ranks succeeded. All links are destroyed with the transport.
  */
-mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_status_t mine,
-                                     mscclpp_vote_t *vote_p);
+mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
+                                     mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
-/* Which links an all-reduce uses. */
+/* Returns the kind of links that an all-reduce uses. */
 mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);
 
-/* Likewise, before a call that uses them. Fails on all ranks alike, and says why. */
+/* Makes sure, before a call, that the links that it uses are there. Collective. Fails on all ranks, and logs why. */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
 
-/* fabric/memory.c: allocates zeroed memory at `place`. Memory that is not allocated or already freed may be freed. */
+/* fabric/memory.c: allocates zeroed memory at `place`. To free memory that is not there (any more) does nothing. */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory);
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);
 
-/* Called when all peers have attached the memory, if it is shared. */
+/* Removes the name of shared memory, once all peers have attached it. */
 void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory);
 
 /*
- * fabric/run.c: closes the transport with its connections, and frees the memory that it uses. Another one may be opened
- * then.
+ * fabric/run.c: closes the transport with its connections, and frees the memory that it uses. Another transport may be
+ * opened afterwards.
  */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric);
+
+/* fabric/run.c: adds a fabric to those that mscclpp_fabric_progress_all serves. */
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);
 
 /*
  * fabric/run.c: waits until the data of the last calls have arrived, because closing connections drops data in flight.
- * If peers do nothing for a second, the data have at least reached their network by then.
+ * Gives up after a second, in case a peer makes no progress; the data have at least reached the network then.
  */
 void mscclpp_fabric_await_delivery(mscclpp_fabric_t *fabric);
 

@@ -25,29 +25,32 @@ struct mscclpp_fabric_join {
     peer_end_t ends[]; /* by rank of the communicator */
 };
 
-/* What a rank says to the others. Its addresses follow, one for each rank, each as a length and bytes. */
+/* What a rank tells all others: the key of its memory. An address_t for each rank follows it. */
 typedef struct {
     uint64_t key_length; /* 0: it cannot take part */
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
 } card_t;
 
+/* The address of a rank's end of the connection to one peer. */
 typedef struct {
     uint64_t length;
     unsigned char bytes[];
 } address_t;
 
+/* The cards of all ranks, each with its addresses. */
 typedef struct {
-    size_t address_size, size; /* of one address, of what one rank says */
-    char *all;                 /* by rank; then what this rank says */
+    size_t address_size; /* bytes of one address_t, the same for all */
+    size_t size;         /* bytes of one rank's card with its addresses */
+    char *all;           /* the cards by rank, then this rank's card, as it is sent */
 } cards_t;
 
-/* A rank's card, among all cards. */
+/* Returns a rank's card. The number of ranks stands for the card that this rank sends. */
 static card_t *card_of(const cards_t *cards, int rank)
 {
     return (card_t *)(void *)(cards->all + (size_t)rank * cards->size);
 }
 
-/* The address for a rank, in a card. */
+/* Returns the address in a card that is for `rank`. */
 static address_t *address_in(const cards_t *cards, const card_t *card, int rank)
 {
     return (address_t *)(void *)((uintptr_t)card + sizeof(card_t) + (size_t)rank * cards->address_size);
@@ -94,7 +97,10 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
     free(join);
 }
 
-/* This rank's ends of the connections. *longest_p: bytes of their longest address. */
+/*
+ * Opens the transport, and this rank's ends of the connections. *longest_p becomes the bytes of their longest address.
+ * What was made before an error is left for mscclpp_fabric_leave.
+ */
 static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
                                   uint64_t *longest_p)
 {
@@ -207,16 +213,16 @@ static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const msccl
     return status;
 }
 
-/* Exchanges the cards of all ranks. A rank whose *own_status is an error sends an empty card. */
-static mscclpp_status_t exchange_cards(mscclpp_fabric_join_t *join, cards_t *cards, mscclpp_status_t *own_status)
+/* Exchanges the cards of all ranks. A rank whose *own_status_p is an error sends an empty card. Collective. */
+static mscclpp_status_t exchange_cards(mscclpp_fabric_join_t *join, cards_t *cards, mscclpp_status_t *own_status_p)
 {
     const mscclpp_oob_t *oob = &join->fabric->group->oob;
-    card_t *own = card_of(cards, oob->size);
+    card_t *own_card = card_of(cards, oob->size);
 
-    if (*own_status == MSCCLPP_OK) {
-        *own_status = fill_card(join, cards, own);
+    if (*own_status_p == MSCCLPP_OK) {
+        *own_status_p = fill_card(join, cards, own_card);
     }
-    return oob->allgather(oob->context, own, cards->all, cards->size);
+    return oob->allgather(oob->context, own_card, cards->all, cards->size);
 }
 
 mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
@@ -266,7 +272,7 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
 out:
     free(lengths);
     free(cards.all);
-    /* Without memory on all ranks there is nothing to join, which is no error of the exchange. */
+    /* mscclpp_agree has found that a rank lacks memory. That is no error of the exchange, but this rank cannot join. */
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
         own_status = own_status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : own_status;
         status = MSCCLPP_OK;

@@ -11,33 +11,33 @@
 #include "mca/common/oob/pairs.h"
 #include "mca/common/oob/vote.h"
 
-/* What an owner says to one of another node: how to reach its area, and its end of the connection. */
+/* What an owner tells one of another node: the key of its area, and the address of its end of the connection. */
 typedef struct {
-    uint32_t key_length; /* 0: it cannot be reached */
+    uint32_t key_length; /* 0: its area cannot be reached */
     uint32_t address_length;
-    unsigned char bytes[MSCCLPP_TRANSPORT_KEY_MAX + MSCCLPP_TRANSPORT_ADDRESS_MAX];
+    unsigned char bytes[MSCCLPP_TRANSPORT_KEY_MAX + MSCCLPP_TRANSPORT_ADDRESS_MAX]; /* the key, then the address */
 } card_t;
 
-/* The nodes of one step. Arrays of `count` entries. */
+/* The nodes that one call of mscclpp_fabric_link connects with. Arrays of `count` entries. */
 typedef struct {
     int *nodes;
-    int *peers; /* their owners */
+    int *peers; /* the owners there, as ranks of the communicator */
     int count;
-    size_t *lengths; /* of the cards sent */
+    size_t *lengths; /* bytes of the cards in `sent` */
     card_t *sent;
     card_t *received;
 } partners_t;
 
-/* Whether rounds with this radix exchange with a node. */
+/* True if this node exchanges with `node` in rounds with this radix, in either direction. */
 static bool is_in_rounds(const mscclpp_fabric_t *fabric, uint32_t radix, uint32_t node)
 {
     const uint64_t count = (uint64_t)fabric->nodes.count;
-    const uint64_t behind = (node + count - (uint64_t)fabric->nodes.node) % count;
-    uint64_t worth, distance;
+    const uint64_t nodes_ahead = (node + count - (uint64_t)fabric->nodes.node) % count;
+    uint64_t digit_value, distance; /* of a digit of distances, as numbers to the base `radix` */
 
-    for (worth = 1; worth < count; worth *= radix) {
-        for (distance = worth; distance < worth * radix && distance < count; distance += worth) {
-            if (behind == distance || behind == count - distance) {
+    for (digit_value = 1; digit_value < count; digit_value *= radix) {
+        for (distance = digit_value; distance < digit_value * radix && distance < count; distance += digit_value) {
+            if (nodes_ahead == distance || nodes_ahead == count - distance) {
                 return true;
             }
         }
@@ -62,6 +62,7 @@ static bool is_in_steps(const mscclpp_fabric_t *fabric, uint32_t node)
     return is_in_list(&fabric->doubling, node) || is_in_list(&fabric->halving, node);
 }
 
+/* True if links of this kind include `node` and it is not connected yet. */
 static bool needs(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
 {
     if (node == fabric->nodes.node || fabric->node[node].conn != NULL) {
@@ -72,53 +73,56 @@ static bool needs(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, 
                                            : is_in_rounds(fabric, links, (uint32_t)node);
 }
 
-static void free_partners(partners_t *p)
+/* Frees what find_partners has allocated; also what is left of it after an error. */
+static void free_partners(partners_t *partners)
 {
-    free(p->nodes);
-    free(p->lengths);
-    free(p->sent);
+    free(partners->nodes);
+    free(partners->lengths);
+    free(partners->sent);
 }
 
-static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, partners_t *p)
+/* Lists the nodes that are to be connected, and allocates the cards. A rank that owns no shard has none. */
+static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
+                                      partners_t *partners)
 {
     size_t count = 0;
     int node;
 
-    memset(p, 0, sizeof(*p));
+    memset(partners, 0, sizeof(*partners));
     for (node = 0; node < fabric->nodes.count && fabric->owner; ++node) {
         count += needs(fabric, links, node);
     }
-    p->nodes = calloc(2 * count + 1, sizeof(*p->nodes));
-    p->lengths = calloc(count + 1, sizeof(*p->lengths));
-    p->sent = calloc(2 * count + 1, sizeof(*p->sent));
-    if (p->nodes == NULL || p->lengths == NULL || p->sent == NULL) {
+    partners->nodes = calloc(2 * count + 1, sizeof(*partners->nodes));
+    partners->lengths = calloc(count + 1, sizeof(*partners->lengths));
+    partners->sent = calloc(2 * count + 1, sizeof(*partners->sent));
+    if (partners->nodes == NULL || partners->lengths == NULL || partners->sent == NULL) {
         mscclpp_error("%s: no memory to connect %zu nodes", fabric->label, count);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    p->peers = p->nodes + count;
-    p->received = p->sent + count;
+    partners->peers = partners->nodes + count;
+    partners->received = partners->sent + count;
     for (node = 0; node < fabric->nodes.count && fabric->owner; ++node) {
         if (needs(fabric, links, node)) {
-            p->nodes[p->count] = node;
-            p->peers[p->count++] = fabric->nodes.owners[node];
+            partners->nodes[partners->count] = node;
+            partners->peers[partners->count++] = fabric->nodes.owners[node];
         }
     }
     return MSCCLPP_OK;
 }
 
-/* Makes this rank's ends of the connections, and what their peers need. */
-static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *p)
+/* Makes this rank's ends of the connections, and the cards that their peers need. */
+static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
-    for (i = 0; i < p->count && status == MSCCLPP_OK; ++i) {
-        mscclpp_fabric_node_t *node = &fabric->node[p->nodes[i]];
+    for (i = 0; i < partners->count && status == MSCCLPP_OK; ++i) {
+        mscclpp_fabric_node_t *node = &fabric->node[partners->nodes[i]];
         size_t key = MSCCLPP_TRANSPORT_KEY_MAX, address = MSCCLPP_TRANSPORT_ADDRESS_MAX;
-        card_t *card = &p->sent[i];
+        card_t *card = &partners->sent[i];
 
-        status = ops->conn_create(fabric->transport, p->peers[i], &node->conn);
+        status = ops->conn_create(fabric->transport, partners->peers[i], &node->conn);
         if (status == MSCCLPP_OK) {
             status = ops->region_key(fabric->region, card->bytes, &key);
         }
@@ -128,12 +132,13 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *p)
         if (status == MSCCLPP_OK) {
             card->key_length = (uint32_t)key;
             card->address_length = (uint32_t)address;
-            p->lengths[i] = offsetof(card_t, bytes) + key + address;
+            partners->lengths[i] = offsetof(card_t, bytes) + key + address;
         }
     }
     return status;
 }
 
+/* Creates the port channels to a node, one for each block, and writes to the device what kernels need of them. */
 static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 {
     const uint32_t count = (uint32_t)fabric->nodes.count;
@@ -169,16 +174,16 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
     return status;
 }
 
-/* The peers have told how to reach them. */
-static mscclpp_status_t close_ends(mscclpp_fabric_t *fabric, const partners_t *p)
+/* Connects this rank's ends with those of the peers, whose cards have come, and creates the channels. */
+static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const partners_t *partners)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
-    mscclpp_status_t status = p->count > 0 ? mscclpp_runner_take_stream(fabric->runner) : MSCCLPP_OK;
+    mscclpp_status_t status = partners->count > 0 ? mscclpp_runner_take_stream(fabric->runner) : MSCCLPP_OK;
     int i;
 
-    for (i = 0; i < p->count && status == MSCCLPP_OK; ++i) {
-        mscclpp_fabric_node_t *node = &fabric->node[p->nodes[i]];
-        const card_t *card = &p->received[i];
+    for (i = 0; i < partners->count && status == MSCCLPP_OK; ++i) {
+        mscclpp_fabric_node_t *node = &fabric->node[partners->nodes[i]];
+        const card_t *card = &partners->received[i];
 
         if (card->key_length == 0 || card->key_length > MSCCLPP_TRANSPORT_KEY_MAX ||
             card->address_length > MSCCLPP_TRANSPORT_ADDRESS_MAX) {
@@ -189,7 +194,7 @@ static mscclpp_status_t close_ends(mscclpp_fabric_t *fabric, const partners_t *p
             status = ops->remote_create(node->conn, card->bytes, card->key_length, &node->remote);
         }
         if (status == MSCCLPP_OK) {
-            status = create_channels(fabric, (uint32_t)p->nodes[i]);
+            status = create_channels(fabric, (uint32_t)partners->nodes[i]);
         }
     }
     return status;
@@ -201,33 +206,33 @@ static bool has_links(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t lin
     return ((fabric->linked >> MSCCLPP_FABRIC_ALL | fabric->linked >> links) & 1) != 0;
 }
 
-mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_status_t mine,
-                                     mscclpp_vote_t *vote_p)
+mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
+                                     mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
 {
     const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_status_t status;
     partners_t partners;
 
     memset(&partners, 0, sizeof(partners));
-    if (mine == MSCCLPP_OK) {
-        mine = find_partners(fabric, links, &partners);
+    if (own_status == MSCCLPP_OK) {
+        own_status = find_partners(fabric, links, &partners);
     }
-    if (mine == MSCCLPP_OK) {
-        mine = open_ends(fabric, &partners);
+    if (own_status == MSCCLPP_OK) {
+        own_status = open_ends(fabric, &partners);
     }
-    /* A rank that has failed may not know its partners. */
-    status = mscclpp_vote(oob, mine, vote_p);
+    /* The vote comes first, because a rank that has failed may not know its partners, which would wait for it. */
+    status = mscclpp_vote(oob, own_status, vote_p);
     if (status == MSCCLPP_OK && vote_p->culprit < 0) {
-        mine = mscclpp_oob_exchange(oob, partners.peers, partners.count, partners.sent, partners.lengths,
-                                    partners.received, sizeof(card_t));
-        mine = mine == MSCCLPP_OK ? close_ends(fabric, &partners) : mine;
-        status = mscclpp_vote(oob, mine, vote_p);
+        own_status = mscclpp_oob_exchange(oob, partners.peers, partners.count, partners.sent, partners.lengths,
+                                          partners.received, sizeof(card_t));
+        own_status = own_status == MSCCLPP_OK ? connect_ends(fabric, &partners) : own_status;
+        status = mscclpp_vote(oob, own_status, vote_p);
     }
     free_partners(&partners);
     if (status == MSCCLPP_OK && vote_p->culprit < 0) {
         fabric->linked |= (uint64_t)1 << links;
         if (links == MSCCLPP_FABRIC_ALL) {
-            /* Nobody else will attach them. */
+            /* No other rank will attach them. */
             mscclpp_fabric_hide_memory(&fabric->tokens);
             mscclpp_fabric_hide_memory(&fabric->area);
         }
@@ -260,7 +265,7 @@ mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_
     if (has_links(fabric, links)) {
         return MSCCLPP_OK;
     }
-    /* A kernel that stays reads the channels. */
+    /* The lingering kernel may read the channels, which are about to change. */
     if (mscclpp_linger_end(fabric->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }

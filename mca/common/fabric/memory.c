@@ -2,7 +2,7 @@
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
 
-/* Allocates shared memory, and pins it for the device. */
+/* Allocates shared memory, and pins it for the device. Logs if it cannot be pinned. After an error nothing is left. */
 static mscclpp_status_t allocate_shared(const mscclpp_fabric_t *fabric, uint64_t size, mscclpp_shmseg_t **segment_p,
                                         void **device_p)
 {

@@ -8,7 +8,10 @@
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
 
-/* Where the lists begin in the allocation. Blocks come first, as their alignment is the largest. */
+/*
+ * Where the lists begin in the allocation: the blocks sent and received, the places of ranks, the ranks by node, and
+ * where each node begins among these. Blocks come first, as their alignment is the largest.
+ */
 static mscclpp_dev_block_t *blocks_in(void *memory)
 {
     return memory;
@@ -29,7 +32,7 @@ static uint32_t *begin_in(void *memory, size_t ranks)
     return members_in(memory, ranks) + ranks;
 }
 
-/* Fills in what stays the same in all calls. */
+/* Fills in the lists that stay the same in all calls. `memory` is zeroed. */
 static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
 {
     mscclpp_dev_place_t *places = places_in(memory, ranks);

@@ -12,20 +12,20 @@
 #include "mca/common/base/log.h"
 #include "mca/common/algo/select.h"
 
-#define DELIVERY_SECONDS 1.0 /* for data in flight when a communicator ends */
+/* The most seconds that data in flight get to arrive when a communicator ends. */
+#define DELIVERY_SECONDS 1.0
 
 /* All fabrics of the process. Progress holds the lock, so that no fabric ends meanwhile. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_fabric_t *list_first;
 
-/* Adds a fabric to the list of the process. */
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
     fabric->next = list_first;
-    fabric->link = &list_first;
+    fabric->link_in_list = &list_first;
     if (fabric->next != NULL) {
-        fabric->next->link = &fabric->next;
+        fabric->next->link_in_list = &fabric->next;
     }
     list_first = fabric;
     pthread_mutex_unlock(&list_lock);
@@ -35,20 +35,20 @@ void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
 static void delist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
-    if (fabric->link != NULL) {
-        *fabric->link = fabric->next;
+    if (fabric->link_in_list != NULL) {
+        *fabric->link_in_list = fabric->next;
         if (fabric->next != NULL) {
-            fabric->next->link = fabric->link;
+            fabric->next->link_in_list = fabric->link_in_list;
         }
-        fabric->link = NULL;
+        fabric->link_in_list = NULL;
     }
     pthread_mutex_unlock(&list_lock);
 }
 
 /*
- * Sends the remaining notices of a failure. Over UCX they are sent only while messages are polled, and the team makes
- * no more calls that poll. Peers may come to the failed call much later, and may even complete it with the data they
- * already have. Messages over the embedding runtime progress with the runtime.
+ * Makes progress on the notices of a failure that are not sent yet. Over UCX they are sent only while messages are
+ * polled, and the failed team makes no more calls that poll. Peers may come to the failed call much later. Messages
+ * over the embedding runtime need no help here: they progress with the runtime.
  */
 static void send_notices(mscclpp_fabric_t *fabric)
 {
@@ -85,10 +85,10 @@ void mscclpp_fabric_progress_all(void)
 
 void mscclpp_fabric_await_delivery(mscclpp_fabric_t *fabric)
 {
-    const double until = mscclpp_now() + DELIVERY_SECONDS;
+    const double deadline = mscclpp_now() + DELIVERY_SECONDS;
 
     while (fabric->proxy != NULL && mscclpp_proxy_drain(fabric->proxy) == MSCCLPP_IN_PROGRESS &&
-           mscclpp_now() < until) {
+           mscclpp_now() < deadline) {
         sched_yield();
     }
 }
@@ -163,7 +163,7 @@ void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)
     }
 }
 
-/* If the proxy fails, it tells the kernel itself. Here its failure becomes that of the call. */
+/* Makes progress on the proxy for a waiting host. If the proxy fails, it tells the kernel, and the call fails. */
 static mscclpp_status_t pump(void *context)
 {
     const mscclpp_fabric_t *fabric = context;
@@ -173,8 +173,8 @@ static mscclpp_status_t pump(void *context)
 }
 
 /*
- * Waits until the network has all pushed data. Peers wait for these data, and this rank may not come back to the
- * library for a long time. The arrival need not be known: the kernels' protocol says when the source may be
+ * Waits until the network has taken all pushed data. Peers wait for these data, and this rank may not come back to the
+ * library for a long time. It need not wait for their arrival: the kernels' protocol says when the source may be
  * overwritten, and a loss breaks the connection, which the next call reports.
  */
 static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
@@ -214,7 +214,10 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
 
-/* Counts the signals that an all-reduce without packets receives from each node. */
+/*
+ * Adds the signals that an all-reduce without packets receives from each node to those of earlier calls. An all-reduce
+ * by packets receives none.
+ */
 static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
     const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
@@ -252,10 +255,11 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
 }
 
 /*
- * Runs a call whose kernel uses the proxy. The caller has to clear in_call afterwards.
+ * Runs a kernel that uses the proxy, and waits for its end and until the network has taken its data. Sets `in_call`,
+ * which the caller has to clear.
  *
- * A call in a fiber gets the proxy's thread, since nobody may come to progress for long. Also, the application may free
- * memory meanwhile, which would wait in this process for a kernel that waits for this very thread.
+ * A call in a fiber gets the proxy's thread, because the application may make no progress for long. It may also free
+ * memory meanwhile, which waits for the kernel, and the kernel would wait for this very thread.
  */
 static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, const char *what,
                                        uint64_t bytes)
@@ -281,9 +285,8 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
-    /* Such a kernel does not use the proxy. mscclpp_fabric_progress_all completes what earlier calls left to the proxy.
-     */
-    const bool stored = fabric->maps && choice->epochs != 0;
+    /* Such a kernel needs no proxy. What earlier calls left to the proxy, mscclpp_fabric_progress_all completes. */
+    const bool stores_packets = fabric->maps && choice->epochs != 0;
     mscclpp_dev_nodes_args_t kernel_args;
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
@@ -299,7 +302,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     launch.nblocks = choice->nblocks;
     launch.nthreads = choice->nthreads;
     launch.args = &kernel_args;
-    if (!fabric->owner || (stream != NULL && stored)) {
+    if (!fabric->owner || (stream != NULL && stores_packets)) {
         return mscclpp_runner_launch(fabric->runner, stream, &launch, choice->algo->name);
     }
     if (stream != NULL) {
@@ -311,7 +314,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(fabric->runner->epochs - choice->epochs) + 1;
     fabric->pattern = choice->algo->pattern;
     fabric->rounds.radix = 0;
-    if (stored) {
+    if (stores_packets) {
         status = mscclpp_runner_launch(fabric->runner, NULL, &launch, choice->algo->name);
     } else {
         status = run_with_proxy(fabric, &launch, choice->algo->name, args->bytes);
@@ -325,12 +328,12 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     return status;
 }
 
-/* Notes which rounds the call's packets take, for whoever waits long. */
+/* Notes in which rounds the call's packets go, so that a long wait can tell which nodes have sent nothing (view.c). */
 static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_args_t *args)
 {
     const uint64_t units = (args->nodes.common.bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     const uint32_t shards = (uint32_t)fabric->nodes.shards;
-    const bool one = MSCCLPP_DEV_COLL_ALONE(args->pattern) || args->pattern == MSCCLPP_DEV_REDUCE;
+    const bool one_owner_carries = MSCCLPP_DEV_COLL_ALONE(args->pattern) || args->pattern == MSCCLPP_DEV_REDUCE;
 
     fabric->rounds = (mscclpp_dev_rounds_t){
         .nnodes = (uint32_t)fabric->nodes.count,
@@ -340,7 +343,7 @@ static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_a
         .pattern = args->pattern,
         .rounds = args->radix != 0 ? mscclpp_dev_rounds_count((uint32_t)fabric->nodes.count, args->radix) : 0};
     fabric->pitch = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, (uint32_t)fabric->nodes.most, shards);
-    fabric->carries = !one || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
+    fabric->carries = !one_owner_carries || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
 }
 
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
@@ -402,8 +405,8 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu
 }
 
 /*
- * Meets all ranks by a small all-reduce in place on the packet area. That is clear where flags are renewed, so the sum
- * leaves it as it is; queued kernels over several nodes do not use it.
+ * The ranks meet by a small all-reduce in place on the packet area. Where flags are renewed, that area is clear, so the
+ * sum leaves it as it is. Queued kernels over several nodes do not use it.
  */
 mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                      mscclpp_gpu_stream_t *stream)

@@ -9,10 +9,13 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
-/* The alignment of slots, unless they are smaller. */
+/* The alignment of slots in bytes, unless they are smaller. */
 #define SLOT_ALIGN ((uint64_t)256)
 
-/* Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to what it can do. */
+/*
+ * Creates the transport `ops`, with its tokens in memory of the kind `place`. *flags_p becomes what it can do. After an
+ * error nothing of it is left.
+ */
 static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                          mscclpp_transport_place_t place, uint32_t *flags_p)
 {
@@ -46,26 +49,26 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
 }
 
 /*
- * Puts tokens and slots in the same kind of memory, device or host. A signal in one kind would say nothing about data
- * that take another path into the other kind. Takes device memory if the transport supports it for both, unless the CPU
- * moves the bytes. Where ranks have threads it does not, since a transport may copy device memory by the driver (see
- * calls_driver in transport.h).
+ * Opens a transport, with tokens and slots in one kind of memory, device or host: a signal in one kind says nothing
+ * about data that take another path into the other kind. Chooses device memory if the transport supports it for both,
+ * unless the CPU moves the bytes. If ranks have threads, chooses host memory, since a transport may copy device memory
+ * by the driver (calls_driver in transport.h). Returns MSCCLPP_ERR_NOT_SUPPORTED if the user asks for the other kind.
  */
 static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
     const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
     const char *wanted = fabric->config.exchange_memory;
-    const bool device = strcmp(wanted, "device") == 0;
-    const bool host = strcmp(wanted, "host") == 0 || fabric->group->threads;
+    const bool must_be_device = strcmp(wanted, "device") == 0;
+    const bool must_be_host = strcmp(wanted, "host") == 0 || fabric->group->threads;
     uint32_t flags = 0;
     mscclpp_status_t status = create_transport(fabric, ops, ops->place, &flags);
 
-    if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both && !host &&
-        (device || ops->place != MSCCLPP_PLACE_SHARED)) {
+    if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both && !must_be_host &&
+        (must_be_device || ops->place != MSCCLPP_PLACE_SHARED)) {
         mscclpp_fabric_close_transport(fabric);
         status = create_transport(fabric, ops, MSCCLPP_PLACE_DEVICE, &flags);
     }
-    if (status == MSCCLPP_OK && (fabric->tokens.on_device ? host : device)) {
+    if (status == MSCCLPP_OK && (fabric->tokens.on_device ? must_be_host : must_be_device)) {
         mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s%s", fabric->label, ops->name, wanted,
                      fabric->group->threads ? ", and a rank runs with MPI_THREAD_MULTIPLE" : "");
         mscclpp_fabric_close_transport(fabric);
@@ -139,7 +142,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Creates the area of slots, and what kernels use besides the links. */
+/* Creates the area of slots, and what kernels use besides the links. The transport must be open. */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
@@ -150,7 +153,10 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
     return status == MSCCLPP_OK ? mscclpp_fabric_equip(fabric) : status;
 }
 
-/* True if kernels reach the packet slots of all other nodes. Data ordered by signals still go through the proxy. */
+/*
+ * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that. Data that
+ * signals order go through the proxy all the same.
+ */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {
     const uint64_t length = fabric->area_size - fabric->packets_offset;
@@ -173,7 +179,7 @@ static bool map_packets(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses by itself: receivers see no
+ * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses for itself, as receivers see no
  * difference.
  */
 static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
@@ -186,19 +192,20 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 }
 
 /*
- * Connects what the set-up itself uses: few nodes with one another, and of many those of the list of steps alone.
- * Others follow at the first call that needs them. If this transport fails, others may be left to try.
+ * Connects the nodes over the transport that was chosen: few nodes all with one another, many nodes only with those of
+ * their lists of steps, which the set-up itself uses. Others follow at the first call that needs them. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank fails; then another transport may be tried.
  */
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
-    const bool all = fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED || !fabric->packets;
+    const bool links_all = fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED || !fabric->packets;
     mscclpp_status_t status = fabric->places == NULL ? mscclpp_fabric_open_places(fabric) : MSCCLPP_OK;
     mscclpp_vote_t vote;
 
     if (status == MSCCLPP_OK && fabric->owner) {
         status = prepare(fabric);
     }
-    status = mscclpp_fabric_link(fabric, all ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS, status, &vote);
+    status = mscclpp_fabric_link(fabric, links_all ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS, status, &vote);
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         report_failure(fabric, oob, &vote, fabric->ops);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -209,7 +216,7 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     return status;
 }
 
-/* Chooses a transport and connects. Ranks that cannot reach one another try the next transport. */
+/* Chooses a transport and connects the nodes. If ranks cannot reach one another, tries the next transport. */
 static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
@@ -226,14 +233,19 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
     return status;
 }
 
-/* Divides the area. Packets get an eighth of coll_mscclpp_exchange_size, since they are for small messages. */
+/* Packets get this fraction of coll_mscclpp_exchange_size, since they are for small messages: 1 / PACKET_SHARE. */
+#define PACKET_SHARE 8
+
+/* Computes how the area is divided into slots for data and for packets, and how large it is. */
 static void divide_area(mscclpp_fabric_t *fabric)
 {
-    const uint64_t packets = fabric->config.exchange_size / 8, rest = fabric->config.exchange_size - packets;
+    const uint64_t packet_bytes = fabric->config.exchange_size / PACKET_SHARE;
+    const uint64_t slot_bytes = fabric->config.exchange_size - packet_bytes;
     const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
     const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
-    const uint64_t grain = rest / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
-    const uint64_t size = rest / slots / grain * grain, units = packets / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
+    const uint64_t alignment = slot_bytes / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
+    const uint64_t size = slot_bytes / slots / alignment * alignment;
+    const uint64_t units = packet_bytes / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
 
     /* With so many nodes that a slot would get less than a unit, the area becomes larger than the user asked for. */
     fabric->slot_size = size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : size;

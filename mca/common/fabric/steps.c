@@ -15,24 +15,27 @@ const mscclpp_fabric_steps_t *mscclpp_fabric_steps(const mscclpp_fabric_t *fabri
                                                   : NULL;
 }
 
-/* Numbers what a node receives, by sender. */
+/*
+ * For each step in which a node receives: counts the messages from the same sender up to this one (`number`) and in the
+ * whole list (`all`).
+ */
 static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 {
     uint32_t i, j;
 
     for (i = 0; i < count; ++i) {
         for (j = 0; j < count; ++j) {
-            const bool same = step[i].kind != MSCCLPP_DEV_STEP_SEND && step[j].kind != MSCCLPP_DEV_STEP_SEND &&
-                              step[i].peer == step[j].peer;
+            const bool same_sender = step[i].kind != MSCCLPP_DEV_STEP_SEND && step[j].kind != MSCCLPP_DEV_STEP_SEND &&
+                                     step[i].peer == step[j].peer;
 
-            step[i].number += same && j <= i;
-            step[i].all += same;
+            step[i].number += same_sender && j <= i;
+            step[i].all += same_sender;
         }
     }
 }
 
-/* Lists the steps of one kind, and describes them. */
-static void list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, mscclpp_fabric_steps_t *steps)
+/* Fills in this node's list of a schedule, and its description. With too many nodes for it, the list stays empty. */
+static void fill_list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, mscclpp_fabric_steps_t *steps)
 {
     mscclpp_dev_steps_t *kernel = &steps->kernel;
     mscclpp_schedule_t schedule;
@@ -59,8 +62,8 @@ static void list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, m
 
 void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric)
 {
-    list(fabric, MSCCLPP_SCHEDULE_DOUBLING, &fabric->doubling);
-    list(fabric, MSCCLPP_SCHEDULE_HALVING, &fabric->halving);
+    fill_list(fabric, MSCCLPP_SCHEDULE_DOUBLING, &fabric->doubling);
+    fill_list(fabric, MSCCLPP_SCHEDULE_HALVING, &fabric->halving);
 }
 
 size_t mscclpp_fabric_steps_size(void)

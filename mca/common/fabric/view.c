@@ -2,7 +2,7 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/fabric/internal.h"
 
-/* Seconds between two looks into device memory. */
+/* Seconds from one copy of the tokens in device memory to the next. */
 #define VIEW_PERIOD 0.25
 
 /* Bytes of all tokens. */
@@ -12,7 +12,7 @@ static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
            sizeof(uint64_t);
 }
 
-/* Does everything that is slow, or may wait for kernels, before there are kernels. */
+/* Makes a first copy, so that everything that is slow or may wait for kernels is done before there are kernels. */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
@@ -44,7 +44,8 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Returns the tokens. If they are in device memory, returns a recent copy, or NULL if none was made in this call.
+ * Returns the tokens. If they are in device memory, returns the last copy that was made in this call, and starts a new
+ * one every VIEW_PERIOD; NULL: there is none yet, or the GPU runtime must not be called.
  */
 static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
 {
@@ -73,7 +74,7 @@ static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
     return fabric->viewed ? fabric->view : NULL;
 }
 
-/* The number of signals that have come from a node. */
+/* Returns the number of signals that have come from a node, in all calls. */
 static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *tokens, int node)
 {
     uint64_t sum = 0;
@@ -87,34 +88,35 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * True if a packet of the current call has come that lies `unit` units behind the start of a set. Flags only increase.
+ * True if the packet at `unit` units after the start of either set of slots is of the current call. Flags only
+ * increase, so a packet of an earlier call has a lower one.
  */
 static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
     const uint64_t units = ((uint64_t)fabric->nodes.count + 1) * fabric->packet_units;
     const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
-    bool found = false;
+    bool has_come = false;
     uint64_t set;
 
-    for (set = 0; set < 2 && !found; ++set) {
+    for (set = 0; set < 2 && !has_come; ++set) {
         const uint64_t *word =
             (const uint64_t *)(const void *)(packets + (set * units + unit) * MSCCLPP_DEV_PACKET_UNIT);
         const uint32_t flag = (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
 
-        found = flag >= fabric->first_flag;
+        has_come = flag >= fabric->first_flag;
     }
-    return found;
+    return has_come;
 }
 
-/* The first packets of a node are at the start of its slots. */
+/* True if packets of the current call have come from a node. The first ones lie at the start of its slot. */
 static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 {
     return has_packet(fabric, (1 + (uint64_t)node) * fabric->packet_units);
 }
 
 /*
- * With one partner after another, the first one of whom nothing has come, packets or a signal. It may itself be waiting
- * for another.
+ * For a call in steps: returns the node of the first step of which nothing has come, neither packets nor a signal. That
+ * node may itself be waiting for another. 0: something has come of all steps.
  */
 static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
                              const uint64_t *tokens)
@@ -135,27 +137,30 @@ static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabri
     return 0;
 }
 
-/* The unit at which message `j` of a round begins, or its only one if it is empty. */
+/* Returns the unit of the first packet of message `j` of a round. An empty message has a packet of its own. */
 static uint64_t unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_t round, uint32_t j)
 {
-    const mscclpp_dev_rounds_t *r = &fabric->rounds;
-    const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(r, sender, round, j);
+    const mscclpp_dev_rounds_t *rounds = &fabric->rounds;
+    const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(rounds, sender, round, j);
 
-    return fabric->carries && m.count > 0
-               ? mscclpp_dev_rounds_arrival(r, m, round, j) * fabric->pitch
-               : mscclpp_dev_rounds_places(r) * fabric->pitch + (uint64_t)round * (r->radix - 1) + j;
+    return fabric->carries && message.count > 0
+               ? mscclpp_dev_rounds_arrival(rounds, message, round, j) * fabric->pitch
+               : mscclpp_dev_rounds_places(rounds) * fabric->pitch + (uint64_t)round * (rounds->radix - 1) + j;
 }
 
-/* In rounds, the node whose message is the first one that has not come. It may itself be waiting for another. */
+/*
+ * For a call in rounds: returns the sender of the first message that has not come. It may itself be waiting for another
+ * node. 0: all have come.
+ */
 static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
 {
-    const mscclpp_dev_rounds_t *r = &fabric->rounds;
+    const mscclpp_dev_rounds_t *rounds = &fabric->rounds;
     uint32_t round, j;
 
-    for (round = 0; round < r->rounds; ++round) {
-        for (j = 1; j < r->radix; ++j) {
-            const uint32_t distance = mscclpp_dev_rounds_message(r, r->node, round, j).distance;
-            const uint32_t sender = mscclpp_dev_rounds_before(r, distance);
+    for (round = 0; round < rounds->rounds; ++round) {
+        for (j = 1; j < rounds->radix; ++j) {
+            const uint32_t distance = mscclpp_dev_rounds_message(rounds, rounds->node, round, j).distance;
+            const uint32_t sender = mscclpp_dev_rounds_before(rounds, distance);
 
             if (distance != 0 && !has_packet(fabric, unit_of(fabric, sender, round, j))) {
                 return mscclpp_board_add_absent(0, fabric->nodes.owners[sender]);

@@ -147,8 +147,7 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     }
     free(cards);
     if (status != MSCCLPP_OK) {
-        /* After the vote no rank maps memory any more. A peer may close its mapping after this rank has freed its
-         * memory. */
+        /* After the vote, no rank maps memory any more. A peer may still have to close its mapping of this memory. */
         unmap(user, share);
         release_own(user, share);
     }
