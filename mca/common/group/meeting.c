@@ -151,8 +151,7 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
  */
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
-    /* Counts of arrivals may differ between nodes, which may have met alone before they were joined. Votes are common.
-     */
+    /* Nodes may have met alone before they were joined, so arrivals do not count the same everywhere. Votes do. */
     const uint64_t number = group->spans ? group->node_votes : group->arrivals;
     mscclpp_admission_candidate_t own, *candidate = needs_slot ? &own : NULL;
     mscclpp_status_t status = MSCCLPP_OK;

@@ -27,7 +27,7 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
     card_p->digest = 31 * mscclpp_settings_digest(&set) + mscclpp_settings_digest(&in_force);
 }
 
-/* Lists the ranks from `first` on that have set the same value as `first`. */
+/* Writes into `text` a list of the ranks from `first` on that have set the same value as `first`. */
 static void list_ranks(const setting_t *settings, int size, int first, char *text, size_t length)
 {
     size_t used = 0;
@@ -40,34 +40,37 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
     }
 }
 
-/* Reports a parameter that ranks have set differently: one line for each value, once in this process. */
+/* Warns of a parameter that ranks have set differently: one line for each value, once in this process. */
 static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
 {
-    static bool told[MSCCLPP_SETTINGS_MAX];
-    char theirs[64], mine[64], ranks[128];
+    static bool has_told[MSCCLPP_SETTINGS_MAX];
+    char other_value[64], value_of_0[64], ranks[128];
     int rank, earlier;
 
-    if (__atomic_exchange_n(&told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
+    if (__atomic_exchange_n(&has_told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
         return; /* reported for an earlier communicator already */
     }
-    mscclpp_settings_text(param, settings[0].value, mine, sizeof(mine));
+    mscclpp_settings_text(param, settings[0].value, value_of_0, sizeof(value_of_0));
     for (rank = 0; rank < oob->size; ++rank) {
         for (earlier = 0; earlier < rank && settings[earlier].set != settings[rank].set; ++earlier) {
         }
         if (earlier == rank && settings[rank].set != settings[0].value) {
             list_ranks(settings, oob->size, rank, ranks, sizeof(ranks));
-            mscclpp_settings_text(param, settings[rank].set, theirs, sizeof(theirs));
+            mscclpp_settings_text(param, settings[rank].set, other_value, sizeof(other_value));
             mscclpp_warn("%s: parameter %s is %s on rank %s and %s on rank 0, whose value counts on all ranks",
-                         oob->label, param->name, theirs, ranks, mine);
+                         oob->label, param->name, other_value, ranks, value_of_0);
         }
     }
 }
 
-/* Exchanges one parameter and puts rank 0's value in force. */
-static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *mine,
+/*
+ * Exchanges one parameter, and puts rank 0's value in force in `config`. `settings` is memory for those of all ranks;
+ * without it (NULL), the exchange fails on all ranks.
+ */
+static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *own_setting,
                                  setting_t *settings, mscclpp_config_t *config)
 {
-    const mscclpp_status_t status = oob->allgather(oob->context, mine, settings, sizeof(*mine));
+    const mscclpp_status_t status = oob->allgather(oob->context, own_setting, settings, sizeof(*own_setting));
     bool differs = false;
     int rank;
 
@@ -80,7 +83,7 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
     if (differs && oob->rank == 0) {
         report_difference(oob, param, settings);
     }
-    if (mine->value != settings[0].value) {
+    if (own_setting->value != settings[0].value) {
         mscclpp_settings_apply(config, param, settings[0].value);
     }
     return MSCCLPP_OK;
@@ -97,10 +100,10 @@ mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_
     mscclpp_settings_read(config, &in_force);
     /* One parameter at a time, so that the memory needed does not grow with the number of parameters. */
     for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX && status == MSCCLPP_OK; ++i) {
-        const setting_t mine = {set.values[i], in_force.values[i]};
+        const setting_t own_setting = {set.values[i], in_force.values[i]};
 
         if (mscclpp_param_is_common(&mscclpp_params[i])) {
-            status = agree_on(oob, &mscclpp_params[i], &mine, settings, config);
+            status = agree_on(oob, &mscclpp_params[i], &own_setting, settings, config);
         }
     }
     free(settings);

@@ -20,16 +20,16 @@
  * far.
  */
 typedef struct {
-    uint32_t version;
+    uint32_t version; /* PROTOCOL_VERSION of the sender */
     uint32_t on_twin;
-    uint32_t meet_first;
-    uint32_t block_limit;
-    uint32_t threaded;  /* other threads launch kernels on the same GPU */
-    uint32_t blocking;  /* launches wait for kernels to end */
-    uint32_t users;     /* number of processes on the same GPU that the sender knows of */
-    uint32_t strangers; /* number of those processes that use another server */
-    uint32_t plans;     /* the sender has been given execution plans */
-    uint64_t server;    /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
+    uint32_t meet_first;  /* as in mscclpp_group_t */
+    uint32_t block_limit; /* as in mscclpp_runner_t */
+    uint32_t threaded;    /* other threads launch kernels on the same GPU */
+    uint32_t blocking;    /* launches wait for kernels to end */
+    uint32_t users;       /* number of processes on the same GPU that the sender knows of */
+    uint32_t strangers;   /* number of those processes that use another server */
+    uint32_t plans;       /* the sender has been given execution plans */
+    uint64_t server;      /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
@@ -38,15 +38,19 @@ typedef struct {
     uint64_t address_length;  /* bytes of its address for control messages; 0: it has none */
 } node_facts_t;
 
-/* A digest of the bytes of a protocol (FNV-1a). Those of equal ones may differ, as bytes that nobody reads count. */
+/* The numbers of the digest FNV-1a for 64 bits. */
+#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+/* Returns a digest of all bytes of a protocol. Padding counts, so digests of equal protocols may differ. */
 static uint64_t digest_of(const mscclpp_protocol_t *protocol)
 {
     const unsigned char *bytes = (const unsigned char *)(const void *)protocol;
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    uint64_t digest = FNV_BASIS;
     size_t i;
 
     for (i = 0; i < sizeof(*protocol); ++i) {
-        digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+        digest = (digest ^ bytes[i]) * FNV_PRIME;
     }
     return digest;
 }
@@ -79,50 +83,51 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 
 /*
  * Handles ranks that share a GPU: divides the limit of blocks by their number, because the blocks of all their kernels
- * must be able to run at once. *shared_p tells whether processes take turns on a GPU.
+ * must be able to run at once. *take_turns_p becomes true if processes take turns on a GPU.
  *
  * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start, so the
  * kernel of one rank, waiting for a late rank, may keep that rank's kernel from starting. Therefore such a GPU is
  * shared only if the user has set coll_mscclpp_shared_gpu to kernels.
  */
 static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
-                                          const node_facts_t *facts, bool *shared_p)
+                                          const node_facts_t *facts, bool *take_turns_p)
 {
     const bool user_allows = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
-    uint32_t most_users = 1, most_known = 1;
+    uint32_t most_ranks = 1, most_processes = 1;   /* on one GPU: ranks; processes that a rank knows of */
     bool take_turns = false, across_nodes = false; /* processes take turns on a GPU; ranks of two nodes share one */
-    int a, b;
+    int rank, other;
 
-    for (a = 0; a < oob->size && !team->group.on_twin; ++a) {
-        uint32_t users = 0;
+    for (rank = 0; rank < oob->size && !team->group.on_twin; ++rank) {
+        uint32_t ranks_here = 0;
 
-        for (b = 0; b < oob->size; ++b) {
-            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0) {
-                ++users;
-                take_turns = take_turns || (a != b && (facts[a].server == 0 || facts[a].server != facts[b].server));
-                across_nodes = across_nodes || nodes->node_of[a] != nodes->node_of[b];
+        for (other = 0; other < oob->size; ++other) {
+            if (memcmp(facts[rank].uuid, facts[other].uuid, sizeof(facts[rank].uuid)) == 0) {
+                ++ranks_here;
+                take_turns = take_turns ||
+                             (rank != other && (facts[rank].server == 0 || facts[rank].server != facts[other].server));
+                across_nodes = across_nodes || nodes->node_of[rank] != nodes->node_of[other];
             }
         }
-        take_turns = take_turns || facts[a].strangers > 0 || (facts[a].users > 1 && facts[a].server == 0);
-        most_users = users > most_users ? users : most_users;
-        most_known = facts[a].users > most_known ? facts[a].users : most_known;
+        take_turns = take_turns || facts[rank].strangers > 0 || (facts[rank].users > 1 && facts[rank].server == 0);
+        most_ranks = ranks_here > most_ranks ? ranks_here : most_ranks;
+        most_processes = facts[rank].users > most_processes ? facts[rank].users : most_processes;
     }
-    if (most_users > 1 && !user_allows &&
+    if (most_ranks > 1 && !user_allows &&
         (take_turns || across_nodes || team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE)) {
         mscclpp_info("%s: %u ranks%s share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers are "
                      "staged",
-                     oob->label, most_users, across_nodes ? " of several nodes" : "", take_turns ? " by turns" : "");
+                     oob->label, most_ranks, across_nodes ? " of several nodes" : "", take_turns ? " by turns" : "");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    *shared_p = take_turns;
-    team->runner.crowded = most_users > 1 || most_known > 1;
-    team->runner.block_limit = team->runner.block_limit / (most_known > most_users ? most_known : most_users);
+    *take_turns_p = take_turns;
+    team->runner.crowded = most_ranks > 1 || most_processes > 1;
+    team->runner.block_limit = team->runner.block_limit / (most_processes > most_ranks ? most_processes : most_ranks);
     team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_twin ? 1 : team->runner.block_limit;
     return MSCCLPP_OK;
 }
 
 /*
- * Finds what kernels that wait for another node could deadlock with. There are two cases:
+ * Finds what kernels that wait for another node could deadlock with, and avoids it. There are two cases:
  * - Such a kernel blocks other threads' use of its GPU, such as an allocation. So the ranks of all nodes meet before
  *   they launch, for which their hosts need control messages.
  * - Such a kernel waits for this process's proxy, which does not run while a launch waits for the kernel's end. Such
@@ -154,10 +159,10 @@ static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_
 /*
  * Connects control messages between nodes. Without them, other nodes notice a failure of this one only by their
  * deadlines. If the ranks have no carrier in common, there are no control messages; this is no error, and equal on all
- * ranks. `mine` is this rank's status so far.
+ * ranks. `own_address` is this rank's address, and `own_status` its status so far.
  */
-static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts, const unsigned char *own,
-                                     mscclpp_status_t mine)
+static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts, const unsigned char *own_address,
+                                     mscclpp_status_t own_status)
 {
     const mscclpp_oob_t *oob = &team->group.oob;
     uint64_t longest = 0;
@@ -174,53 +179,55 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
         return MSCCLPP_OK;
     }
     addresses = calloc((size_t)oob->size, longest);
-    status = oob->allgather(oob->context, own, addresses, longest);
-    if (status == MSCCLPP_OK && mine == MSCCLPP_OK && team->group.ctrl != NULL) {
-        mine = mscclpp_ctrl_connect(team->group.ctrl, facts[0].team_id, addresses, longest);
+    status = oob->allgather(oob->context, own_address, addresses, longest);
+    if (status == MSCCLPP_OK && own_status == MSCCLPP_OK && team->group.ctrl != NULL) {
+        own_status = mscclpp_ctrl_connect(team->group.ctrl, facts[0].team_id, addresses, longest);
     }
     free(addresses);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, mine == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : mine,
+        status = mscclpp_agree(oob, NULL, own_status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : own_status,
                                "control messages between nodes");
     }
-    if (status == MSCCLPP_OK && mine == MSCCLPP_ERR_NOT_SUPPORTED) {
+    if (status == MSCCLPP_OK && own_status == MSCCLPP_ERR_NOT_SUPPORTED) {
         mscclpp_ctrl_destroy(team->group.ctrl);
         team->group.ctrl = NULL;
     }
     return status;
 }
 
-/* Takes rank 0's protocol, which is exchanged only if it is not the same on all ranks. */
+/*
+ * Gives the team rank 0's protocol, which is exchanged only if digests differ. *own: in, this rank's; out, rank 0's.
+ */
 static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts_t *facts, mscclpp_protocol_t *own)
 {
     const mscclpp_oob_t *oob = &team->group.oob;
     mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_protocol_t *all;
+    mscclpp_protocol_t *protocols; /* by rank */
     int rank = 1;
 
     while (rank < oob->size && facts[rank].protocol_digest == facts[0].protocol_digest) {
         ++rank;
     }
     if (rank < oob->size) {
-        all = calloc((size_t)oob->size, sizeof(*all));
-        status = oob->allgather(oob->context, own, all, sizeof(*own));
-        if (status == MSCCLPP_OK && all != NULL) {
-            *own = all[0];
+        protocols = calloc((size_t)oob->size, sizeof(*protocols));
+        status = oob->allgather(oob->context, own, protocols, sizeof(*own));
+        if (status == MSCCLPP_OK && protocols != NULL) {
+            *own = protocols[0];
         }
-        free(all);
+        free(protocols);
     }
     team->protocol = *own;
     return status;
 }
 
-/* Fills in what this rank tells, and its address for control messages. Returns this rank's own status. */
+/* Fills in what this rank tells all others, and its address for control messages. Returns this rank's own status. */
 static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                    const mscclpp_config_t *config, mscclpp_protocol_t *protocol, node_facts_t *own,
                                    unsigned char *address)
 {
     const mscclpp_oob_t *oob = &params->oob;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
-    mscclpp_status_t mine;
+    mscclpp_status_t own_status;
 
     memcpy(protocol, &team->protocol, sizeof(*protocol));
     protocol->rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
@@ -242,33 +249,33 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
         own->team_id = (uint64_t)(uintptr_t)team;
     }
-    mine = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
-    if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, address, &length) == MSCCLPP_OK) {
+    own_status = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
+    if (own_status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, address, &length) == MSCCLPP_OK) {
         own->address_length = length;
     }
-    return mine;
+    return own_status;
 }
 
 /*
- * Exchanges the ranks' facts and agrees. `facts` has one entry more than there are ranks; the last one is what this
- * rank sends.
+ * Does the work of mscclpp_setup_align. `facts` has one entry more than there are ranks; the last one is what this rank
+ * sends.
  */
 static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                              mscclpp_config_t *config, node_facts_t *facts, bool *plans_p)
+                              mscclpp_config_t *config, node_facts_t *facts, bool *has_plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX] = {0};
     mscclpp_protocol_t protocol;
-    const mscclpp_status_t mine = fill_facts(team, params, config, &protocol, &facts[oob->size], address);
+    const mscclpp_status_t own_status = fill_facts(team, params, config, &protocol, &facts[oob->size], address);
     mscclpp_status_t status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
-    bool shared = false;
+    bool take_turns = false;
     int rank;
 
     if (status == MSCCLPP_OK && !check_facts(oob, facts)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (status == MSCCLPP_OK) {
-        status = connect_ctrl(team, facts, address, mine);
+        status = connect_ctrl(team, facts, address, own_status);
     }
     if (status == MSCCLPP_OK) {
         status = agree_on_protocol(team, facts, &protocol);
@@ -278,26 +285,26 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
     }
     team->group.id = facts[0].team_id;
     config->exchange_size = facts[0].exchange_size;
-    *plans_p = false;
+    *has_plans_p = false;
     for (rank = 0; rank < oob->size; ++rank) {
-        *plans_p = *plans_p || facts[rank].plans != 0;
+        *has_plans_p = *has_plans_p || facts[rank].plans != 0;
         team->group.meet_first = team->group.meet_first || facts[rank].meet_first;
         team->runner.block_limit =
             facts[rank].block_limit < team->runner.block_limit ? facts[rank].block_limit : team->runner.block_limit;
     }
     status = avoid_deadlocks(team, oob, facts);
     if (status == MSCCLPP_OK) {
-        status = check_shared_gpus(team, oob, nodes, facts, &shared);
+        status = check_shared_gpus(team, oob, nodes, facts, &take_turns);
     }
     if (status == MSCCLPP_OK) {
-        team->runner.turns = team->runner.turns || shared;
-        mscclpp_linger_init(&team->runner, config, shared, true);
+        team->runner.turns = team->runner.turns || take_turns;
+        mscclpp_linger_init(&team->runner, config, take_turns, true);
     }
     return status;
 }
 
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *plans_p)
+                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *has_plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     node_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts)), nothing;
@@ -305,11 +312,12 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
 
     if (facts == NULL) {
         mscclpp_error("%s: no memory for what %d ranks say", oob->label, oob->size);
+        /* The exchange then fails on all ranks. */
         memset(&nothing, 0, sizeof(nothing));
         status = oob->allgather(oob->context, &nothing, NULL, sizeof(nothing));
         return status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : status;
     }
-    status = agree(team, params, nodes, config, facts, plans_p);
+    status = agree(team, params, nodes, config, facts, has_plans_p);
     free(facts);
     return status;
 }

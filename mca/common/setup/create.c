@@ -22,7 +22,7 @@
 #include "mca/common/team/park.h"
 #include "mca/common/oob/vote.h"
 
-/* Seconds in which the first all-reduce must have ended. */
+/* Seconds in which each all-reduce that is tried between nodes must have ended. */
 #define PROBE_DEADLINE 10.0
 
 /* What each rank tells all others in the first exchange. */
@@ -35,7 +35,7 @@ typedef struct {
     int32_t status;                       /* the sender's status so far */
 } rank_card_t;
 
-/* The machine's id, cached because finding it takes several system calls. */
+/* Returns the machine's id, which is cached because finding it takes several system calls. */
 static uint64_t host_id(void)
 {
     static uint64_t known;
@@ -48,7 +48,7 @@ static uint64_t host_id(void)
     return id;
 }
 
-/* The number of an ended team that all ranks offer; 0 if there is none. The result is equal on all ranks. */
+/* Returns the number of an ended team that all ranks offer; 0 if there is none. The result is equal on all ranks. */
 static uint64_t find_common_offer(const rank_card_t *cards, int size)
 {
     int offer, rank, i;
@@ -71,8 +71,9 @@ static uint64_t find_common_offer(const rank_card_t *cards, int size)
 }
 
 /*
- * Makes those settings equal on all ranks that must be equal, before anything uses them. All ranks pass the same
- * `cards`, so all of them agree on whether there is anything to compare.
+ * Makes those settings in `config` equal on all ranks that must be equal, before anything uses them. *differ_p becomes
+ * true if some rank's settings differ from rank 0's. All ranks pass the same `cards`, so they agree on whether there is
+ * anything to exchange.
  */
 static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, const rank_card_t *cards,
                                           mscclpp_config_t *config, bool *differ_p)
@@ -102,7 +103,7 @@ typedef struct {
     uint64_t *hosts;
 } all_cards_t;
 
-/* Copies contents of the cards into arrays. Fails if a rank reports an error. */
+/* Copies contents of the cards into arrays. Fails, on all ranks, if a rank reports an error. */
 static mscclpp_status_t unpack_cards(const mscclpp_oob_t *oob, all_cards_t *cards, mscclpp_nodes_t *nodes)
 {
     int rank;
@@ -145,31 +146,31 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
  * The first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node.
  *
  * *config: in, this rank's settings; out, those that all ranks agreed on. `offers`: ended teams that this rank could
- * take over. If all ranks take over an ended team, *taken_p is that team, and the set-up is complete; else *taken_p is
- * NULL. `mine`: whether this rank has the memory that it needs besides `cards`.
+ * take over. If all ranks take over an ended team, *taken_p is that team, which leaves `offers`, and the set-up is
+ * complete; else *taken_p is NULL. `own_status`: whether this rank has the memory that it needs besides `cards`.
  */
-static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
-                                   all_cards_t *cards, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
-                                   mscclpp_team_t **taken_p)
+static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
+                                   mscclpp_config_t *config, all_cards_t *cards, mscclpp_nodes_t *nodes,
+                                   mscclpp_team_t **offers, mscclpp_team_t **taken_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     bool differ = false;
     mscclpp_status_t status;
-    rank_card_t own;
+    rank_card_t own_card;
     uint64_t id;
     int i;
 
     *taken_p = NULL;
-    memset(&own, 0, sizeof(own));
-    own.job = params->job;
-    own.host = host_id();
-    own.leader = params->leader;
-    mscclpp_settings_fill_card(params->own != NULL ? params->own : config, config, &own.settings);
-    own.status = (int32_t)mine;
+    memset(&own_card, 0, sizeof(own_card));
+    own_card.job = params->job;
+    own_card.host = host_id();
+    own_card.leader = params->leader;
+    mscclpp_settings_fill_card(params->own != NULL ? params->own : config, config, &own_card.settings);
+    own_card.status = (int32_t)own_status;
     for (i = 0; i < MSCCLPP_PARK_OFFERS && offers[i] != NULL; ++i) {
-        own.offers[i] = offers[i]->group.id;
+        own_card.offers[i] = offers[i]->group.id;
     }
-    status = oob->allgather(oob->context, &own, cards->of, sizeof(own));
+    status = oob->allgather(oob->context, &own_card, cards->of, sizeof(own_card));
     if (status == MSCCLPP_OK) {
         status = unpack_cards(oob, cards, nodes);
     }
@@ -181,7 +182,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     }
     id = differ ? 0 : find_common_offer(cards->of, oob->size);
     for (i = 0; i < MSCCLPP_PARK_OFFERS && id != 0; ++i) {
-        if (own.offers[i] == id) {
+        if (own_card.offers[i] == id) {
             *taken_p = offers[i];
             offers[i] = NULL;
             return MSCCLPP_OK;
@@ -191,11 +192,12 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
 }
 
 /*
- * Calls find_nodes with memory for the cards of all ranks. A rank without memory still takes part, and all ranks learn
- * of it.
+ * Calls find_nodes with memory for the cards of all ranks. A rank without memory takes part in the exchange all the
+ * same, which then fails on all ranks. Initializes `nodes`; the caller frees what is in it.
  */
-static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
-                                  mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
+static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
+                                  mscclpp_config_t *config, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
+                                  mscclpp_team_t **taken_p)
 {
     const size_t size = (size_t)params->oob.size;
     all_cards_t cards = {.of = malloc(size * (sizeof(*cards.of) + sizeof(*cards.jobs) + sizeof(*cards.hosts)))};
@@ -209,12 +211,12 @@ static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_s
         cards.jobs = (uint64_t *)(void *)(cards.of + size);
         cards.hosts = cards.jobs + size;
     }
-    status = find_nodes(params, mine, config, &cards, nodes, offers, taken_p);
+    status = find_nodes(params, own_status, config, &cards, nodes, offers, taken_p);
     free(cards.of);
     return status;
 }
 
-/* Lists the first rank of each other node. */
+/* Lists the first rank of each other node in the group's `leaders`. */
 static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 {
     int rank, first = 0;
@@ -234,27 +236,27 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 }
 
 /*
- * Creates the node's team. The status is equal on all ranks of all nodes. *team_p is always written; NULL: there is no
- * team.
+ * Creates the node's team. The status is equal on all ranks of all nodes. *team_p is always written, and may be a team
+ * even after an error, if another node has failed; NULL: there is no team.
  */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
-    mscclpp_status_t status, finished, own;
+    mscclpp_status_t status, finish_status, own_status;
     mscclpp_vote_t vote = {-1, MSCCLPP_OK, true};
     mscclpp_oob_t table;
 
     *team_p = NULL;
     mscclpp_oob_part_table(part, nodes, &table);
-    status = mscclpp_setup_node(params, &table, nodes, &own, team_p);
-    finished = mscclpp_oob_part_finish(part);
+    status = mscclpp_setup_node(params, &table, nodes, &own_status, team_p);
+    finish_status = mscclpp_oob_part_finish(part);
     if (status == MSCCLPP_OK) {
         (*team_p)->group.oob = params->oob;
         find_leaders(*team_p, nodes);
-    } else if (own == MSCCLPP_OK) {
-        own = MSCCLPP_ERR_PEER;
+    } else if (own_status == MSCCLPP_OK) {
+        own_status = MSCCLPP_ERR_PEER;
     }
-    status = finished == MSCCLPP_OK ? mscclpp_vote(&params->oob, own, &vote) : finished;
+    status = finish_status == MSCCLPP_OK ? mscclpp_vote(&params->oob, own_status, &vote) : finish_status;
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         /* The ranks of that node have logged the reason at the right level already. */
         mscclpp_info("%s: rank %d: the team of its node: %s: device buffers are staged", params->oob.label,
@@ -264,21 +266,21 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     return status;
 }
 
-/* Checks the result of the first all-reduce. */
+/* Checks the result of an all-reduce to which each rank has passed its number plus 1. */
 static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
 {
-    const uint64_t n = (uint64_t)team->group.oob.size;
-    const uint32_t wanted = (uint32_t)(n * (n + 1) / 2);
+    const uint64_t ranks = (uint64_t)team->group.oob.size;
+    const uint32_t expected = (uint32_t)(ranks * (ranks + 1) / 2);
 
-    if (*result == wanted) {
+    if (*result == expected) {
         return MSCCLPP_OK;
     }
     mscclpp_warn("%s: the first all-reduce between nodes gave %u in place of %u", team->group.oob.label, *result,
-                 wanted);
+                 expected);
     return MSCCLPP_ERR_DEVICE;
 }
 
-/* Tries one algorithm: an all-reduce of one number with a short deadline. */
+/* Tries one algorithm, by an all-reduce of one number with a short deadline. Restores the settings that it changes. */
 static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 {
     uint32_t value = (uint32_t)team->group.oob.rank + 1, result = 0;
@@ -308,8 +310,8 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 }
 
 /*
- * Tries every algorithm that spans nodes and whose nodes are connected by now, since each relies on the transport in
- * its own way.
+ * Tries every algorithm that spans nodes and whose nodes are connected already, since each relies on the transport in
+ * its own way. Stops at the first failure.
  */
 static mscclpp_status_t probe_all(mscclpp_team_t *team)
 {
@@ -343,7 +345,7 @@ static void report_collectives(const mscclpp_team_t *team)
     }
 }
 
-/* Puts the ended teams that were not taken over back on the list. */
+/* Puts the ended teams that were not taken over back on the list of parked teams. */
 static void return_offers(mscclpp_team_t **offers)
 {
     int i;
@@ -353,18 +355,18 @@ static void return_offers(mscclpp_team_t **offers)
     }
 }
 
-/* Creates a team of several nodes. */
+/* Creates a team of several nodes. Takes over what `nodes` holds once the fabric exists. */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                    mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     const int node = nodes->node, count = nodes->count;
     mscclpp_team_t *team = NULL;
-    mscclpp_status_t own, status = create_node_team(params, nodes, part, &team);
-    bool plans = false;
+    mscclpp_status_t own_status, status = create_node_team(params, nodes, part, &team);
+    bool has_plans = false;
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_setup_align(team, params, nodes, config, &plans);
+        status = mscclpp_setup_align(team, params, nodes, config, &has_plans);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_create(&team->runner, config, nodes, &team->fabric);
@@ -374,7 +376,7 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_setup_plans(team, params, plans, &own);
+        status = mscclpp_setup_plans(team, params, has_plans, &own_status);
     }
     if (status != MSCCLPP_OK) {
         mscclpp_team_destroy(team);
@@ -394,18 +396,18 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
     const mscclpp_oob_t *oob = &user_params->oob;
     mscclpp_team_t *taken = NULL, *offers[MSCCLPP_PARK_OFFERS] = {NULL};
     const uint64_t key = user_params->reuse ? mscclpp_park_key(user_params) : 0;
-    mscclpp_status_t status, mine;
+    mscclpp_status_t status, own_status;
     mscclpp_oob_part_t *part;
     mscclpp_nodes_t nodes;
 
     agreed.config = &config;
     mscclpp_team_reap();
     part = mscclpp_oob_part_create(oob);
-    mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    own_status = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     if (key != 0) {
         mscclpp_park_claim(key, offers);
     }
-    status = ask_ranks(params, mine, &config, &nodes, offers, &taken);
+    status = ask_ranks(params, own_status, &config, &nodes, offers, &taken);
     return_offers(offers);
     if (status == MSCCLPP_OK && taken != NULL) {
         mscclpp_park_reopen(taken, oob);
@@ -413,7 +415,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
                      oob->size);
         *team_p = taken;
     } else if (status == MSCCLPP_OK && nodes.count == 1) {
-        status = mscclpp_setup_node(params, oob, NULL, &mine, team_p);
+        status = mscclpp_setup_node(params, oob, NULL, &own_status, team_p);
         if (status == MSCCLPP_OK) {
             (*team_p)->park_key = key;
         }

@@ -10,7 +10,7 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
     memset(protocol, 0, sizeof(*protocol));
     protocol->algorithm = mscclpp_algo_find(config->algorithm);
     if (strcmp(config->algorithm, "stage") == 0) {
-        protocol->algorithm = -2;
+        protocol->algorithm = MSCCLPP_COLL_STAGE;
     }
 #define FILL_COLL(id_, name_, pattern_)                                                                                \
     protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find_any(config->name_##_algorithm);
@@ -45,7 +45,7 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
     protocol->epoch_limit = config->epoch_limit;
 }
 
-bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own)
+bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status)
 {
     const mscclpp_protocol_t *own_protocol = &facts[team->group.rank].protocol, *protocol_of_0 = &facts[0].protocol;
     int rank;
@@ -62,11 +62,11 @@ bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *fact
                         facts[0].on_twin ? "host twin" : "GPU");
             return false;
         }
-        if (!fact->ready && rank == team->group.rank && mscclpp_status_is_shortage(own)) {
+        if (!fact->ready && rank == team->group.rank && mscclpp_status_is_shortage(own_status)) {
             mscclpp_warn("%s: rank %d: what a team needs, %llu bytes of device memory among it: %s: device buffers are "
                          "staged",
                          team->group.oob.label, team->group.members[rank],
-                         (unsigned long long)team->runner.layout.total, mscclpp_status_string(own));
+                         (unsigned long long)team->runner.layout.total, mscclpp_status_string(own_status));
             return false;
         }
         if (!fact->ready) {
@@ -110,15 +110,16 @@ bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *
 
 bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
-    int a, b;
+    int rank, other;
 
-    for (a = 0; a < team->group.size; ++a) {
-        if (facts[a].strangers > 0 || (facts[a].users > 1 && facts[a].server == 0)) {
+    for (rank = 0; rank < team->group.size; ++rank) {
+        /* Without MPS, or with two servers of it, kernels of different processes take turns. */
+        if (facts[rank].strangers > 0 || (facts[rank].users > 1 && facts[rank].server == 0)) {
             return true;
         }
-        for (b = 0; b < a; ++b) {
-            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0 &&
-                (facts[a].server == 0 || facts[a].server != facts[b].server)) {
+        for (other = 0; other < rank; ++other) {
+            if (memcmp(facts[rank].uuid, facts[other].uuid, sizeof(facts[rank].uuid)) == 0 &&
+                (facts[rank].server == 0 || facts[rank].server != facts[other].server)) {
                 return true;
             }
         }
@@ -126,23 +127,25 @@ bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t 
     return false;
 }
 
-uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool whole)
+uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {
     uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
-    int a, b;
+    int rank, other;
 
     if (team->group.on_twin) {
         return 0;
     }
-    for (a = 0; a < team->group.size; ++a) {
-        uint32_t blocks, users = mscclpp_facts_ranks_on_gpu(team, facts, a), most_known = facts[a].users;
+    for (rank = 0; rank < team->group.size; ++rank) {
+        const uint32_t ranks_here = mscclpp_facts_ranks_on_gpu(team, facts, rank);
+        uint32_t known_processes = facts[rank].users; /* the most that any rank on this GPU knows of */
+        uint32_t blocks;
 
-        for (b = 0; b < team->group.size; ++b) {
-            if (memcmp(facts[a].uuid, facts[b].uuid, sizeof(facts[a].uuid)) == 0) {
-                most_known = facts[b].users > most_known ? facts[b].users : most_known;
+        for (other = 0; other < team->group.size; ++other) {
+            if (memcmp(facts[rank].uuid, facts[other].uuid, sizeof(facts[rank].uuid)) == 0) {
+                known_processes = facts[other].users > known_processes ? facts[other].users : known_processes;
             }
         }
-        blocks = facts[a].sm_count / (whole && most_known > users ? most_known : users);
+        blocks = facts[rank].sm_count / (is_whole && known_processes > ranks_here ? known_processes : ranks_here);
         limit = blocks < limit ? blocks : limit;
     }
     return limit == 0 ? 1 : limit;

@@ -10,21 +10,21 @@
 /* What one rank sends. Plain bytes. */
 typedef struct {
     uint32_t version;
-    uint32_t ready; /* the sender has made everything that it owns itself */
-    uint64_t team_id;
-    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint64_t server; /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
+    uint32_t ready;                            /* the sender has made everything that it owns itself */
+    uint64_t team_id;                          /* a random number; rank 0's becomes the team's */
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* of the sender's GPU */
+    uint64_t server;                           /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
     uint32_t on_twin;
-    uint32_t concurrent; /* other threads' kernels may wait for this team's, or keep them waiting */
-    uint32_t threaded;   /* other threads may be in calls of other teams */
-    uint32_t blocking;   /* launches wait for kernels to end */
-    uint32_t sm_count;
-    uint32_t users;     /* processes on the same GPU that the sender knows of, of any team */
-    uint32_t strangers; /* how many of these processes use another server */
-    uint32_t plans;     /* the sender has been given execution plans */
-    uint32_t reserved;  /* always 0 */
-    mscclpp_protocol_t protocol;
-    mscclpp_gpu_handle_t scratch;
+    uint32_t concurrent;               /* other threads' kernels may wait for this team's, or keep them waiting */
+    uint32_t threaded;                 /* other threads may be in calls of other teams */
+    uint32_t blocking;                 /* launches wait for kernels to end */
+    uint32_t sm_count;                 /* multiprocessors of the GPU */
+    uint32_t users;                    /* processes on the same GPU that the sender knows of, of any team */
+    uint32_t strangers;                /* how many of these processes use another server */
+    uint32_t plans;                    /* the sender has been given execution plans */
+    uint32_t reserved;                 /* always 0 */
+    mscclpp_protocol_t protocol;       /* rank 0's counts on all ranks */
+    mscclpp_gpu_handle_t scratch;      /* the sender's scratch, for its peers to map */
     mscclpp_shmseg_descriptor_t board; /* only rank 0's is used */
     uint64_t address_length;           /* bytes of the address below; 0: the sender has no control messages */
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
@@ -36,12 +36,12 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
 /* In all functions below, `facts` has one entry for each rank of the team, so all ranks get the same answers. */
 
 /*
- * Checks that all ranks are ready, and that what must be equal is. Every rank logs the first rank that differs. `own`
- * is this rank's own error.
+ * Returns true if all ranks are ready and agree on what must be equal. Otherwise every rank logs the first rank that
+ * differs. `own_status` is this rank's own error, for the message.
  */
-bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own);
+bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status);
 
-/* Counts the ranks of the team that use the same GPU as `rank`. */
+/* Returns the number of ranks of the team that use the same GPU as `rank`, with itself. */
 uint32_t mscclpp_facts_ranks_on_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *facts, int rank);
 
 /* True if a rank shares its GPU, with another rank or with a process of another team. */
@@ -51,12 +51,12 @@ bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *
 bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
 
 /*
- * The most blocks that every GPU of the team certainly runs at once, if in the worst case a block takes a whole
+ * Returns the most blocks that every GPU of the team certainly runs at once, if in the worst case a block takes a whole
  * multiprocessor; 0 on the twin, which has no limit. In a larger grid, running blocks could wait for blocks that cannot
- * start. Ranks that share a GPU divide it. Processes outside the team count, too, if the team is `whole`. If it is only
- * one node's part, they may be ranks of other nodes, and align.c counts them.
+ * start. Ranks on one GPU get equal parts of its multiprocessors. If the team is on one node (`is_whole`), processes
+ * outside the team get such parts, too. Otherwise these may be ranks of other nodes, and align.c counts them.
  */
-uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool whole);
+uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole);
 
 /* True if, on some rank, kernels of other threads may wait for those of the team, or keep them waiting. */
 bool mscclpp_facts_any_concurrent(const mscclpp_team_t *team, const mscclpp_facts_t *facts);

@@ -16,6 +16,7 @@
 #define ROUNDS 512u
 #define FEW_ROUNDS 8u
 
+/* Threads of a warp, which sends a line together. */
 #define WARP 32u
 
 /*
@@ -39,12 +40,12 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
     return true;
 }
 
-/* Sends lines between all ranks by a kernel. MSCCLPP_ERR_NOT_SUPPORTED if some line did not arrive whole. */
+/* Sends lines between all ranks by a kernel. Returns MSCCLPP_ERR_NOT_SUPPORTED if one did not arrive here whole. */
 static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 {
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size);
     const uint32_t lanes = team->group.on_twin ? 1 : WARP;
-    const uint32_t most = team->group.on_twin ? 1 : MSCCLPP_DEV_MAX_THREADS;
+    const uint32_t max_threads = team->group.on_twin ? 1 : MSCCLPP_DEV_MAX_THREADS;
     mscclpp_dev_ll128_probe_args_t args;
     mscclpp_status_t status;
     double seconds;
@@ -52,9 +53,9 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
     memset(&args, 0, sizeof(args));
     args.rounds = team->group.on_twin || shared ? FEW_ROUNDS : ROUNDS;
     team->runner.epochs += args.rounds;
-    status =
-        mscclpp_setup_probe(team, MSCCLPP_KERNEL_LL128_PROBE,
-                            capacity * lanes < most ? (uint32_t)capacity * lanes : most, &args.common, 1, &seconds);
+    status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_LL128_PROBE,
+                                 capacity * lanes < max_threads ? (uint32_t)capacity * lanes : max_threads,
+                                 &args.common, 1, &seconds);
     if (status == MSCCLPP_OK && team->runner.mailbox->torn != 0) {
         mscclpp_log(team->protocol.packet_width == 128 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: stores of 128 bytes arrived in parts: no packets of 128 bytes", team->group.oob.label,
@@ -65,10 +66,10 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 }
 
 mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
-                                     mscclpp_status_t *own_p)
+                                     mscclpp_status_t *own_status_p)
 {
     const int32_t width = team->protocol.packet_width;
-    mscclpp_status_t own, status;
+    mscclpp_status_t own_status, status;
     mscclpp_vote_t vote;
 
     if (team->group.size == 1 || (width != 0 && width != 128) || (shared && width == 0) ||
@@ -79,14 +80,14 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
      * This rank takes part in the trial even without the promise, because the peers' kernels wait for this rank's
      * kernel.
      */
-    own = run_trial(team, shared);
-    if (own == MSCCLPP_OK && !links_promise(team, uuids, stride)) {
-        own = MSCCLPP_ERR_NOT_SUPPORTED;
+    own_status = run_trial(team, shared);
+    if (own_status == MSCCLPP_OK && !links_promise(team, uuids, stride)) {
+        own_status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    *own_p = own == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : own;
-    status = mscclpp_agree(&team->group.oob, team->group.members, *own_p, "trial of packets of 128 bytes");
+    *own_status_p = own_status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : own_status;
+    status = mscclpp_agree(&team->group.oob, team->group.members, *own_status_p, "trial of packets of 128 bytes");
     if (status == MSCCLPP_OK) {
-        status = mscclpp_vote(&team->group.oob, own, &vote);
+        status = mscclpp_vote(&team->group.oob, own_status, &vote);
     }
     if (status != MSCCLPP_OK) {
         return status;

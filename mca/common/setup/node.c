@@ -31,10 +31,13 @@
 #define PROBE_SLOW 150e-6
 #define PROBE_ROUNDS 10
 
+/* Threads of the kernels that meet, on a GPU. */
+#define PROBE_THREADS 64
+
 /*
  * Launches a kernel that waits for no other rank, and waits for its end. The first launch in a stream may allocate
- * memory, and so wait for other kernels on the GPU, which therefore must not wait for this one. All ranks do this, so
- * their counters of operations stay equal.
+ * memory, and so wait for other kernels on the GPU. This happens here, where none of them can be waiting for this rank.
+ * All ranks do this, so their counters of operations stay equal.
  */
 static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 {
@@ -49,7 +52,7 @@ static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
     args.scratch[0] = team->runner.scratch;
     launch.kernel = MSCCLPP_KERNEL_BARRIER;
     launch.nblocks = 1;
-    launch.nthreads = team->group.on_twin ? 1 : 64;
+    launch.nthreads = team->group.on_twin ? 1 : PROBE_THREADS;
     launch.args = &args;
     status = team->runner.gpu->launch(team->runner.stream, &launch);
     if (status != MSCCLPP_OK) {
@@ -60,10 +63,11 @@ static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 }
 
 /*
- * Creates what this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. This comes before the
- * first exchange, because it may wait for kernels, and after that exchange kernels may wait for this rank.
+ * Creates what this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. Fills in what the
+ * peers need of it. This comes before the first exchange, because it may wait for kernels, and after that exchange
+ * kernels may wait for this rank.
  */
-static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole,
+static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
                                          mscclpp_facts_t *fact)
 {
     mscclpp_gpu_info_t info;
@@ -98,7 +102,7 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
      * If there are no control messages, failures are still reported through the board. For a team that spans nodes,
      * align.c creates control messages.
      */
-    if (whole) {
+    if (is_whole) {
         status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
         if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, fact->address, &length) == MSCCLPP_OK) {
             fact->address_length = length;
@@ -117,7 +121,7 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
     return MSCCLPP_OK;
 }
 
-/* Maps what the peers own: the board and their scratch. Connects control messages. */
+/* Maps what the peers own: the board and their scratch. Connects control messages, if there are any. */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -157,17 +161,17 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *f
     return status;
 }
 
-/* Votes with the ranks of the node; `what` is for the message. See mscclpp_agree. */
-static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine, const char *what)
+/* Votes with the ranks of the node (mscclpp_agree). `what` is for the message. */
+static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t own_status, const char *what)
 {
-    return mscclpp_agree(&team->group.oob, team->group.members, mine, what);
+    return mscclpp_agree(&team->group.oob, team->group.members, own_status, what);
 }
 
 /*
  * Lets kernels of all ranks meet, which proves that they make progress together. If processes share a GPU, also checks
- * that a meeting is fast enough to be worthwhile.
+ * that a meeting is fast enough to be worthwhile. All ranks return the same status.
  */
-static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_p)
+static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_status_p)
 {
     mscclpp_dev_args_t args;
     mscclpp_status_t status;
@@ -176,11 +180,11 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     if (team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
         mscclpp_info("%s: processes share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
                      team->group.oob.label);
-        *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
+        *own_status_p = MSCCLPP_ERR_NOT_SUPPORTED;
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(&args, 0, sizeof(args));
-    status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_twin ? 1 : 64, &args,
+    status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_twin ? 1 : PROBE_THREADS, &args,
                                  team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
     if (status == MSCCLPP_OK && team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
@@ -188,7 +192,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
                      team->group.oob.label, 1e6 * seconds);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    *own_p = status;
+    *own_status_p = status;
     return agree(team, status, "meeting of kernels");
 }
 
@@ -222,15 +226,15 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
 }
 
 /* Prepares what this rank owns, and fills in the facts that it sends. Returns the status of the preparation. */
-static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole,
+static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
                                                mscclpp_facts_t *fact)
 {
-    const mscclpp_status_t status = create_own_parts(team, params, whole, fact);
+    const mscclpp_status_t status = create_own_parts(team, params, is_whole, fact);
     const uint32_t size = (uint32_t)team->group.size;
 
     mscclpp_facts_fill_protocol(&fact->protocol, params->config);
     memcpy(fact->protocol.figures, mscclpp_rules_find_figures(params->rules), sizeof(fact->protocol.figures));
-    if (whole) {
+    if (is_whole) {
         fact->protocol.rules = *mscclpp_rules_find(params->rules, size, team->group.on_twin);
         fact->protocol.coll_rules = *mscclpp_rules_find_coll(params->rules, size, team->group.on_twin);
     }
@@ -245,7 +249,7 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
     fact->plans = params->plans != NULL;
     fact->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     if (getrandom(&fact->team_id, sizeof(fact->team_id), 0) != (ssize_t)sizeof(fact->team_id)) {
-        fact->team_id = (uint64_t)(uintptr_t)team;
+        fact->team_id = (uint64_t)(uintptr_t)team; /* not random, but hardly ever equal to that of another team */
     }
     return status;
 }
@@ -266,13 +270,13 @@ static bool must_meet_first(const mscclpp_team_t *team)
 }
 
 /* Sets the parts of the team that follow from the facts of all ranks. */
-static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool whole)
+static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {
     team->protocol = facts[0].protocol;
     mscclpp_team_note_choices(team);
     team->group.id = facts[0].team_id;
     team->group.concurrent = facts[team->group.rank].concurrent;
-    team->runner.block_limit = mscclpp_facts_block_limit(team, facts, whole);
+    team->runner.block_limit = mscclpp_facts_block_limit(team, facts, is_whole);
     team->runner.crowded = mscclpp_facts_share_gpu(team, facts);
     team->runner.turns = mscclpp_facts_take_turns(team, facts);
     team->group.threads = mscclpp_facts_any_concurrent(team, facts);
@@ -285,33 +289,33 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
      * another. Several GPUs: within one GPU, kernels are faster.
      */
     team->engines = !team->group.meet_first && !mscclpp_facts_any_threads(team, facts) && !team->runner.crowded &&
-                    whole && !mscclpp_facts_any_blocking(team, facts);
+                    is_whole && !mscclpp_facts_any_blocking(team, facts);
 }
 
 /* Maps what the peers own, lets the kernels of all ranks meet, and tries what a team of one node may use besides. */
 static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                   const mscclpp_facts_t *facts, bool whole, mscclpp_status_t *own_p)
+                                   const mscclpp_facts_t *facts, bool is_whole, mscclpp_status_t *own_status_p)
 {
     mscclpp_status_t status;
 
-    *own_p = map_peers(team, facts);
-    status = agree(team, *own_p, "what peers share");
+    *own_status_p = map_peers(team, facts);
+    status = agree(team, *own_status_p, "what peers share");
     if (status == MSCCLPP_OK) {
         mscclpp_shmseg_hide(team->group.board_segment);
-        status = check_progress(team, own_p);
+        status = check_progress(team, own_status_p);
     }
-    if (status == MSCCLPP_OK && whole) {
-        status = mscclpp_setup_ll128(team, facts[0].uuid, sizeof(*facts), team->runner.crowded, own_p);
+    if (status == MSCCLPP_OK && is_whole) {
+        status = mscclpp_setup_ll128(team, facts[0].uuid, sizeof(*facts), team->runner.crowded, own_status_p);
     }
-    if (status == MSCCLPP_OK && whole && team->group.size > 1) {
-        status = mscclpp_setup_plans(team, params, mscclpp_facts_any_plans(team, facts), own_p);
+    if (status == MSCCLPP_OK && is_whole && team->group.size > 1) {
+        status = mscclpp_setup_plans(team, params, mscclpp_facts_any_plans(team, facts), own_status_p);
     }
     return status;
 }
 
 /*
- * Undoes join_ranks, and what came before it except the team itself. The scratch can be freed without the board once
- * all ranks have met here, because no rank then maps another's scratch. If they cannot meet, a peer may still map it.
+ * Undoes join_ranks after it has failed with `status`. Once all ranks have met here, no rank maps another's scratch, so
+ * it can be freed without the board. If they cannot meet, a peer may still map it, so the team is never freed.
  */
 static void part_ranks(mscclpp_team_t *team, mscclpp_status_t status)
 {
@@ -323,44 +327,45 @@ static void part_ranks(mscclpp_team_t *team, mscclpp_status_t status)
 }
 
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                    const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p, mscclpp_team_t **team_p)
+                                    const mscclpp_nodes_t *nodes, mscclpp_status_t *own_status_p,
+                                    mscclpp_team_t **team_p)
 {
-    const bool whole = nodes == NULL;
-    const size_t others = whole ? 0 : (size_t)nodes->count;
+    const bool is_whole = nodes == NULL;
+    const size_t node_count = is_whole ? 0 : (size_t)nodes->count;
     mscclpp_team_t *team =
-        calloc(1, sizeof(*team) + others * (sizeof(*team->group.far_votes) + sizeof(*team->group.leaders)));
+        calloc(1, sizeof(*team) + node_count * (sizeof(*team->group.far_votes) + sizeof(*team->group.leaders)));
     mscclpp_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts)); /* the last one is sent */
     mscclpp_status_t status;
 
-    *own_p = team != NULL && facts != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-    if (*own_p != MSCCLPP_OK) {
+    *own_status_p = team != NULL && facts != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    if (*own_status_p != MSCCLPP_OK) {
         mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
     }
-    /* Agreed on first, because a rank without memory for the others' data could not take part in the exchange. */
-    status = mscclpp_agree(oob, whole ? NULL : nodes->members, *own_p, "memory for a team");
+    /* This vote comes first, because a rank without memory for the others' data could not take part in the exchange. */
+    status = mscclpp_agree(oob, is_whole ? NULL : nodes->members, *own_status_p, "memory for a team");
     if (status != MSCCLPP_OK) {
         free(team);
         free(facts);
         return status;
     }
     init_team(team, params, oob, nodes);
-    *own_p = prepare_and_fill_facts(team, params, whole, &facts[oob->size]);
+    *own_status_p = prepare_and_fill_facts(team, params, is_whole, &facts[oob->size]);
     status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
-    if (status == MSCCLPP_OK && !mscclpp_facts_check(team, facts, *own_p)) {
+    if (status == MSCCLPP_OK && !mscclpp_facts_check(team, facts, *own_status_p)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (status != MSCCLPP_OK) {
         goto err_destroy;
     }
-    apply_facts(team, facts, whole);
-    status = join_ranks(team, params, facts, whole, own_p);
+    apply_facts(team, facts, is_whole);
+    status = join_ranks(team, params, facts, is_whole, own_status_p);
     if (status != MSCCLPP_OK) {
         goto err_part;
     }
-    if (whole) {
+    if (is_whole) {
         mscclpp_linger_init(&team->runner, params->config, team->runner.turns, false);
     }
-    mscclpp_log(whole ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+    mscclpp_log(is_whole ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                 "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->group.rank,
                 team->group.size, team->runner.gpu->name, team->runner.device,
                 team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "shared memory");

@@ -15,7 +15,7 @@
 /* The most plans of a team. */
 #define PLANS_MAX 256
 
-/* A plan that a rank has. */
+/* A plan's file that a rank has. */
 typedef struct {
     uint64_t digest; /* of the file */
     uint64_t state;  /* READY, REFUSED or OF_OTHER_GPUS, as that rank sees it */
@@ -29,13 +29,13 @@ typedef struct {
     entry_t entries[PLANS_MAX];
 } list_t;
 
-/* True if a message about a file may be printed: each file gets one in this process. */
-static bool may_tell(mscclpp_plan_file_t *file)
+/* Claims the one message that each file gets in this process. True if this call has got it. */
+static bool claim_message(mscclpp_plan_file_t *file)
 {
     return !__atomic_exchange_n(&file->told, true, __ATOMIC_RELAXED);
 }
 
-/* The reason why a plan does not fit a team of several nodes; NULL: it fits. */
+/* Returns the reason why a plan does not fit a team of several nodes; NULL: it fits. */
 static const char *reason_of_misfit_between_nodes(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     bool packets;
@@ -52,7 +52,7 @@ static const char *reason_of_misfit_between_nodes(const mscclpp_team_t *team, co
                : "its nodes differ in size, or what joins them does not reach the GPUs' memory, or carries no packets";
 }
 
-/* The reason why a plan does not fit a team at all; NULL: it fits. Equal on all ranks that have the plan. */
+/* Returns the reason why a plan does not fit a team; NULL: it fits. Equal on all ranks that have the plan. */
 static const char *reason_of_misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     if (file->plan->rank_count != (uint32_t)team->group.oob.size) {
@@ -64,7 +64,7 @@ static const char *reason_of_misfit(const mscclpp_team_t *team, const mscclpp_pl
     return team->fabric != NULL ? reason_of_misfit_between_nodes(team, file) : NULL;
 }
 
-/* The proof that the parameter plan_check asks for. */
+/* Returns the proof that the parameter plan_check asks for. */
 static mscclpp_plan_prove_t proof_wanted(const mscclpp_config_t *config)
 {
     return strcmp(config->plan_check, "full") == 0  ? MSCCLPP_PLAN_PROVE_ALL
@@ -72,16 +72,16 @@ static mscclpp_plan_prove_t proof_wanted(const mscclpp_config_t *config)
                                                     : MSCCLPP_PLAN_PROVE_PACKETS;
 }
 
-/* Reports why a file is not used: as a warning, by one rank, once. */
+/* Logs why a file is not used: as a warning on rank 0, once in this process, else as debug output. */
 static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file, const char *why)
 {
-    const bool warns = team->group.oob.rank == 0 && may_tell(file);
+    const bool warns = team->group.oob.rank == 0 && claim_message(file);
 
     mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG, "%s: execution plan %s: %s: not used",
                 team->group.oob.label, file->path, why);
 }
 
-/* Whether a plan is for the GPU that this rank uses; the twin's is called "host". */
+/* True if a plan is for the GPU that this rank uses, or for any. The twin's GPU is called "host". */
 static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     const uint32_t rank = (uint32_t)team->group.oob.rank;
@@ -97,28 +97,35 @@ static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *fi
            strcasecmp(file->plan->gpus[rank], info.pci_bus_id) == 0;
 }
 
-/* Lists this rank's files that fit the team, and reports the others. Only rank 0 simulates, for all ranks. */
+/*
+ * Lists this rank's files that fit the team, and logs why the others do not. Rank 0 also proves them, for all ranks;
+ * what it then refuses is listed as REFUSED.
+ */
 static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files, int count,
                       list_t *list)
 {
     for (int i = 0; i < count; ++i) {
         mscclpp_plan_file_t *file = &files[i];
         const bool usable = file->plan != NULL && file->refusal == NULL;
-        const char *why = usable ? reason_of_misfit(team, file) : NULL;
-        const char *never = usable && why == NULL ? mscclpp_plan_library_misfit(file, team->group.on_twin) : NULL;
+        const char *team_misfit = usable ? reason_of_misfit(team, file) : NULL;
+        const char *device_misfit =
+            usable && team_misfit == NULL ? mscclpp_plan_library_misfit(file, team->group.on_twin) : NULL;
 
-        if (why == NULL && never == NULL && team->group.oob.rank == 0) {
+        if (team_misfit == NULL && device_misfit == NULL && team->group.oob.rank == 0) {
             mscclpp_plan_library_prove(file, proof_wanted(config));
         }
-        if (file->refusal != NULL || file->plan == NULL || never != NULL) {
-            report_refusal(team, file, file->refusal != NULL ? file->refusal : never != NULL ? never : "no memory");
+        if (file->refusal != NULL || file->plan == NULL || device_misfit != NULL) {
+            report_refusal(team, file,
+                           file->refusal != NULL   ? file->refusal
+                           : device_misfit != NULL ? device_misfit
+                                                   : "no memory");
         }
-        if (file->plan == NULL || never != NULL) {
+        if (file->plan == NULL || device_misfit != NULL) {
             continue;
-        } else if (why != NULL) {
+        } else if (team_misfit != NULL) {
             mscclpp_log(team->group.oob.rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                         "%s: execution plan %s (%s): %s (%u ranks, %u blocks): not used", team->group.oob.label,
-                        file->path, file->label, why, file->plan->rank_count, file->blocks);
+                        file->path, file->label, team_misfit, file->plan->rank_count, file->blocks);
         } else if (list->count == PLANS_MAX) {
             mscclpp_warn("%s: execution plan %s: more than %d plans for one communicator: not used",
                          team->group.oob.label, file->path, PLANS_MAX);
@@ -141,7 +148,7 @@ static bool has_entry(const list_t *list, uint64_t digest, uint64_t state)
     return false;
 }
 
-/* Finds the file that has this digest and can be used. */
+/* Returns this rank's file that has this digest and can be used; NULL: there is none. */
 static mscclpp_plan_file_t *find_by_digest(mscclpp_plan_file_t *files, int count, uint64_t digest)
 {
     for (int i = 0; i < count; ++i) {
@@ -152,7 +159,7 @@ static mscclpp_plan_file_t *find_by_digest(mscclpp_plan_file_t *files, int count
     return NULL;
 }
 
-/* The first rank that lacks a file; -1: none does. */
+/* Returns the first rank that lacks a file or cannot use it; -1: none. */
 static int first_rank_without(const list_t *lists, int size, uint64_t digest)
 {
     for (int rank = 0; rank < size; ++rank) {
@@ -164,61 +171,63 @@ static int first_rank_without(const list_t *lists, int size, uint64_t digest)
 }
 
 /*
- * Tells whether a plan is for other GPUs than some rank uses. That is no fault: each part of a machine has its own
- * plans.
+ * True if a plan is for another GPU than some rank uses. That is no fault: each part of a machine may have plans of its
+ * own.
  */
 static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
 {
-    bool other = false;
+    bool is_other = false;
 
     for (int rank = 0; rank < size; ++rank) {
-        other = other || has_entry(&lists[rank], digest, OF_OTHER_GPUS);
+        is_other = is_other || has_entry(&lists[rank], digest, OF_OTHER_GPUS);
     }
-    return other;
+    return is_other;
 }
 
-/* Reports files that some rank lacks. For each such file, the first rank that has it writes the line. */
+/*
+ * Logs which files some rank lacks. For each such file, the first rank that has it does so, unless rank 0 has refused
+ * the file, and so has logged it already.
+ */
 static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
 {
-    const list_t *mine = &lists[team->group.oob.rank];
+    const list_t *own_list = &lists[team->group.oob.rank];
 
-    for (uint64_t i = 0; i < mine->count; ++i) {
-        const uint64_t digest = mine->entries[i].digest;
+    for (uint64_t i = 0; i < own_list->count; ++i) {
+        const uint64_t digest = own_list->entries[i].digest;
         mscclpp_plan_file_t *file = find_by_digest(files, count, digest);
-        const int without = first_rank_without(lists, team->group.oob.size, digest);
-        int first = 0;
+        const int lacking_rank = first_rank_without(lists, team->group.oob.size, digest);
+        int first_owner = 0;
 
-        while (first < team->group.oob.rank && !has_entry(&lists[first], digest, READY)) {
-            ++first;
+        while (first_owner < team->group.oob.rank && !has_entry(&lists[first_owner], digest, READY)) {
+            ++first_owner;
         }
-        /* What rank 0 refuses it has reported itself. */
-        if (without >= 0 && first == team->group.oob.rank && !has_entry(&lists[0], digest, REFUSED) && file != NULL &&
-            !is_of_other_gpus(lists, team->group.oob.size, digest) && may_tell(file)) {
+        if (lacking_rank >= 0 && first_owner == team->group.oob.rank && !has_entry(&lists[0], digest, REFUSED) &&
+            file != NULL && !is_of_other_gpus(lists, team->group.oob.size, digest) && claim_message(file)) {
             mscclpp_warn("%s: execution plan %s (%s): rank %d lacks this file, has another one or refuses it: not used",
-                         team->group.oob.label, file->path, file->label, without);
+                         team->group.oob.label, file->path, file->label, lacking_rank);
         }
     }
 }
 
-/* Makes the team's list of plans, in the order of rank 0's list. */
+/* Makes the team's list of plans: those that all ranks can use, in the order of rank 0's list. */
 static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
 {
-    const list_t *first = &lists[0];
+    const list_t *list_of_0 = &lists[0];
 
-    team->plans = first->count > 0 ? calloc(first->count, sizeof(*team->plans)) : NULL;
-    if (first->count > 0 && team->plans == NULL) {
+    team->plans = list_of_0->count > 0 ? calloc(list_of_0->count, sizeof(*team->plans)) : NULL;
+    if (list_of_0->count > 0 && team->plans == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    for (uint64_t i = 0; i < first->count; ++i) {
-        mscclpp_plan_file_t *file = find_by_digest(files, count, first->entries[i].digest);
+    for (uint64_t i = 0; i < list_of_0->count; ++i) {
+        mscclpp_plan_file_t *file = find_by_digest(files, count, list_of_0->entries[i].digest);
         mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
 
-        if (first_rank_without(lists, team->group.oob.size, first->entries[i].digest) >= 0) {
+        if (first_rank_without(lists, team->group.oob.size, list_of_0->entries[i].digest) >= 0) {
             continue;
         }
         if (file == NULL) {
-            return MSCCLPP_ERR_NO_MEMORY; /* another thread has refused the file meanwhile; the vote that follows
-                                             tells all ranks */
+            /* Another thread has refused the file meanwhile. The vote that follows tells all ranks. */
+            return MSCCLPP_ERR_NO_MEMORY;
         }
         plan->file = file;
         plan->rule = mscclpp_rule_by_plan(file->plan->name);
@@ -234,7 +243,7 @@ static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, msc
     return MSCCLPP_OK;
 }
 
-/* Reports rules that name a plan which the team does not have. */
+/* Warns, on rank 0 and once in this process, if rules for this team name a plan that it does not have. */
 static void report_rules(const mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
@@ -247,12 +256,12 @@ static void report_rules(const mscclpp_team_t *team)
         const uint64_t index = is_allreduce ? i : i - protocol->rules.count;
         const int64_t algorithm =
             is_allreduce ? protocol->rules.rule[index].algorithm : protocol->coll_rules.rule[index].algorithm;
-        const uint64_t of_nodes =
+        const uint64_t rule_nodes =
             is_allreduce ? protocol->rules.rule[index].nodes : protocol->coll_rules.rule[index].nodes;
-        bool is_available = algorithm < MSCCLPP_RULE_PLANS || of_nodes != nodes;
+        bool is_available = algorithm < MSCCLPP_RULE_PLANS || rule_nodes != nodes;
 
-        for (int k = 0; k < team->plan_count && !is_available; ++k) {
-            is_available = team->plans[k].rule == algorithm;
+        for (int j = 0; j < team->plan_count && !is_available; ++j) {
+            is_available = team->plans[j].rule == algorithm;
         }
         missing += !is_available;
     }
@@ -263,8 +272,8 @@ static void report_rules(const mscclpp_team_t *team)
     }
 }
 
-mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool any,
-                                     mscclpp_status_t *own_p)
+mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool has_plans,
+                                     mscclpp_status_t *own_status_p)
 {
     mscclpp_plan_file_t *files = NULL;
     const mscclpp_oob_t *oob = &team->group.oob;
@@ -272,21 +281,21 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
     mscclpp_status_t status = MSCCLPP_OK;
     int count = 0;
 
-    *own_p = MSCCLPP_OK;
-    if (any) {
+    *own_status_p = MSCCLPP_OK;
+    if (has_plans) {
         lists = calloc((size_t)team->group.oob.size + 1, sizeof(*lists));
-        *own_p = lists != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-        status = mscclpp_agree(oob, NULL, *own_p, "memory for execution plans");
+        *own_status_p = lists != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+        status = mscclpp_agree(oob, NULL, *own_status_p, "memory for execution plans");
     }
-    if (any && status == MSCCLPP_OK) {
+    if (has_plans && status == MSCCLPP_OK) {
         count = mscclpp_plan_library_load(params->plans, &files);
         fill_list(team, params->config, files, count, &lists[team->group.oob.size]);
         status = oob->allgather(oob->context, &lists[team->group.oob.size], lists, sizeof(*lists));
     }
-    if (any && status == MSCCLPP_OK) {
+    if (has_plans && status == MSCCLPP_OK) {
         report_missing(team, lists, files, count);
-        *own_p = take_list(team, lists, files, count);
-        status = mscclpp_agree(oob, NULL, *own_p, "memory for execution plans");
+        *own_status_p = take_list(team, lists, files, count);
+        status = mscclpp_agree(oob, NULL, *own_status_p, "memory for execution plans");
     }
     if (status == MSCCLPP_OK) {
         report_rules(team);

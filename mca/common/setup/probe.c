@@ -22,13 +22,13 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
     mscclpp_runner_fill_args(&team->runner, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
         const double started = mscclpp_now();
-        double took;
+        double seconds;
 
         status = mscclpp_runner_launch(&team->runner, NULL, &launch, "probe");
-        took = mscclpp_now() - started;
+        seconds = mscclpp_now() - started;
         /* The first round does not count, because it waits for the ranks to arrive. */
-        if (round == 1 || (round > 1 && took < *seconds_p)) {
-            *seconds_p = took;
+        if (round == 1 || (round > 1 && seconds < *seconds_p)) {
+            *seconds_p = seconds;
         }
     }
     mscclpp_group_give_slot(&team->group);

@@ -241,8 +241,7 @@ static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_se
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    /* Between nodes, epochs may be reserved by kernels that meet. Where calls compete for slots, these need one first.
-     */
+    /* Between nodes, kernels that meet may reserve epochs. If calls compete for slots, they need a slot before. */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     mscclpp_status_t status;
     bool mapped = true, served;

@@ -93,7 +93,10 @@ static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *
     return MSCCLPP_OK;
 }
 
-/* Exchanges the cards of all ranks, and checks that they fit one another. Collective. */
+/*
+ * Exchanges the cards of all ranks, and checks that they fit one another. Collective. If a rank has no memory for them,
+ * the exchange fails on all.
+ */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
     card_t *cards = malloc((size_t)user->oob.size * sizeof(*cards));

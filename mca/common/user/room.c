@@ -44,7 +44,7 @@ static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t b
     return MSCCLPP_OK;
 }
 
-/* Exchanges the arguments of all ranks, and checks them. Collective. */
+/* Exchanges the arguments of all ranks, and checks them. Collective. If a rank has no memory, it fails on all. */
 static mscclpp_status_t compare(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
     const uint64_t own_arguments[2] = {(uint64_t)blocks, bytes};
