@@ -29,8 +29,9 @@ typedef struct {
     mscclpp_group_notice_t waits;  /* the last rank that waited in a call on device buffers */
     mscclpp_group_notice_t host;   /* the last rank that passed host buffers while others waited */
     uint64_t told_host;            /* the last call on host buffers about which this rank has told the other nodes */
-    uint64_t
-        told_waiting; /* the last call in which this rank has told them that it waits; only the call's thread uses it */
+    /* The last call in which this rank has told them that it waits. Only the call's thread uses it, without the lock.
+     */
+    uint64_t told_waiting;
 } mscclpp_group_notices_t;
 
 /*

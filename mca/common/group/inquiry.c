@@ -21,7 +21,7 @@
 #define TURN_SECONDS 0.01
 #define TURN_SECONDS_MAX 2.0
 
-/* The most answers that a search follows: more than any tree is deep. Ranks that wait for one another have no end. */
+/* The most answers that a search follows. No tree is as deep, so after more of them ranks wait for one another. */
 #define HOPS_MAX 64u
 
 void mscclpp_group_say_waiting(mscclpp_group_t *group, int late)

@@ -153,7 +153,7 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
 {
     /* Nodes may have met alone before they were joined, so arrivals do not count the same everywhere. Votes do. */
     const uint64_t number = group->spans ? group->node_votes : group->arrivals;
-    mscclpp_admission_candidate_t own, *candidate = needs_slot ? &own : NULL;
+    mscclpp_admission_candidate_t own_candidate, *candidate = needs_slot ? &own_candidate : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait; /* one deadline for all attempts, as a single one may be short */
     bool all = false;

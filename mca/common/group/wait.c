@@ -91,8 +91,7 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
     return used;
 }
 
-/* True if this rank waits for `rank`: `rank` has not reached the awaited number or, without one, has not come to the
- * call. */
+/* True if this rank waits for `rank`: it has not reached the awaited number or, without one, not come to the call. */
 static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 {
     const mscclpp_group_t *group = wait->group;
@@ -368,7 +367,7 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
     }
 }
 
-/* For a wait in a fiber: does not count the time for which the application stayed away from the runtime as waiting. */
+/* Shortens the wait by the time for which the application stayed away from the runtime, as far as above AWAY_MAX. */
 static void discount_absence(mscclpp_group_wait_t *wait, double now)
 {
     if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {

@@ -196,9 +196,10 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
 }
 
 /*
- * Gives the team rank 0's protocol, which is exchanged only if digests differ. *own: in, this rank's; out, rank 0's.
+ * Gives the team rank 0's protocol, which is exchanged only if digests differ. *protocol: in, this rank's; out, rank
+ * 0's.
  */
-static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts_t *facts, mscclpp_protocol_t *own)
+static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts_t *facts, mscclpp_protocol_t *protocol)
 {
     const mscclpp_oob_t *oob = &team->group.oob;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -210,20 +211,20 @@ static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts
     }
     if (rank < oob->size) {
         protocols = calloc((size_t)oob->size, sizeof(*protocols));
-        status = oob->allgather(oob->context, own, protocols, sizeof(*own));
+        status = oob->allgather(oob->context, protocol, protocols, sizeof(*protocol));
         if (status == MSCCLPP_OK && protocols != NULL) {
-            *own = protocols[0];
+            *protocol = protocols[0];
         }
         free(protocols);
     }
-    team->protocol = *own;
+    team->protocol = *protocol;
     return status;
 }
 
 /* Fills in what this rank tells all others, and its address for control messages. Returns this rank's own status. */
 static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                   const mscclpp_config_t *config, mscclpp_protocol_t *protocol, node_facts_t *own,
-                                   unsigned char *address)
+                                   const mscclpp_config_t *config, mscclpp_protocol_t *protocol,
+                                   node_facts_t *own_facts, unsigned char *address)
 {
     const mscclpp_oob_t *oob = &params->oob;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
@@ -232,26 +233,26 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     memcpy(protocol, &team->protocol, sizeof(*protocol));
     protocol->rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
     protocol->coll_rules = *mscclpp_rules_find_coll(params->rules, (uint32_t)oob->size, team->group.on_twin);
-    own->version = PROTOCOL_VERSION;
-    own->on_twin = team->group.on_twin;
-    own->meet_first = team->group.meet_first;
-    own->block_limit = team->runner.block_limit;
-    own->threaded = team->group.concurrent;
-    own->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
-    own->users = team->gpu_users;
-    own->strangers = team->gpu_strangers;
-    own->plans = params->plans != NULL;
-    own->server = team->server;
-    memcpy(own->uuid, team->uuid, sizeof(own->uuid));
-    own->exchange_size = config->exchange_size;
-    own->scratch_size = protocol->scratch_size;
-    own->protocol_digest = digest_of(protocol);
-    if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
-        own->team_id = (uint64_t)(uintptr_t)team;
+    own_facts->version = PROTOCOL_VERSION;
+    own_facts->on_twin = team->group.on_twin;
+    own_facts->meet_first = team->group.meet_first;
+    own_facts->block_limit = team->runner.block_limit;
+    own_facts->threaded = team->group.concurrent;
+    own_facts->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
+    own_facts->users = team->gpu_users;
+    own_facts->strangers = team->gpu_strangers;
+    own_facts->plans = params->plans != NULL;
+    own_facts->server = team->server;
+    memcpy(own_facts->uuid, team->uuid, sizeof(own_facts->uuid));
+    own_facts->exchange_size = config->exchange_size;
+    own_facts->scratch_size = protocol->scratch_size;
+    own_facts->protocol_digest = digest_of(protocol);
+    if (getrandom(&own_facts->team_id, sizeof(own_facts->team_id), 0) != (ssize_t)sizeof(own_facts->team_id)) {
+        own_facts->team_id = (uint64_t)(uintptr_t)team;
     }
     own_status = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
     if (own_status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, address, &length) == MSCCLPP_OK) {
-        own->address_length = length;
+        own_facts->address_length = length;
     }
     return own_status;
 }

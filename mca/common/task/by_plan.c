@@ -18,7 +18,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/plans.h"
 
-/* One call by a plan. */
+/* One call, as a plan serves it. */
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_by_plan_t *call;
@@ -33,58 +33,58 @@ typedef struct {
     bool apart;                     /* the call takes the way through the plan's own memory */
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
-} by_plan_t;
+} plan_run_t;
 
 /* Tells whether elements have no padding, so that they can be copied as bytes. */
-static bool is_dense(const by_plan_t *by)
+static bool is_dense(const plan_run_t *run)
 {
-    return by->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
+    return run->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
 
 /* Makes sure that the team has a stream for copies. A queued call uses the application's. */
-static mscclpp_status_t need_stream(const by_plan_t *by)
+static mscclpp_status_t need_stream(const plan_run_t *run)
 {
-    return by->queue != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&by->team->runner);
+    return run->queue != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&run->team->runner);
 }
 
 /* Queues a copy in the call's stream, unless there is nothing to copy. */
-static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, uint64_t bytes)
+static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, uint64_t bytes)
 {
-    const mscclpp_runner_t *runner = &by->team->runner;
+    const mscclpp_runner_t *runner = &run->team->runner;
 
     if (to == from || bytes == 0) {
         return MSCCLPP_OK;
     }
-    return by->queue != NULL ? runner->gpu->put(by->queue, to, from, bytes)
-                             : runner->gpu->copy(runner->stream, to, from, bytes);
+    return run->queue != NULL ? runner->gpu->put(run->queue, to, from, bytes)
+                              : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
 /* Bytes before this rank's own block in a buffer with one block per rank. */
-static uint64_t offset_of_own_block(const by_plan_t *by, uint64_t stride)
+static uint64_t offset_of_own_block(const plan_run_t *run, uint64_t stride)
 {
-    return (uint64_t)by->team->group.oob.rank * stride;
+    return (uint64_t)run->team->group.oob.rank * stride;
 }
 
 /* Tells whether the caller passed one buffer as input and output. */
-static bool is_in_place(const by_plan_t *by)
+static bool is_in_place(const plan_run_t *run)
 {
-    const mscclpp_by_plan_t *call = by->call;
+    const mscclpp_by_plan_t *call = run->call;
 
     return call->in ==
-           call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(by, call->stride) : 0);
+           call->out + (run->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(run, call->stride) : 0);
 }
 
 /* Copies `blocks` blocks between buffers in which they may lie at different distances. */
-static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_stride, const char *from,
+static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to_stride, const char *from,
                                     uint64_t from_stride, uint64_t blocks)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (to_stride == from_stride && blocks > 0) {
-        return copy(by, to, from, (blocks - 1) * to_stride + by->call->bytes);
+        return copy(run, to, from, (blocks - 1) * to_stride + run->call->bytes);
     }
     for (uint64_t i = 0; i < blocks && status == MSCCLPP_OK; ++i) {
-        status = copy(by, to + i * to_stride, from + i * from_stride, by->call->bytes);
+        status = copy(run, to + i * to_stride, from + i * from_stride, run->call->bytes);
     }
     return status;
 }
@@ -95,181 +95,181 @@ static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_s
  * be cleared then, a launch that only does this and a second meeting follow. A graph repeats its launches unseen by the
  * host, so once a launch was recorded, all of this is done each time.
  */
-static mscclpp_status_t launch_on_nodes(const by_plan_t *by, const mscclpp_dev_launch_t *launch)
+static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev_launch_t *launch)
 {
-    mscclpp_team_plan_t *plan = by->plan;
-    mscclpp_team_t *team = by->team;
-    const bool resized = by->chunk != plan->chunk, used_up = plan->launches > mscclpp_plans_epoch_limit(team);
+    mscclpp_team_plan_t *plan = run->plan;
+    mscclpp_team_t *team = run->team;
+    const bool resized = run->chunk != plan->chunk, used_up = plan->launches > mscclpp_plans_epoch_limit(team);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (by->queue != NULL) {
+    if (run->queue != NULL) {
         plan->replayed = plan->replayed || team->runner.recorded;
-        plan->chunk = by->chunk;
+        plan->chunk = run->chunk;
         if (plan->replayed || resized || used_up) {
-            status = mscclpp_fabric_meet(team->fabric, &team->protocol, by->queue);
+            status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->queue);
         }
         if (status == MSCCLPP_OK && (plan->replayed || used_up || (resized && plan->file->mixes))) {
             plan->args.ready = MSCCLPP_DEV_PLAN_ONLY_CLEARS;
             plan->launches = used_up ? 1 : plan->launches;
-            status = mscclpp_fabric_run_joined(team->fabric, by->queue, launch, by->call->bytes, plan->file->label);
+            status = mscclpp_fabric_run_joined(team->fabric, run->queue, launch, run->call->bytes, plan->file->label);
             if (status == MSCCLPP_OK) {
-                status = mscclpp_fabric_meet(team->fabric, &team->protocol, by->queue);
+                status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->queue);
             }
         }
         plan->args.ready = MSCCLPP_DEV_PLAN_IS_READY;
     }
     return status == MSCCLPP_OK
-               ? mscclpp_fabric_run_joined(team->fabric, by->queue, launch, by->call->bytes, plan->file->label)
+               ? mscclpp_fabric_run_joined(team->fabric, run->queue, launch, run->call->bytes, plan->file->label)
                : status;
 }
 
 /*
- * Launches the plan's kernel on the buffers in `by`, whose blocks have `bytes` bytes of data and lie `stride` bytes
+ * Launches the plan's kernel on the buffers in `run`, whose blocks have `bytes` bytes of data and lie `stride` bytes
  * apart. Waits for its end unless the call is queued.
  */
-static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
+static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
-    mscclpp_team_plan_t *plan = by->plan;
-    mscclpp_team_t *team = by->team;
+    mscclpp_team_plan_t *plan = run->plan;
+    mscclpp_team_t *team = run->team;
     const mscclpp_plan_t *definition = plan->file->plan;
     mscclpp_dev_plan_args_t *args = &plan->args;
     mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, plan->program.block_count, 0, args};
 
     mscclpp_runner_fill_args(&team->runner, &args->common);
-    args->common.in = by->in;
-    args->common.out = by->out;
-    args->common.bytes = by->call->bytes;
-    args->common.dtype = (uint32_t)by->call->dtype;
-    args->common.op = (uint32_t)by->call->op;
-    for (int r = 0; r < team->group.oob.size; ++r) {
-        args->bases[3 * r] = (char *)(uintptr_t)by->peer_in[r];
-        args->bases[3 * r + 1] = by->peer_out[r];
+    args->common.in = run->in;
+    args->common.out = run->out;
+    args->common.bytes = run->call->bytes;
+    args->common.dtype = (uint32_t)run->call->dtype;
+    args->common.op = (uint32_t)run->call->op;
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        args->bases[3 * rank] = (char *)(uintptr_t)run->peer_in[rank];
+        args->bases[3 * rank + 1] = run->peer_out[rank];
     }
-    args->chunk = by->chunk;
+    args->chunk = run->chunk;
     args->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(args, stride, bytes);
     args->stride = stride;
-    args->lasting = plan->file->shares || by->apart ? NULL : plan->lasting;
+    args->lasting = plan->file->shares || run->apart ? NULL : plan->lasting;
     launch.nthreads = team->group.on_twin                             ? team->protocol.twin_threads
                       : definition->threads < MSCCLPP_DEV_MAX_THREADS ? definition->threads
                                                                       : MSCCLPP_DEV_MAX_THREADS;
-    if (by->queue != NULL) {
+    if (run->queue != NULL) {
         args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
         args->common.epoch_limit = (uint32_t)mscclpp_plans_epoch_limit(team);
     }
     ++plan->launches;
     mscclpp_debug("%s: %s call %llu: %s, %llu bytes, type %u, op %u, chunks of %llu bytes, %u blocks of %u threads%s%s",
-                  team->group.oob.label, team->group.collective, (unsigned long long)by->call->call, plan->file->label,
-                  (unsigned long long)by->call->bytes, args->common.dtype, args->common.op,
-                  (unsigned long long)by->chunk, launch.nblocks, launch.nthreads,
-                  by->apart ? ", by memory of its own" : "", by->queue != NULL ? ", queued" : "");
-    return team->fabric != NULL ? launch_on_nodes(by, &launch)
-                                : mscclpp_runner_launch(&team->runner, by->queue, &launch, plan->file->label);
+                  team->group.oob.label, team->group.collective, (unsigned long long)run->call->call, plan->file->label,
+                  (unsigned long long)run->call->bytes, args->common.dtype, args->common.op,
+                  (unsigned long long)run->chunk, launch.nblocks, launch.nthreads,
+                  run->apart ? ", by memory of its own" : "", run->queue != NULL ? ", queued" : "");
+    return team->fabric != NULL ? launch_on_nodes(run, &launch)
+                                : mscclpp_runner_launch(&team->runner, run->queue, &launch, plan->file->label);
 }
 
 /* Launches the kernel; in a call that the host waits for, after a meeting of all ranks. */
-static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
+static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
     mscclpp_status_t status;
 
-    if (by->queue != NULL) {
-        return launch(by, stride, bytes);
+    if (run->queue != NULL) {
+        return launch(run, stride, bytes);
     }
-    status = mscclpp_group_meet(&by->team->group, by->call->bytes, by->call->early);
+    status = mscclpp_group_meet(&run->team->group, run->call->bytes, run->call->early);
 
     if (status == MSCCLPP_OK) {
-        status = launch(by, stride, bytes);
+        status = launch(run, stride, bytes);
     }
-    mscclpp_group_give_slot(&by->team->group);
+    mscclpp_group_give_slot(&run->team->group);
     return status;
 }
 
 /* Serves the call through the plan's own memory, which must be large enough already. */
-static mscclpp_status_t run_apart(by_plan_t *by)
+static mscclpp_status_t run_apart(plan_run_t *run)
 {
-    const mscclpp_plan_t *definition = by->plan->file->plan;
-    const mscclpp_plan_room_t *room = &by->plan->room;
-    mscclpp_team_t *team = by->team;
-    const mscclpp_by_plan_t *call = by->call;
+    const mscclpp_plan_t *definition = run->plan->file->plan;
+    const mscclpp_plan_room_t *room = &run->plan->room;
+    mscclpp_team_t *team = run->team;
+    const mscclpp_by_plan_t *call = run->call;
     uint64_t in_offset, out_offset;
     mscclpp_status_t status;
 
-    by->apart = true;
-    for (int r = 0; r < team->group.oob.size; ++r) {
+    run->apart = true;
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
         in_offset = room->in;
         out_offset = definition->in_place ? room->in : room->out;
-        if (definition->in_place && by->collective == MSCCLPP_PLAN_ALLGATHER) {
-            in_offset += (uint64_t)r * by->padded;
-        } else if (definition->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER) {
-            out_offset += (uint64_t)r * by->padded;
+        if (definition->in_place && run->collective == MSCCLPP_PLAN_ALLGATHER) {
+            in_offset += (uint64_t)rank * run->padded;
+        } else if (definition->in_place && run->collective == MSCCLPP_PLAN_REDUCESCATTER) {
+            out_offset += (uint64_t)rank * run->padded;
         }
-        by->peer_in[r] = mscclpp_plans_place(room, r, in_offset);
-        by->peer_out[r] = mscclpp_plans_place(room, r, out_offset);
+        run->peer_in[rank] = mscclpp_plans_place(room, rank, in_offset);
+        run->peer_out[rank] = mscclpp_plans_place(room, rank, out_offset);
     }
-    by->in = (char *)(uintptr_t)by->peer_in[team->group.oob.rank];
-    by->out = by->peer_out[team->group.oob.rank];
-    status = need_stream(by);
+    run->in = (char *)(uintptr_t)run->peer_in[team->group.oob.rank];
+    run->out = run->peer_out[team->group.oob.rank];
+    status = need_stream(run);
     if (status == MSCCLPP_OK) {
-        status = copy_blocks(by, by->in, by->padded, call->in, call->stride, by->in_blocks);
-    }
-    if (status == MSCCLPP_OK) {
-        status = meet_and_launch(by, by->padded, by->padded);
+        status = copy_blocks(run, run->in, run->padded, call->in, call->stride, run->in_blocks);
     }
     if (status == MSCCLPP_OK) {
-        status = need_stream(by);
+        status = meet_and_launch(run, run->padded, run->padded);
     }
     if (status == MSCCLPP_OK) {
-        status = copy_blocks(by, call->out, call->stride, by->out, by->padded, by->out_blocks);
+        status = need_stream(run);
     }
-    return status == MSCCLPP_OK && by->queue == NULL ? mscclpp_runner_await_stream(&team->runner) : status;
+    if (status == MSCCLPP_OK) {
+        status = copy_blocks(run, call->out, call->stride, run->out, run->padded, run->out_blocks);
+    }
+    return status == MSCCLPP_OK && run->queue == NULL ? mscclpp_runner_await_stream(&team->runner) : status;
 }
 
 /*
  * Makes the plan's own memory, and serves the call through it. *served_p is false if there is no memory, or if elements
  * have padding, so that they cannot be copied as bytes.
  */
-static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
+static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 {
     mscclpp_status_t status;
 
     *served_p = false;
-    if (!is_dense(by)) {
+    if (!is_dense(run)) {
         return MSCCLPP_OK; /* copies would overwrite the padding within elements */
     }
-    status = mscclpp_plans_make_room(by->team, by->plan, by->chunk, true, served_p);
-    return status == MSCCLPP_OK && *served_p ? run_apart(by) : status;
+    status = mscclpp_plans_make_room(run->team, run->plan, run->chunk, true, served_p);
+    return status == MSCCLPP_OK && *served_p ? run_apart(run) : status;
 }
 
 /*
  * Sets `in` and `out` for the direct way, and copies the input if the plan needs that. *cannot_share_p becomes true if
  * peers must not use this rank's buffers. Ranks may differ in this, so they vote on the way after it.
  */
-static mscclpp_status_t find_buffers(by_plan_t *by, bool *cannot_share_p)
+static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
 {
-    const mscclpp_plan_file_t *file = by->plan->file;
-    const mscclpp_by_plan_t *call = by->call;
-    const uint64_t input_bytes = by->in_blocks > 0 ? (by->in_blocks - 1) * call->stride + call->bytes : 0;
-    mscclpp_team_t *team = by->team;
+    const mscclpp_plan_file_t *file = run->plan->file;
+    const mscclpp_by_plan_t *call = run->call;
+    const uint64_t input_bytes = run->in_blocks > 0 ? (run->in_blocks - 1) * call->stride + call->bytes : 0;
+    mscclpp_team_t *team = run->team;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    by->in = (char *)(uintptr_t)call->in;
-    by->out = call->out;
+    run->in = (char *)(uintptr_t)call->in;
+    run->out = call->out;
     *cannot_share_p = false;
-    if (file->plan->in_place && !is_in_place(by)) {
-        by->in = call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(by, call->stride) : 0);
-        status = need_stream(by);
-        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input_bytes) : status;
+    if (file->plan->in_place && !is_in_place(run)) {
+        run->in = call->out + (run->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(run, call->stride) : 0);
+        status = need_stream(run);
+        return status == MSCCLPP_OK ? copy(run, run->in, call->in, input_bytes) : status;
     }
-    if (!file->plan->in_place && (is_in_place(by) || file->writes_input)) {
+    if (!file->plan->in_place && (is_in_place(run) || file->writes_input)) {
         if (file->shares) {
             *cannot_share_p = true;
             return MSCCLPP_OK;
         }
-        status = need_stream(by);
+        status = need_stream(run);
         if (status == MSCCLPP_OK) {
-            status = team->runner.gpu->temp_alloc(team->runner.stream, input_bytes, &by->copy);
+            status = team->runner.gpu->temp_alloc(team->runner.stream, input_bytes, &run->copy);
         }
-        by->in = by->copy;
-        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input_bytes) : status;
+        run->in = run->copy;
+        return status == MSCCLPP_OK ? copy(run, run->in, call->in, input_bytes) : status;
     }
     return MSCCLPP_OK;
 }
@@ -278,77 +278,77 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *cannot_share_p)
  * True if the plan cannot work on the call's buffers, whatever their kind of memory. One case are calls between nodes,
  * because proxies reach only the plan's own memory. Equal on all ranks.
  */
-static bool is_always_apart(const by_plan_t *by)
+static bool is_always_apart(const plan_run_t *run)
 {
-    const mscclpp_plan_file_t *file = by->plan->file;
+    const mscclpp_plan_file_t *file = run->plan->file;
 
-    return by->team->fabric != NULL || (file->crosses && by->padded != by->call->stride) ||
-           (file->plan->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER);
+    return run->team->fabric != NULL || (file->crosses && run->padded != run->call->stride) ||
+           (file->plan->in_place && run->collective == MSCCLPP_PLAN_REDUCESCATTER);
 }
 
 /*
  * Serves the call directly or apart, the same way on all ranks. *served_p, equal on all ranks, is false if there is no
  * memory.
  */
-static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
+static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
 {
-    const mscclpp_plan_file_t *file = by->plan->file;
-    mscclpp_team_t *team = by->team;
+    const mscclpp_plan_file_t *file = run->plan->file;
+    mscclpp_team_t *team = run->team;
     bool cannot_share = false, mapped = false;
     mscclpp_status_t status;
 
-    if (by->call->early && team->fabric != NULL && is_dense(by) &&
-        mscclpp_plans_has_room(team, by->plan, by->chunk, true)) {
+    if (run->call->early && team->fabric != NULL && is_dense(run) &&
+        mscclpp_plans_has_room(team, run->plan, run->chunk, true)) {
         /* The memory is there. All ranks meet before the kernels start, whatever the size of chunks was before. */
         *served_p = true;
-        by->plan->chunk = by->chunk;
-        return run_apart(by);
+        run->plan->chunk = run->chunk;
+        return run_apart(run);
     }
-    if (is_always_apart(by)) {
-        return serve_apart(by, served_p);
+    if (is_always_apart(run)) {
+        return serve_apart(run, served_p);
     }
-    status = mscclpp_plans_make_room(team, by->plan, by->chunk, false, served_p);
+    status = mscclpp_plans_make_room(team, run->plan, run->chunk, false, served_p);
     if (status != MSCCLPP_OK || !*served_p) {
         return status;
     }
-    status = find_buffers(by, &cannot_share);
+    status = find_buffers(run, &cannot_share);
     if (status == MSCCLPP_OK && file->shares) {
-        status = mscclpp_runner_exchange(&team->runner, by->in, by->out, by->call->bytes, !cannot_share, by->peer_in,
-                                         by->peer_out, &mapped);
+        status = mscclpp_runner_exchange(&team->runner, run->in, run->out, run->call->bytes, !cannot_share,
+                                         run->peer_in, run->peer_out, &mapped);
         if (status == MSCCLPP_OK && !mapped) {
-            return serve_apart(by, served_p);
+            return serve_apart(run, served_p);
         }
     }
-    by->peer_in[team->group.rank] = by->in;
-    by->peer_out[team->group.rank] = by->out;
+    run->peer_in[team->group.rank] = run->in;
+    run->peer_out[team->group.rank] = run->out;
     if (status == MSCCLPP_OK) {
-        status = meet_and_launch(by, by->call->stride, by->call->bytes);
+        status = meet_and_launch(run, run->call->stride, run->call->bytes);
     }
-    if (by->copy != NULL && !team->runner.stuck) {
-        team->runner.gpu->temp_free(team->runner.stream, by->copy);
+    if (run->copy != NULL && !team->runner.stuck) {
+        team->runner.gpu->temp_free(team->runner.stream, run->copy);
     }
     return status;
 }
 
 /* Fills in what follows from the call and the plan: numbers of blocks, and the sizes of chunks and padded blocks. */
-static by_plan_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
+static plan_run_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const mscclpp_plan_file_t *file = call->plan->file;
-    by_plan_t by = {.team = team, .call = call, .plan = call->plan, .collective = file->plan->collective};
+    plan_run_t run = {.team = team, .call = call, .plan = call->plan, .collective = file->plan->collective};
 
-    by.in_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_INPUT);
-    by.out_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_OUTPUT);
-    by.chunk = (call->stride + file->chunks - 1) / file->chunks;
-    by.chunk = (by.chunk + file->unit - 1) / file->unit * file->unit;
-    by.padded = by.chunk * file->chunks;
-    return by;
+    run.in_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_INPUT);
+    run.out_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_OUTPUT);
+    run.chunk = (call->stride + file->chunks - 1) / file->chunks;
+    run.chunk = (run.chunk + file->unit - 1) / file->unit * file->unit;
+    run.padded = run.chunk * file->chunks;
+    return run;
 }
 
 mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
-    const by_plan_t by = describe(team, call);
+    const plan_run_t run = describe(team, call);
     bool has_memory;
-    mscclpp_status_t status = mscclpp_plans_make_room(team, by.plan, by.chunk, is_always_apart(&by), &has_memory);
+    mscclpp_status_t status = mscclpp_plans_make_room(team, run.plan, run.chunk, is_always_apart(&run), &has_memory);
 
     mscclpp_runner_give_stream(&team->runner);
     return status;
@@ -356,8 +356,8 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
 
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p)
 {
-    by_plan_t by = describe(team, call);
-    mscclpp_status_t status = serve(&by, served_p);
+    plan_run_t run = describe(team, call);
+    mscclpp_status_t status = serve(&run, served_p);
 
     if (status == MSCCLPP_OK && *served_p) {
         team->last_algorithm = call->plan->file->label;
@@ -365,39 +365,40 @@ mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *
     return status;
 }
 
-/* True if a queued call can use the call's buffers themselves, which peers then must not map. */
-static bool is_queued_directly(const by_plan_t *by)
+/* True if a queued call can use its buffers directly: no peer uses them, and no memory for a copy is needed. */
+static bool is_queued_directly(const plan_run_t *run)
 {
-    const mscclpp_plan_file_t *file = by->plan->file;
+    const mscclpp_plan_file_t *file = run->plan->file;
 
-    return !file->shares && !is_always_apart(by) && (file->plan->in_place || (!is_in_place(by) && !file->writes_input));
+    return !file->shares && !is_always_apart(run) &&
+           (file->plan->in_place || (!is_in_place(run) && !file->writes_input));
 }
 
 bool mscclpp_by_plan_queues(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
-    by_plan_t by;
+    plan_run_t run;
 
     if (call->plan == NULL) {
         return false;
     }
-    by = describe(team, call);
-    return mscclpp_plans_queue(by.plan, by.chunk) && (is_queued_directly(&by) || is_dense(&by));
+    run = describe(team, call);
+    return mscclpp_plans_queue(run.plan, run.chunk) && (is_queued_directly(&run) || is_dense(&run));
 }
 
 mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call,
                                          mscclpp_gpu_stream_t *stream)
 {
-    by_plan_t by = describe(team, call);
+    plan_run_t run = describe(team, call);
     mscclpp_status_t status;
-    bool cannot_share; /* never set here, as is_queued_directly excludes it */
+    bool cannot_share; /* always false: is_queued_directly excludes plans whose peers use buffers */
 
-    by.queue = stream;
+    run.queue = stream;
     team->last_algorithm = call->plan->file->label;
-    if (!is_queued_directly(&by)) {
-        return run_apart(&by);
+    if (!is_queued_directly(&run)) {
+        return run_apart(&run);
     }
-    status = find_buffers(&by, &cannot_share);
-    by.peer_in[team->group.rank] = by.in;
-    by.peer_out[team->group.rank] = by.out;
-    return status == MSCCLPP_OK ? meet_and_launch(&by, call->stride, call->bytes) : status;
+    status = find_buffers(&run, &cannot_share);
+    run.peer_in[team->group.rank] = run.in;
+    run.peer_out[team->group.rank] = run.out;
+    return status == MSCCLPP_OK ? meet_and_launch(&run, call->stride, call->bytes) : status;
 }

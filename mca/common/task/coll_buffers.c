@@ -92,9 +92,9 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
     const mscclpp_coll_args_t *args = task->args;
     const bool input_in_output = args->in_place && args->in == NULL; /* the input lies in the output */
     const bool overwrites = may_overwrite(task);
-    /* What the two operations that mscclpp_coll_prepare_buffers copies in place need, unless kernels may overwrite. */
+    /* Whether the operation, if it is in place, needs a copy of its input, or a stand-in for its output. */
     const bool copies_input = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
-    const bool copies_output = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
+    const bool replaces_output = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
     /* Where in the output this rank's input begins, if it lies there: at the rank's own block. */
     const uint64_t own_offset = input_in_output && !args->varied &&
                                         (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
@@ -109,19 +109,19 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         return MSCCLPP_OK;
     }
     task->in_place = args->in_place && !copies_input;
-    if (input_in_output && !copies_input && !copies_output && own_offset + mscclpp_coll_span(task, true) > span) {
+    if (input_in_output && !copies_input && !replaces_output && own_offset + mscclpp_coll_span(task, true) > span) {
         span = own_offset + mscclpp_coll_span(task, true);
     }
-    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_in_output && copies_output))) {
+    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_in_output && replaces_output))) {
         status = replace_output(task, span);
     }
     if (!input_in_output) {
         task->in = args->in;
     } else {
-        task->in = copies_input || copies_output ? args->out : task->out + own_offset;
+        task->in = copies_input || replaces_output ? args->out : task->out + own_offset;
     }
     if (status == MSCCLPP_OK && task->in != NULL &&
-        (input_in_output ? copies_input || (copies_output && task->out_far)
+        (input_in_output ? copies_input || (replaces_output && task->out_far)
                          : task->in_far || args->in_pack_count > 0)) {
         status = replace_input(task);
     }

@@ -115,7 +115,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
     mscclpp_group_wait_t wait;
     int i;
 
-    mscclpp_group_wait_init(&wait, &team->group, "copies", engines->task->most);
+    mscclpp_group_wait_init(&wait, &team->group, "copies", engines->task->largest);
     for (i = 0; i < engines->count && status == MSCCLPP_OK; ++i) {
         while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS) {
             status = mscclpp_group_wait_turn(&wait);

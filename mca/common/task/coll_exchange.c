@@ -8,7 +8,7 @@
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
 {
     (void)mscclpp_group_begin_exchange(&task->team->group);
-    return mscclpp_group_meet_exchange(&task->team->group, what, task->most);
+    return mscclpp_group_meet_exchange(&task->team->group, what, task->largest);
 }
 
 /*
@@ -29,7 +29,7 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
     }
     status = oob->allgather(oob->context, &task->args->most, sizes, sizeof(*sizes));
     for (rank = 0; rank < task->ranks && status == MSCCLPP_OK; ++rank) {
-        task->most = sizes[rank] > task->most ? sizes[rank] : task->most;
+        task->largest = sizes[rank] > task->largest ? sizes[rank] : task->largest;
     }
     free(sizes);
     return status;
@@ -57,7 +57,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
         const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
-        task->most = theirs->most > task->most ? theirs->most : task->most;
+        task->largest = theirs->most > task->largest ? theirs->most : task->largest;
         task->strided = task->strided && theirs->strided != MSCCLPP_CONTROL_NO_RUNS;
         has_holes = has_holes || theirs->strided == MSCCLPP_CONTROL_HOLES;
     }
@@ -104,7 +104,7 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
     mine->has_in = in != NULL;
     mine->has_out = out != NULL;
     mine->in_place = 0;
-    mine->most = task->most;
+    mine->most = task->largest;
     if (in != NULL) {
         exportable = team->runner.gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
     }
@@ -121,7 +121,7 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
                                                       .length = task->args->recv[peer].bytes,
                                                       .count = 1};
     }
-    return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->most);
+    return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->largest);
 }
 
 /* Maps one buffer of a peer and appends the mapping to `mappings`, which the caller has to give back. */
@@ -193,7 +193,7 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
         map_status = map_rank(task, rank, mappings, &count);
         task->place[rank] = find_place(task, rank);
     }
-    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->most,
+    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest,
                                         exportable && map_status == MSCCLPP_OK, &mapped);
     if (status == MSCCLPP_OK && mapped) {
         mscclpp_runner_hold_mappings(&team->runner, mappings, count);

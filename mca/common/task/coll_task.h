@@ -16,11 +16,12 @@ typedef struct {
     int rank;
     int ranks;
     int root;
-    bool strided;    /* blocks with holes are moved without packing; equal on all ranks */
-    bool in_place;   /* this rank's own block is already at its place in the output */
-    uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
-    uint64_t stride; /* from the start of one such block to the next, bytes */
-    uint64_t most;   /* bytes of the largest block of any rank; before mscclpp_coll_agree_size perhaps of this rank */
+    bool strided;     /* blocks with holes are moved without packing; equal on all ranks */
+    bool in_place;    /* this rank's own block is already at its place in the output */
+    uint64_t bytes;   /* size of one block if all blocks have one size, bytes */
+    uint64_t stride;  /* from the start of one such block to the next, bytes */
+    uint64_t largest; /* bytes of the largest block of any rank; of this rank, until mscclpp_coll_agree_size if that is
+                         called */
     const char *in;
     char *out;
     void *in_stand_in; /* device memory in place of the caller's buffer; NULL: the buffer itself is used */
@@ -55,7 +56,7 @@ uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*
- * coll_exchange.c: sets `most` and `strided` of a call of which each rank knows only its own blocks: the size of the
+ * coll_exchange.c: sets `largest` and `strided` of a call of which each rank knows only its own blocks: the size of the
  * largest block of any rank, and whether all ranks can move blocks with holes without packing. Collective; all ranks
  * get the same.
  */

@@ -63,7 +63,7 @@ static void describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, msc
 /* Chooses the algorithm and its grid. `mapped`: peers can map the buffers, though early and queued calls do not. */
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
 {
-    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied,
+    return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
                                mapped && !is_early(task) && !task->queued, &task->choice);
 }
 
@@ -97,7 +97,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
-    blocks->most = task->most;
+    blocks->most = task->largest;
     blocks->varied = !task->args->varied                  ? MSCCLPP_DEV_SAME
                      : task->queued && !task->args->known ? MSCCLPP_DEV_UNSIZED
                                                           : MSCCLPP_DEV_VARIED;
@@ -129,7 +129,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     common->op = (uint32_t)task->args->op;
     common->epoch_limit = task->queued ? (uint32_t)task->team->protocol.epoch_limit : 0;
     args.stride = task->stride;
-    args.most = task->most;
+    args.most = task->largest;
     args.tile = task->choice.tile;
     args.radix = task->choice.radix;
     args.pattern = (uint32_t)task->pattern;
@@ -144,7 +144,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     return mscclpp_fabric_run_coll(task->team->fabric, task->queued ? task->stream : NULL, &launch, &args,
-                                   args.tile == 0 ? 0 : (task->most + args.tile - 1) / args.tile,
+                                   args.tile == 0 ? 0 : (task->largest + args.tile - 1) / args.tile,
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
@@ -222,13 +222,13 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
 static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    const uint64_t size_class = (uint64_t)1 << (63 - __builtin_clzll(task->most | 1));
-    uint64_t *reckoned = &team->reckoned[task->args->coll];
+    const uint64_t size_class = (uint64_t)1 << (63 - __builtin_clzll(task->largest | 1));
+    uint64_t *logged = &team->logged_costs[task->args->coll];
     char text[512];
 
-    if (task->choice.algo > MSCCLPP_COLL_BY_NODES && (*reckoned & size_class) == 0 && team->group.oob.rank == 0) {
-        *reckoned |= size_class;
-        mscclpp_coll_explain(input, task->args->coll, task->most, &task->choice, text, sizeof(text));
+    if (task->choice.algo > MSCCLPP_COLL_BY_NODES && (*logged & size_class) == 0 && team->group.oob.rank == 0) {
+        *logged |= size_class;
+        mscclpp_coll_explain(input, task->args->coll, task->largest, &task->choice, text, sizeof(text));
         mscclpp_info("%s: %s", team->group.oob.label, text);
     }
 }
@@ -241,7 +241,7 @@ static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_se
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    /* Between nodes, kernels that meet may reserve epochs. If calls compete for slots, they need a slot before. */
+    /* Between nodes, kernels that meet may have to renew epochs. If calls compete for slots, they need a slot first. */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     mscclpp_status_t status;
     bool mapped = true, served;
@@ -266,7 +266,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     }
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->group.oob.label, team->group.collective,
-                  (unsigned long long)team->group.call, team->last_algorithm, (unsigned long long)task->most);
+                  (unsigned long long)team->group.call, team->last_algorithm, (unsigned long long)task->largest);
     log_cost_estimates(task, input);
     if (status == MSCCLPP_OK && task->choice.algo == MSCCLPP_COLL_BY_ENGINES) {
         return mscclpp_coll_run_engines(task);
@@ -275,7 +275,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_meet(&team->group, task->most, task->args->early);
+        status = mscclpp_group_meet(&team->group, task->largest, task->args->early);
     }
     if (status == MSCCLPP_OK && task->choice.epochs != 0 && meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
@@ -319,8 +319,8 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     if (!task->args->known) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
     }
-    if (status == MSCCLPP_OK && mscclpp_team_wants_more(task->team, task->most, false)) {
-        status = mscclpp_team_grow(task->team, task->most, false);
+    if (status == MSCCLPP_OK && mscclpp_team_wants_more(task->team, task->largest, false)) {
+        status = mscclpp_team_grow(task->team, task->largest, false);
     }
     if (status == MSCCLPP_OK) {
         status = choose(task, input, true);
@@ -385,7 +385,7 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
         if (status == MSCCLPP_OK) {
             status = mscclpp_coll_prepare_buffers(task);
         }
-        if (status == MSCCLPP_OK && task->most > 0) {
+        if (status == MSCCLPP_OK && task->largest > 0) {
             status = carry_out(task, &input);
         }
         status = mscclpp_coll_restore_buffers(task, status);
@@ -413,7 +413,7 @@ static void init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const msc
         task->bytes =
             (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
     }
-    task->most = args->varied ? args->most : task->bytes;
+    task->largest = args->varied ? args->most : task->bytes;
     team->group.call = args->call;
     team->group.collective = mscclpp_coll_name(args->coll);
 }
@@ -431,11 +431,11 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     }
     describe_call(&task, &input);
     status = choose(&task, &input, true);
-    if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.most, false)) {
-        status = mscclpp_team_grow(team, task.most, false);
+    if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.largest, false)) {
+        status = mscclpp_team_grow(team, task.largest, false);
         mscclpp_runner_give_stream(&team->runner);
     }
-    if (status == MSCCLPP_OK && task.most > 0) {
+    if (status == MSCCLPP_OK && task.largest > 0) {
         call = describe_by_plan(&task);
         status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : MSCCLPP_OK;
     }
@@ -462,7 +462,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    if (task.most == 0 && (args->known || !args->varied)) {
+    if (task.largest == 0 && (args->known || !args->varied)) {
         team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
@@ -484,7 +484,7 @@ static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes, queued", team->group.oob.label,
                   team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
-                  (unsigned long long)task->most);
+                  (unsigned long long)task->largest);
     status = mscclpp_coll_prepare_buffers(task);
     if (status == MSCCLPP_OK) {
         status = launch(task);
@@ -574,7 +574,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
         return mscclpp_team_fail(team, status);
     }
     status = choose_queued(&task);
-    if (status != MSCCLPP_OK || (task.most == 0 && (args->known || !args->varied))) {
+    if (status != MSCCLPP_OK || (task.largest == 0 && (args->known || !args->varied))) {
         return status;
     }
     team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);

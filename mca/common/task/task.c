@@ -158,9 +158,9 @@ static void log_cost_estimates(const task_t *task, const mscclpp_select_input_t 
     const uint64_t size_class = (uint64_t)1 << (63 - __builtin_clzll(input->bytes));
     char text[512];
 
-    if ((team->reckoned[MSCCLPP_COLL_LAST] & size_class) == 0 && team->group.rank == 0 && team->group.members[0] == 0 &&
-        !team->group.probing) {
-        team->reckoned[MSCCLPP_COLL_LAST] |= size_class;
+    if ((team->logged_costs[MSCCLPP_COLL_LAST] & size_class) == 0 && team->group.rank == 0 &&
+        team->group.members[0] == 0 && !team->group.probing) {
+        team->logged_costs[MSCCLPP_COLL_LAST] |= size_class;
         mscclpp_select_explain(input, &task->choice, text, sizeof(text));
         mscclpp_info("%s: %s", team->group.oob.label, text);
     }

@@ -89,8 +89,8 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *l
     memset(progress, 0, sizeof(progress));
     for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
         progress[block].launches = team->runner.launches;
-        progress[block].epoch = (uint32_t)team->runner.epochs; /* packets from other nodes are not cleared, so their
-                                                           flags go on */
+        /* Packets from other nodes are not cleared, so their flags go on. */
+        progress[block].epoch = (uint32_t)team->runner.epochs;
     }
     state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
     status = mscclpp_runner_take_stream(&team->runner);
@@ -158,8 +158,7 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     return status;
 }
 
-/* Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, for the caller to
- * free. */
+/* Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one. */
 static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layout, char *const *scratch,
                              const mscclpp_gpu_handle_t *handles)
 {

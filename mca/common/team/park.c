@@ -14,7 +14,7 @@ static pthread_mutex_t park_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` entries are in use, the oldest first */
 static int parked_count;
 
-/* Functions of the oob below, which have nothing to do. */
+/* Functions of the oob below: a parked team has nothing to progress, and nothing to check. */
 static void no_progress(void *context)
 {
     (void)context;

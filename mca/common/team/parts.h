@@ -34,7 +34,7 @@ struct mscclpp_team {
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
     /* By collective, all-reduce last; bit i: what the cost model says of sizes from 2^i on has been logged. */
-    uint64_t reckoned[MSCCLPP_COLL_LAST + 1];
+    uint64_t logged_costs[MSCCLPP_COLL_LAST + 1];
 
     const char *last_algorithm;
     mscclpp_team_stream_t *streams; /* the application's streams that a team for queued operations has seen */

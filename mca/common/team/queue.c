@@ -226,8 +226,8 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 }
 
 /*
- * Returns MSCCLPP_ERR_PEER if a rank of another node has told of a failure, and writes the message into `text`. A
- * notice is read once, so the group notes it.
+ * Returns MSCCLPP_ERR_PEER if a rank of another node has told of a failure. Then writes the message into `text`, and
+ * notes that a peer caused the failure.
  */
 static mscclpp_status_t find_far_failure(mscclpp_group_t *group, char *text, size_t size)
 {

@@ -155,8 +155,8 @@ static bool disable_in_graphs(mscclpp_team_t *team)
 }
 
 /*
- * Destroys a team that is not parked: closes what it has of its peers, and frees its memory now or, once the peers have
- * closed theirs, later. A team whose kernel does not end is kept forever.
+ * Destroys a team that is not parked: closes its mappings of the peers' memory, and frees its own memory once the peers
+ * have closed theirs, now or later. A team whose kernel does not end is kept forever.
  */
 static void destroy(mscclpp_team_t *team)
 {

@@ -13,8 +13,8 @@ typedef struct {
 } card_t;
 
 /*
- * Allocates this rank's memory if it has none, and exports it for its peers. Waits until work on it that synchronous
- * calls of the GPU runtime have left in flight has ended.
+ * Allocates this rank's memory if it has none, and exports it for its peers. Work that follows comes after work on it
+ * that synchronous calls of the GPU runtime have left in flight.
  */
 static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
                                         card_t *card)
