@@ -9,8 +9,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * Where the lists begin in the allocation: the blocks sent and received, the places of ranks, the ranks by node, and
- * where each node begins among these. Blocks come first, as their alignment is the largest.
+ * Return where the lists begin in the allocation: the blocks sent and received, the places of ranks, the ranks by node,
+ * and where each node begins among these. Blocks come first, as their alignment is the largest.
  */
 static mscclpp_dev_block_t *blocks_in(void *memory)
 {

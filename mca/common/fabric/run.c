@@ -405,8 +405,8 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu
 }
 
 /*
- * The ranks meet by a small all-reduce in place on the packet area. Where flags are renewed, that area is clear, so the
- * sum leaves it as it is. Queued kernels over several nodes do not use it.
+ * Makes the ranks meet by a small all-reduce in place on the packet area. Where flags are renewed, that area is clear,
+ * so the sum leaves it as it is. Queued kernels over several nodes do not use it.
  */
 mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                      mscclpp_gpu_stream_t *stream)

@@ -254,7 +254,7 @@ static void divide_area(mscclpp_fabric_t *fabric)
     fabric->area_size = fabric->packets_offset + packet_slots * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* The function that waits call to learn which ranks of other nodes have not sent anything yet. */
+/* Tells a wait which ranks of other nodes have sent nothing yet (find_absent in mca/common/group/group.h). */
 static uint64_t find_absent(void *context, bool may_ask)
 {
     return mscclpp_fabric_absent(context, may_ask);

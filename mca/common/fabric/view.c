@@ -5,7 +5,7 @@
 /* Seconds from one copy of the tokens in device memory to the next. */
 #define VIEW_PERIOD 0.25
 
-/* Bytes of all tokens. */
+/* Returns the bytes of all tokens. */
 static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
 {
     return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (uint64_t)fabric->nodes.count *

@@ -29,8 +29,7 @@ typedef struct {
     mscclpp_group_notice_t waits;  /* the last rank that waited in a call on device buffers */
     mscclpp_group_notice_t host;   /* the last rank that passed host buffers while others waited */
     uint64_t told_host;            /* the last call on host buffers about which this rank has told the other nodes */
-    /* The last call in which this rank has told them that it waits. Only the call's thread uses it, without the lock.
-     */
+    /* The last call in which this rank has told them that it waits. Not locked: only the call's thread uses it. */
     uint64_t told_waiting;
 } mscclpp_group_notices_t;
 
@@ -124,7 +123,7 @@ typedef struct {
 
 /* board.c: calls on the board. mca/common/team/team.h explains how they are used. */
 
-/* The word that a rank writes to its line in call `call`: 4 * the number of the call + the kind of its buffers. */
+/* Returns the word that a rank writes to its line in call `call`: 4 * the call's number + the kind of its buffers. */
 uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 
 /* True if the rank with this index on the node has not come to call `call` yet. */
@@ -142,7 +141,7 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
 /* See mscclpp_team_awaits_announcements. */
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call);
 
-/* The parts of mscclpp_team_decide and mscclpp_team_is_decided that use the board. */
+/* See mscclpp_team_decide and mscclpp_team_is_decided. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
 
@@ -169,7 +168,7 @@ void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes);
  */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p);
 
-/* The first ranks of nodes whose vote in the current vote has not come, as a word of mscclpp_board_add_absent. */
+/* Returns the first ranks of nodes that have not voted in the current vote, as a word of mscclpp_board_add_absent. */
 uint64_t mscclpp_group_missing_votes(const mscclpp_group_t *group);
 
 /* Tells all ranks that the current call has failed on this rank. */

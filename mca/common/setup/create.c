@@ -143,7 +143,7 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
 }
 
 /*
- * The first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node.
+ * Makes the first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node.
  *
  * *config: in, this rank's settings; out, those that all ranks agreed on. `offers`: ended teams that this rank could
  * take over. If all ranks take over an ended team, *taken_p is that team, which leaves `offers`, and the set-up is

@@ -16,8 +16,8 @@ typedef struct {
 
 /*
  * Collective and blocking: returns when this rank's output is complete. Kernels must be able to access the buffers.
- * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if the team has no such plan, or no kernel for the type and operation.
- * MSCCLPP_ERR_NO_MEMORY, on all ranks, if some rank has no memory for the plan. Other errors break the team.
+ * Returns, on all ranks, MSCCLPP_ERR_NOT_SUPPORTED if the team has no such plan, or no kernel for the type and
+ * operation, and MSCCLPP_ERR_NO_MEMORY if some rank has no memory for the plan. Other errors break the team.
  */
 mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_args_t *args);
 

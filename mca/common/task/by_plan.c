@@ -59,7 +59,7 @@ static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, 
                               : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
-/* Bytes before this rank's own block in a buffer with one block per rank. */
+/* Returns the bytes before this rank's own block in a buffer with one block for each rank. */
 static uint64_t offset_of_own_block(const plan_run_t *run, uint64_t stride)
 {
     return (uint64_t)run->team->group.oob.rank * stride;

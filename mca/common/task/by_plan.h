@@ -17,8 +17,8 @@ typedef struct {
 } mscclpp_by_plan_t;
 
 /*
- * Does once what calls like this one would begin with: makes the plan's memory. Does not use the buffers. Ranks without
- * memory for it are found again by the call.
+ * Makes the plan's memory, which the first call would make otherwise. Does not use the buffers. Collective. If a rank
+ * has no memory, this is no error: the call finds it out again.
  */
 mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
 
@@ -29,7 +29,7 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
  */
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p);
 
-/* True if a call of a team for queued operations can be queued; equal on all ranks. A call without a plan cannot. */
+/* True if there is a plan that can serve a queued call: its room is large enough already. Equal on all ranks. */
 bool mscclpp_by_plan_queues(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
 
 /*

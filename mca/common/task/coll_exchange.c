@@ -66,15 +66,15 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 }
 
 /*
- * The input if peers read it, else NULL. If no block has a byte in the buffer, the result is NULL, too: its address may
- * then be of any kind of memory, or of none.
+ * Returns the input if peers read it, else NULL. If no block has a byte in the buffer, the result is NULL, too: its
+ * address may then be of any kind of memory, or of none.
  */
 static const void *shared_in(const mscclpp_coll_task_t *task)
 {
     return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
 }
 
-/* The output that peers access, or NULL if they do not. */
+/* Returns the output if peers access it, else NULL. */
 static void *shared_out(const mscclpp_coll_task_t *task)
 {
     switch (task->pattern) {

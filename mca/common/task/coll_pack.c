@@ -7,8 +7,8 @@
 #define PACK_BLOCKS 128u
 
 /*
- * The bytes that a thread can move at once: the largest power of two, up to 16, that divides all addresses and lengths
- * of a piece. `packed_offset`: where the piece begins in each packed element.
+ * Returns how many bytes a thread can move at once: the largest power of two, up to 16, that divides all addresses and
+ * lengths of a piece. `packed_offset`: where the piece begins in each packed element.
  */
 static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_piece_t *piece, const char *packed,
                          uint64_t packed_offset)

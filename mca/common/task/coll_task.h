@@ -46,13 +46,14 @@ typedef struct {
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer);
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer);
 
-/* Bytes of the combined result on this rank; 0: it gets no result. */
+/* Returns the bytes of the combined result on this rank; 0: it gets none. */
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
 
-/* Bytes from the buffer's start to the end of its last block; 0: the buffer is not used. */
+/* Returns the bytes from the start of the input (else the output) to the end of its last block; 0: it is not used. */
 uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 
-/* Part `index` of `count` parts of `bytes` bytes. Parts consist of whole units, except for the end of the data. */
+/* Returns part `index` of `count` parts of `bytes` bytes. Parts consist of whole units, except at the end of the data.
+ */
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*

@@ -42,7 +42,7 @@ static bool is_dense(mscclpp_dtype_t dtype)
     return dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
 
-/* Bytes from the first byte of the first element to the last byte of the last one. */
+/* Returns the bytes of a message: from the first byte of its first element to the last byte of its last one. */
 static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 {
     if (args->count == 0) {
@@ -315,11 +315,11 @@ static mscclpp_status_t copy_alone(task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Warns, once per process, if the algorithm that the user asked for does not serve the call. */
+/* Warns, once in a process for each algorithm, if the one that the user asked for does not serve the call. */
 static void report_choice(const task_t *task, const char *served_by)
 {
     const mscclpp_team_t *team = task->team;
-    static bool warned[64];
+    static bool warned[64]; /* by number of the algorithm */
     const int32_t asked = team->protocol.algorithm;
 
     if (asked >= 0 && team->group.rank == 0 && team->group.members[0] == 0 && team->group.oob.size > 1 &&

@@ -19,7 +19,7 @@
 /* The most teams that a rank offers to one communicator. */
 #define MSCCLPP_PARK_OFFERS 4
 
-/* A digest of the parameters. Teams with equal keys can replace each other. Never 0. */
+/* Returns a digest of the parameters, never 0. Teams with equal keys can take one another's place. */
 uint64_t mscclpp_park_key(const mscclpp_team_params_t *params);
 
 /*

@@ -18,18 +18,18 @@ typedef struct mscclpp_team_plan mscclpp_team_plan_t;
 struct mscclpp_team {
     mscclpp_group_t group;
     mscclpp_runner_t runner;
-    mscclpp_protocol_t protocol; /* the settings that all ranks share: those of rank 0 */
-    bool ll128;                  /* all links deliver lines of 128 bytes whole; equal on all ranks */
-    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint64_t server;        /* MPS server of this rank's GPU, as in mscclpp_gpu_info_t */
-    uint32_t gpu_users;     /* number of processes on this GPU that this rank knows of */
-    uint32_t gpu_strangers; /* number of those processes that use another server */
-    bool one_gpu;           /* there are several ranks, all on one GPU; equal on all ranks */
-    uint64_t full_size;     /* the scratch_size to grow to; 0: the scratch does not grow any more */
-    uint64_t small_max;     /* the largest message that does not make the scratch grow */
-    bool lacks_puts;        /* a user asks for puts, or for any algorithm, and the scratch has no room for puts */
-    uint64_t middle_max;    /* the largest message for which the scratch does not grow to its full size; 0: there is
-                               no such size */
+    mscclpp_protocol_t protocol;               /* the settings that all ranks share: those of rank 0 */
+    bool ll128;                                /* all links deliver lines of 128 bytes whole; equal on all ranks */
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* of this rank's GPU */
+    uint64_t server;                           /* MPS server of this rank's GPU, as in mscclpp_gpu_info_t */
+    uint32_t gpu_users;                        /* number of processes on this GPU that this rank knows of */
+    uint32_t gpu_strangers;                    /* number of those processes that use another server */
+    bool one_gpu;                              /* there are several ranks, all on one GPU; equal on all ranks */
+    uint64_t full_size;                        /* the scratch_size to grow to; 0: the scratch does not grow any more */
+    uint64_t small_max;                        /* the largest message that does not make the scratch grow */
+    bool lacks_puts;     /* a user asks for puts, or for any algorithm, and the scratch has no room for puts */
+    uint64_t middle_max; /* the largest message for which the scratch does not grow to its full size; 0: there is
+                            no such size */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
@@ -47,9 +47,9 @@ struct mscclpp_team {
 
     /* Used by team.c after the team has ended. */
     mscclpp_team_t *next_remains;
-    uint64_t reports; /* ends of operations that kernels had reported when the team ended; for teams in graphs */
-    char *kept_label; /* a copy of the label, which the creator of the team frees; NULL: none */
-    bool told_late;
+    uint64_t reports;    /* ends of operations that kernels had reported when the team ended; for teams in graphs */
+    char *kept_label;    /* a copy of the label, which the creator of the team frees; NULL: none */
+    bool told_late;      /* it is logged that a graph was launched after the end */
     void *engine_memory; /* the engines' memory, while peers may still map it; NULL: none */
     void *given_up;      /* unused scratch, while peers may still map it; NULL: none */
 };

@@ -47,7 +47,7 @@ static uint64_t most_blocks(const mscclpp_plan_file_t *file)
     return most;
 }
 
-/* The smallest multiple of `unit` that is not below `value`. */
+/* Returns the smallest multiple of `unit` that is not below `value`. */
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;
@@ -98,7 +98,7 @@ static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
     return offset;
 }
 
-/* The address at an offset from `base`, which may be NULL. */
+/* Returns the address at an offset from `base`, which may be NULL. */
 static void *address_in(char *base, uint64_t offset)
 {
     return (void *)((uintptr_t)base + offset);

@@ -52,15 +52,15 @@ typedef struct {
 } mscclpp_plan_wish_t;
 
 /*
- * Chooses a plan for a call: the plan that a rule names. If no rule matches the call, the plan whose own range of sizes
- * has the message, and among several the one whose range ends first. NULL: no plan. Pure.
+ * Chooses a plan for a call: the plan that a rule names. If no rule matches the call, it is the plan whose own range of
+ * sizes has the message; of several, the one whose range ends first. Returns NULL if there is no plan. Pure.
  */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish);
 
-/* The plan of this name that programs run by its name, if it can do the operation. NULL: there is none. Pure. */
+/* Returns the plan that programs run by this name, if it can do the operation. NULL: there is none. Pure. */
 mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *name, mscclpp_op_t op);
 
-/* The number of blocks in a buffer of this rank, where a block is one rank's part. */
+/* Returns the number of blocks in a buffer of this rank, where a block is one rank's part. */
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan,
                               mscclpp_plan_buffer_t buffer);
 
@@ -77,8 +77,8 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
 bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas);
 
 /*
- * The collective whose calls a plan can serve; MSCCLPP_COLL_LAST: all-reduce. Not for plans whose collective comes
- * after MSCCLPP_PLAN_ALLTOALL, which serve no calls of MPI.
+ * Returns the collective whose calls a plan can serve; MSCCLPP_COLL_LAST: all-reduce. Not for plans whose collective
+ * comes after MSCCLPP_PLAN_ALLTOALL, which serve no calls of MPI.
  */
 mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan);
 
@@ -97,7 +97,7 @@ static inline uint64_t mscclpp_plans_epoch_limit(const mscclpp_team_t *team)
     return team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;
 }
 
-/* The address at an offset in a rank's room. For a rank on another node, the offset itself. */
+/* Returns the address at an offset in a rank's room. For a rank on another node, it is the offset itself. */
 static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int rank, uint64_t offset)
 {
     return (char *)((uintptr_t)room->peers[rank] + offset);

@@ -61,7 +61,7 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
 mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t call, mscclpp_gpu_stream_t *stream);
 
 /*
- * Two functions that tell whether operations that nobody waits for have failed. They return MSCCLPP_OK,
+ * These two tell whether operations that nobody waits for have failed. They return MSCCLPP_OK,
  * MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting for a rank, MSCCLPP_ERR_INVALID if two operations ran at the same
  * time, or MSCCLPP_ERR_PEER if another rank failed. Neither waits. `check_kernels` checks only the kernels of this
  * rank, and logs an error. `find_failure` also checks the peers, and writes the message into `text` instead of logging

@@ -62,10 +62,10 @@ void mscclpp_team_progress_all(void);
 int mscclpp_team_rank(const mscclpp_team_t *team);
 int mscclpp_team_size(const mscclpp_team_t *team);
 
-/* Name of the algorithm of the last call, for messages and reports; "none" before the first. */
+/* Returns the name of the algorithm of the last call, for messages and reports; "none" before the first. */
 const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 
-/* The number of operations that a lingering kernel served, without a launch of their own. */
+/* Returns the number of operations that a lingering kernel served, without a launch of their own. */
 uint64_t mscclpp_team_lingered(const mscclpp_team_t *team);
 
 /*
@@ -84,7 +84,7 @@ bool mscclpp_team_broken(const mscclpp_team_t *team);
  */
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
-/* The lowest rank of this node that announced `kind` for call `call`, or -1. */
+/* Returns the lowest rank of this node that announced `kind` for call `call`, or -1. */
 int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
 /*

@@ -118,8 +118,8 @@ mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const
 void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *watch);
 
 /*
- * The application has freed one object. Objects outlive mscclpp_user_end; after it, the last one to be freed frees
- * `user`.
+ * Counts an object that the application has freed. Objects outlive mscclpp_user_end; after it, the last one to be freed
+ * frees `user`.
  */
 void mscclpp_user_leave(mscclpp_user_t *user);
 
