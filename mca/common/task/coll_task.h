@@ -52,8 +52,7 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
 /* Returns the bytes from the start of the input (else the output) to the end of its last block; 0: it is not used. */
 uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 
-/* Returns part `index` of `count` parts of `bytes` bytes. Parts consist of whole units, except at the end of the data.
- */
+/* Returns part `index` of `count` parts of `bytes` bytes. All but the last of them consist of whole units. */
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*
