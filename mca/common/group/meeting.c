@@ -96,18 +96,18 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
     uint64_t *result = &group->board[0].node_vote;
     const uint64_t number = ++group->node_votes;
     mscclpp_status_t status = MSCCLPP_OK;
-    bool all = yes;
+    bool all_yes = yes;
 
     wait->words = NULL;
     wait->votes = true;
     if (group->rank == 0) {
         mscclpp_group_send_vote(group, number, yes);
-        while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, number, &all)) {
+        while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, number, &all_yes)) {
             status = mscclpp_group_wait_turn(wait);
-            all = yes;
+            all_yes = yes;
         }
         if (status == MSCCLPP_OK) {
-            mscclpp_board_store(result, 2 * number + all);
+            mscclpp_board_store(result, 2 * number + all_yes);
         }
     }
     while (status == MSCCLPP_OK && mscclpp_board_load(result) < 2 * number) {
@@ -156,24 +156,24 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     mscclpp_admission_candidate_t own_candidate, *candidate = needs_slot ? &own_candidate : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait; /* one deadline for all attempts, as a single one may be short */
-    bool all = false;
+    bool all_have_one = false;
     uint64_t attempt;
 
     mscclpp_group_wait_init(&wait, group, "room for kernels", bytes);
     if (candidate != NULL) {
         mscclpp_admission_add(group->admission, candidate, queue_key(group, number, 0));
     }
-    for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
+    for (attempt = 1; !all_have_one && status == MSCCLPP_OK; ++attempt) {
         if (attempt > 1) {
             mscclpp_group_give_slot(group);
             if (candidate != NULL) {
                 mscclpp_admission_change_key(group->admission, candidate, queue_key(group, number, attempt));
             }
             status = await_turn(group, &wait, candidate);
-            status = status == MSCCLPP_OK ? vote_on_slots(group, &wait, false, &all) : status;
+            status = status == MSCCLPP_OK ? vote_on_slots(group, &wait, false, &all_have_one) : status;
         }
         if (status == MSCCLPP_OK) {
-            status = vote_on_slots(group, &wait, try_to_take_slot(group, candidate, attempt > 1), &all);
+            status = vote_on_slots(group, &wait, try_to_take_slot(group, candidate, attempt > 1), &all_have_one);
         }
     }
     if (candidate != NULL) {
@@ -189,12 +189,12 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
 {
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
-    bool all;
+    bool all_yes;
 
     mscclpp_group_wait_init(&wait, group, "arrival of all ranks", bytes);
     status = mscclpp_group_wait_on(&wait, word, 2 * group->arrivals);
     if (status == MSCCLPP_OK && all_nodes) {
-        status = vote_of_nodes(group, &wait, true, &all);
+        status = vote_of_nodes(group, &wait, true, &all_yes);
     }
     return status;
 }
@@ -204,7 +204,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     uint64_t *word = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;
     const bool needs_slot = early || group->concurrent, all_nodes = group->spans && (early || group->threads);
     mscclpp_status_t status;
-    bool all, pledged;
+    bool all_ready, pledged;
 
     if (!group->meet_first && !early && !all_nodes) {
         return MSCCLPP_OK;
@@ -214,11 +214,11 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
     status = await_arrivals(group, bytes, word, all_nodes);
-    all = status == MSCCLPP_OK && all_have_slots(group, word);
-    if (all && !group->spans && (early || group->threads)) {
+    all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
+    if (all_ready && !group->spans && (early || group->threads)) {
         /* A rank that needs no slot finds out about the others' pledges. */
-        all = mscclpp_admission_redeem(group->admission, decision, group->arrivals);
-        group->has_slot = all && pledged;
+        all_ready = mscclpp_admission_redeem(group->admission, decision, group->arrivals);
+        group->has_slot = all_ready && pledged;
     } else if (pledged) {
         mscclpp_admission_give_up(group->admission, decision);
     }
@@ -227,7 +227,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
      * thread or call, which itself waits for the slot. On several nodes, ranks always vote on slots, because a node
      * whose ranks all have what they need does not know of the others.
      */
-    if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all)) {
+    if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all_ready)) {
         status = take_slots(group, bytes, needs_slot);
     }
     return status;

@@ -48,7 +48,7 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
 }
 
 /* True if a set of absent ranks (mscclpp_board_add_absent) contains `rank`. */
-static bool has_absent(uint64_t set, int rank)
+static bool is_in_set(uint64_t set, int rank)
 {
     int i;
 
@@ -75,7 +75,7 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 
         absent |= word & MSCCLPP_BOARD_ABSENT_MORE;
         for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(word, i) >= 0; ++i) {
-            if (!has_absent(absent, mscclpp_board_absent(word, i))) {
+            if (!is_in_set(absent, mscclpp_board_absent(word, i))) {
                 absent = mscclpp_board_add_absent(absent, mscclpp_board_absent(word, i));
             }
         }
@@ -368,7 +368,7 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
 }
 
 /* Shortens the wait by the time for which the application stayed away from the runtime, as far as above AWAY_MAX. */
-static void discount_absence(mscclpp_group_wait_t *wait, double now)
+static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 {
     if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
         wait->started += now - wait->last_turn - AWAY_MAX;
@@ -390,7 +390,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     }
     now = mscclpp_now();
     if (in_fiber) {
-        discount_absence(wait, now);
+        discount_time_away(wait, now);
     }
     if (wait->started <= 0) {
         wait->started = now;

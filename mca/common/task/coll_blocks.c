@@ -7,12 +7,12 @@
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
 {
     const uint64_t units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    const uint64_t each = (units + (uint64_t)count - 1) / (uint64_t)count * MSCCLPP_DEV_UNIT;
-    const uint64_t begin = (uint64_t)index * each;
+    const uint64_t part_bytes = (units + (uint64_t)count - 1) / (uint64_t)count * MSCCLPP_DEV_UNIT;
+    const uint64_t begin = (uint64_t)index * part_bytes;
     mscclpp_dev_block_t part;
 
     part.offset = begin < bytes ? begin : bytes;
-    part.bytes = bytes - part.offset < each ? bytes - part.offset : each;
+    part.bytes = bytes - part.offset < part_bytes ? bytes - part.offset : part_bytes;
     return part;
 }
 

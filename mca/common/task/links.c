@@ -20,6 +20,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     mscclpp_dev_ring_args_t args;
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
+    /* One thread for each unit, as far as there are blocks for that. */
     uint64_t blocks = (bytes + (uint64_t)THREADS * MSCCLPP_DEV_UNIT - 1) / ((uint64_t)THREADS * MSCCLPP_DEV_UNIT);
     double started;
 

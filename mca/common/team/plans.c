@@ -39,9 +39,9 @@ static uint64_t most_blocks(const mscclpp_plan_file_t *file)
     if (!file->alone) {
         return definition->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : definition->rank_count;
     }
-    for (uint32_t r = 0; r < definition->rank_count; ++r) {
+    for (uint32_t rank = 0; rank < definition->rank_count; ++rank) {
         for (int buffer = MSCCLPP_PLAN_INPUT; buffer <= MSCCLPP_PLAN_OUTPUT; ++buffer) {
-            most = definition->ranks[r].chunks[buffer] > most ? definition->ranks[r].chunks[buffer] : most;
+            most = definition->ranks[rank].chunks[buffer] > most ? definition->ranks[rank].chunks[buffer] : most;
         }
     }
     return most;
@@ -116,15 +116,15 @@ static bool is_near(const mscclpp_team_t *team, int rank)
 static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
     const mscclpp_plan_program_t *program = &plan->program;
-    const mscclpp_plan_rank_t *rank = &plan->file->plan->ranks[team->group.oob.rank];
-    const uint32_t ports = rank->channel_count[MSCCLPP_PLAN_PORT];
+    const mscclpp_plan_rank_t *this_rank = &plan->file->plan->ranks[team->group.oob.rank];
+    const uint32_t ports = this_rank->channel_count[MSCCLPP_PLAN_PORT];
     uint64_t *arrived[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_plan_args_t *args = &plan->args;
     uint64_t offset;
 
-    for (int r = 0; r < team->group.oob.size; ++r) {
-        arrived[r] = (uint64_t *)(void *)plan->room.peers[r];
-        args->names[r] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + r); /* the name of a rank on another node */
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        arrived[rank] = (uint64_t *)(void *)plan->room.peers[rank];
+        args->names[rank] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + rank); /* the name of a rank on another node */
     }
     for (int i = 0; i < team->group.size; ++i) {
         args->names[team->group.members[i]] = (uint8_t)i;
@@ -136,10 +136,10 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->plan_state = address_in(base, append_bytes(image, NULL, sizeof(*args->plan_state)));
     args->expected = address_in(base, append_bytes(image, NULL, program->channels * sizeof(*args->expected)));
     args->barriers = address_in(base, append_bytes(image, NULL, program->barriers * sizeof(*args->barriers)));
-    offset = append_bytes(image, NULL, rank->semaphore_count * sizeof(*args->semaphores));
+    offset = append_bytes(image, NULL, this_rank->semaphore_count * sizeof(*args->semaphores));
     args->semaphores = address_in(base, offset);
-    for (uint32_t i = 0; i < rank->semaphore_count && image->bytes != NULL; ++i) {
-        const mscclpp_dev_plan_counter_t first = {0, rank->semaphores[i]};
+    for (uint32_t i = 0; i < this_rank->semaphore_count && image->bytes != NULL; ++i) {
+        const mscclpp_dev_plan_counter_t first = {0, this_rank->semaphores[i]};
 
         memcpy(image->bytes + offset + i * sizeof(first), &first, sizeof(first));
     }
@@ -148,8 +148,8 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->links = address_in(base, append_bytes(image, program->links, program->link_count * sizeof(*program->links)));
     args->starts =
         address_in(base, append_bytes(image, program->starts, (program->block_count + 1) * sizeof(*program->starts)));
-    for (int r = 0; r < team->group.oob.size; ++r) {
-        args->bases[3 * r + 2] = mscclpp_plans_place(&plan->room, r, plan->room.scratch);
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        args->bases[3 * rank + 2] = mscclpp_plans_place(&plan->room, rank, plan->room.scratch);
     }
     args->half = plan->room.half;
     args->scratch_bytes = plan->room.in - plan->room.scratch;
@@ -167,7 +167,7 @@ static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, 
     image_t image = {NULL, 0};
     mscclpp_status_t status;
 
-    fill_image(plan, team, &image, base + local);
+    fill_image(plan, team, &image, base + local); /* counts the size only */
     image.bytes = calloc(1, image.size + 1);
     if (image.bytes == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
@@ -195,8 +195,8 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     image_t image = {NULL, 0};
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (int r = 0; r < team->group.oob.size; ++r) {
-        is_far[r] = !is_near(team, r);
+    for (int i = 0; i < team->group.oob.size; ++i) {
+        is_far[i] = !is_near(team, i);
     }
     if (plan->program.starts == NULL) {
         status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &why);
@@ -287,14 +287,14 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
         }
     }
     /* A rank is a peer if a port channel goes there or comes from there. */
-    for (uint32_t r = 0; r < definition->rank_count; ++r) {
-        for (uint32_t i = 0; i < definition->ranks[r].channel_count[MSCCLPP_PLAN_PORT]; ++i) {
-            const uint32_t peer = definition->ranks[r].channels[MSCCLPP_PLAN_PORT][i].peer;
+    for (uint32_t rank = 0; rank < definition->rank_count; ++rank) {
+        for (uint32_t i = 0; i < definition->ranks[rank].channel_count[MSCCLPP_PLAN_PORT]; ++i) {
+            const uint32_t peer = definition->ranks[rank].channels[MSCCLPP_PLAN_PORT][i].peer;
 
-            if (r == (uint32_t)team->group.oob.rank) {
+            if (rank == (uint32_t)team->group.oob.rank) {
                 peers[peer] = peers[peer] || !is_near(team, (int)peer);
             } else if (peer == (uint32_t)team->group.oob.rank) {
-                peers[r] = peers[r] || !is_near(team, (int)r);
+                peers[rank] = peers[rank] || !is_near(team, (int)rank);
             }
         }
     }
