@@ -14,14 +14,15 @@ typedef struct {
     const mscclpp_coll_args_t *args;
     mscclpp_dev_pattern_t pattern;
     int rank;
-    int ranks;
+    int ranks; /* number of ranks */
     int root;
-    bool strided;     /* blocks with holes are moved without packing; equal on all ranks */
-    bool in_place;    /* this rank's own block is already at its place in the output */
-    uint64_t bytes;   /* size of one block if all blocks have one size, bytes */
-    uint64_t stride;  /* from the start of one such block to the next, bytes */
-    uint64_t largest; /* bytes of the largest block of any rank; of this rank, until mscclpp_coll_agree_size if that is
-                         called */
+    bool strided;    /* blocks with holes are moved without packing; equal on all ranks */
+    bool in_place;   /* this rank's own block is already at its place in the output */
+    uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
+    uint64_t stride; /* from the start of one such block to the next, bytes */
+    /* Bytes of the largest block of any rank. Before mscclpp_coll_agree_size it may be the largest of this rank alone.
+     */
+    uint64_t largest;
     const char *in;
     char *out;
     void *in_stand_in; /* device memory in place of the caller's buffer; NULL: the buffer itself is used */

@@ -74,7 +74,7 @@ struct mscclpp_user_channels {
     mscclpp_user_ports_t *ports;  /* of port channels */
 };
 
-/* Returns the number of the channel `k` with a peer among the counters, or tokens, of a rank. `rank`: the peer's. */
+/* Returns the number of channel `k` with the peer `rank` among a rank's counters, or tokens. */
 static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channels, int rank, int k)
 {
     return (uint32_t)(rank * channels->per_peer + k);
@@ -98,8 +98,10 @@ void mscclpp_user_ports_view(const mscclpp_user_channels_t *channels, int index,
 mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
                                            const char *what, mscclpp_user_share_t *share);
 
-/* Collective. Frees this rank's memory once all ranks have closed their mappings. If they do not agree on that, keeps
- * it. */
+/*
+ * Collective. Frees this rank's memory once all ranks have closed their mappings. Keeps it if they do not agree on
+ * that.
+ */
 mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_share_t *share);
 
 /* Local: closes the mappings. This rank's memory is never freed, as peers may still use it. */
