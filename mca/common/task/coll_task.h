@@ -20,8 +20,7 @@ typedef struct {
     bool in_place;   /* this rank's own block is already at its place in the output */
     uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
     uint64_t stride; /* from the start of one such block to the next, bytes */
-    /* Bytes of the largest block of any rank. Before mscclpp_coll_agree_size it may be the largest of this rank alone.
-     */
+    /* Bytes of the largest block of any rank; perhaps of this rank alone, until mscclpp_coll_agree_size is called. */
     uint64_t largest;
     const char *in;
     char *out;
