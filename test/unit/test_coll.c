@@ -25,7 +25,7 @@ static mscclpp_select_input_t gpus(uint32_t ranks)
     mscclpp_layout_init(&layout, 16 * MIB);
     input.nranks = ranks;
     input.nodes = 1;
-    input.all = ranks;
+    input.all_ranks = ranks;
     input.dtype = MSCCLPP_DTYPE_UINT8;
     input.engines = true;
     input.block_limit = 128;
@@ -188,8 +188,8 @@ static void test_nodes(void)
         mscclpp_coll_choice_t choice;
 
         input.nodes = 2;
-        input.all = 8;
-        input.shards = input.most = 4;
+        input.all_ranks = 8;
+        input.shards = input.max_node_ranks = 4;
         input.slot_size = 512 * KIB;
         input.packet_units = 4096;
         REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 64, false, true, &choice) == MSCCLPP_OK);
@@ -218,8 +218,8 @@ static mscclpp_select_input_t many_nodes(uint32_t nodes)
 {
     mscclpp_select_input_t input = gpus(1);
 
-    input.nodes = input.all = nodes;
-    input.shards = input.most = 1;
+    input.nodes = input.all_ranks = nodes;
+    input.shards = input.max_node_ranks = 1;
     input.slot_size = 64 * KIB;
     input.packet_units = 4096;
     return input;

@@ -156,12 +156,12 @@ static void test_figures(void)
     mscclpp_rules_t *again = NULL;
     FILE *file;
 
-    CHECK_EQ(figures[verbs].given, 0);
-    CHECK_EQ(figures[ucx].given, 1);
+    CHECK_EQ(figures[verbs].is_given, 0);
+    CHECK_EQ(figures[ucx].is_given, 1);
     CHECK_EQ(figures[ucx].latency * 1e9, 2500);
     CHECK_EQ(figures[ucx].bandwidth, 25000000000);
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, 1);
-    CHECK_EQ(mscclpp_rules_find_figures(NULL)[ucx].given, 0);
+    CHECK_EQ(mscclpp_rules_find_figures(NULL)[ucx].is_given, 0);
     file = fopen(path, "w");
     REQUIRE(file != NULL);
     mscclpp_rules_write(rules, file);

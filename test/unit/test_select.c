@@ -42,9 +42,9 @@ static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protoc
     }
     CHECK_EQ(rings, MSCCLPP_DTYPE_LAST - 2);
     input->dtype = MSCCLPP_DTYPE_FLOAT32;
-    input->near = true;
+    input->is_one_host = true;
     CHECK_TEXT(selected(input, (uint64_t)1 << 33), "nodes_split");
-    input->near = false;
+    input->is_one_host = false;
     /* Whoever gives a size means any number of nodes; a size for splitting is none for rings. */
     protocol->nodes_ring_min = 200 * KIB;
     protocol->nodes_split_min = 300 * KIB;
@@ -98,7 +98,7 @@ static void test_model(mscclpp_select_input_t *input)
     /* Measured figures take the place of the built-in ones. */
     input->protocol = &measured;
     measured.figures[mscclpp_cost_transport("ucx")] =
-        (mscclpp_rule_figures_t){.given = 1, .latency = 1e-3, .overhead = 0, .gap = 0, .bandwidth = 25e9};
+        (mscclpp_rule_figures_t){.is_given = 1, .latency = 1e-3, .overhead = 0, .gap = 0, .bandwidth = 25e9};
     CHECK_TEXT(selected(input, 1024 * KIB), "nodes");
     mscclpp_select_explain(input, &choice, text, sizeof(text));
     CHECK(strstr(text, "(ucx: latency 1000.00 us") != NULL);
@@ -110,7 +110,7 @@ static void test_model(mscclpp_select_input_t *input)
 static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
     protocol->algorithm = -1;
-    input->shards = input->most = 2;
+    input->shards = input->max_node_ranks = 2;
     input->slot_size = 4096;
     input->packet_units = 4096;
     input->nodes = 2;
@@ -278,7 +278,7 @@ static void test_forced(mscclpp_select_input_t *input, mscclpp_protocol_t *proto
                    mscclpp_algos[i]->spans_nodes ? "zerocopy" : mscclpp_algos[i]->name);
         /* Over several nodes only what spans them does, and packets only where there is a slot for them. */
         input->nodes = 2;
-        input->shards = input->most = 3;
+        input->shards = input->max_node_ranks = 3;
         input->slot_size = 4096;
         input->packet_units = 100;
         CHECK_TEXT(selected(input, 1), mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes_packets");

@@ -258,11 +258,11 @@ static void sweep_packets(sweep_t *sweep)
 {
     const mscclpp_select_input_t *input = sweep->input;
     const uint64_t shard = ((input->bytes + 15) / 16 + input->shards - 1) / input->shards;
-    uint64_t capacity = input->packet_units, near = input->layout->packet_half / (64 * (uint64_t)input->most);
+    uint64_t capacity = input->packet_units, near = input->layout->packet_half / (64 * (uint64_t)input->max_node_ranks);
     uint64_t threads, chunk;
     mscclpp_choice_t choice;
 
-    capacity = input->most > 1 && near < capacity ? near : capacity;
+    capacity = input->max_node_ranks > 1 && near < capacity ? near : capacity;
     if (mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes_packets, &choice) != MSCCLPP_OK) {
         expect(sweep, capacity < (input->on_twin ? 1 : 32), "packets do not fit their slots");
         return;
@@ -320,7 +320,7 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
             input.nranks = input.shards;
             for (input.bytes = 1; input.bytes <= (uint64_t)1 << 40; input.bytes = next_bytes(input.bytes)) {
                 input.slot_size = 16 << input.bytes % 20;
-                input.most = input.shards + (uint32_t)(input.bytes % 3);
+                input.max_node_ranks = input.shards + (uint32_t)(input.bytes % 3);
                 input.packet_units = 1 << input.bytes % 14;
                 sweep_packets(&sweep);
                 input.packet_units = 0;
@@ -363,7 +363,7 @@ static void test_channels(void)
     input.protocol = &protocol;
     input.layout = &layout;
     input.on_twin = true;
-    input.shards = input.most = input.nranks = 1;
+    input.shards = input.max_node_ranks = input.nranks = 1;
     input.slot_size = 4096;
     input.packet_units = 1024;
     input.bytes = (uint64_t)1 << 20;

@@ -21,7 +21,7 @@ bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figu
         return false;
     }
     measured = &mscclpp_rules_find_figures(rules)[mscclpp_cost_transport(transport)];
-    fine = measured->given != 0;
+    fine = measured->is_given != 0;
     if (fine) {
         figures->latency = measured->latency;
         figures->overhead = measured->overhead;

@@ -41,7 +41,7 @@ static bool conclude(const tune_options_t *options, const mscclpp_select_input_t
     const int transport = mscclpp_cost_transport(input->transport);
     mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(input->transport);
     const double off = tune_fit(&figures, input->nodes, input->shards, points, SIZES);
-    const mscclpp_rule_figures_t measured = {.given = 1,
+    const mscclpp_rule_figures_t measured = {.is_given = 1,
                                              .latency = figures.latency,
                                              .overhead = figures.overhead,
                                              .gap = figures.gap,

@@ -25,7 +25,7 @@ typedef struct {
 /* Whether a rule is for calls with MPI_IN_PLACE, for calls without it, or for both. */
 typedef enum { MSCCLPP_RULE_ANY_PLACE, MSCCLPP_RULE_IN_PLACE, MSCCLPP_RULE_OUT_OF_PLACE } mscclpp_rule_place_t;
 
-/* From this value on, `algorithm` stands for an execution plan (mscclpp_rule_by_plan). */
+/* From this value on, the `algorithm` of a rule stands for an execution plan (mscclpp_rule_by_plan). */
 #define MSCCLPP_RULE_PLANS ((int64_t)1 << 62)
 
 /*
@@ -49,17 +49,18 @@ typedef struct {
     uint64_t nodes;    /* the rule is for ranks on so many nodes; 0: on one */
 } mscclpp_coll_rule_t;
 
+/* The rules of the other collectives, as in mscclpp_rule_set_t. */
 typedef struct {
     uint64_t count;
     mscclpp_coll_rule_t rule[MSCCLPP_COLL_RULES_MAX];
 } mscclpp_coll_rule_set_t;
 
-/* Number of transports for which rules may give figures, in the order of mca/common/algo/schedule/cost.h. */
+/* Number of transports for which a rules file may give figures, in the order of mca/common/algo/schedule/cost.h. */
 #define MSCCLPP_RULE_TRANSPORTS 4
 
 /* Measured figures of a transport, in seconds and in bytes per second. */
 typedef struct {
-    uint64_t given; /* 0: the rules file has no figures of this transport */
+    uint64_t is_given; /* 0: the rules file has no figures of this transport */
     double latency;
     double overhead;
     double gap;
@@ -108,7 +109,7 @@ typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHAR
  * How a team's scratch is divided, in bytes, in this order: barrier words, the two halves of the packet area, the LL128
  * area, the bulk area, the put area, the state. The LL128 area is as large as one half of the packet area, and the bulk
  * area as large as both halves. The put area is as large as the packet and bulk areas together, which is the parameter
- * scratch_size. Of the smallest scratch (mca/common/team/grow.h) these areas are smaller than that.
+ * scratch_size. In the smallest scratch (mca/common/team/grow.h), the areas are smaller than that.
  */
 typedef struct {
     uint64_t packet_half;
@@ -130,15 +131,15 @@ void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint6
 typedef struct {
     uint64_t bytes;
     uint32_t nranks;
-    uint32_t nodes;        /* 0 or 1: all ranks are on one node */
-    uint32_t shards;       /* with several nodes: the fewest ranks on one node */
-    uint32_t most;         /* with several nodes: the most ranks on one node */
-    uint32_t all;          /* with several nodes: number of ranks on all nodes */
-    uint64_t slot_size;    /* with several nodes: bytes that a block exchanges at once */
-    uint64_t packet_units; /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
-    const char *transport; /* with several nodes: name of the transport; NULL: not known */
-    bool near;             /* with several nodes: all nodes are on one host and exchange through its memory */
-    bool meets;            /* with several nodes: their hosts can meet before a kernel starts */
+    uint32_t nodes;          /* 0 or 1: all ranks are on one node */
+    uint32_t shards;         /* with several nodes: the fewest ranks on one node */
+    uint32_t max_node_ranks; /* with several nodes: the most ranks on one node */
+    uint32_t all_ranks;      /* with several nodes: number of ranks on all nodes */
+    uint64_t slot_size;      /* with several nodes: bytes that a block exchanges at once */
+    uint64_t packet_units;   /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
+    const char *transport;   /* with several nodes: name of the transport; NULL: not known */
+    bool is_one_host;        /* with several nodes: all nodes are on one host and exchange through its memory */
+    bool hosts_can_meet;     /* with several nodes: their hosts can meet before a kernel starts */
     mscclpp_dtype_t dtype;
     bool on_twin;  /* the kernels run on the host twin */
     bool one_gpu;  /* all ranks are on one GPU, whose memory is the link between them */
@@ -204,15 +205,16 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling;
 extern const mscclpp_algo_t *const mscclpp_algos[];
 extern const int mscclpp_algo_count;
 
-/* Index of a name in the registry, or -1. */
+/* Returns the index of the algorithm with this name in the registry, or -1. */
 int mscclpp_algo_find(const char *name);
 
 /*
- * Fills in a grid; a helper for `shape`. Each thread handles at least one of the `units`. The grid has at most `wanted`
- * blocks. It has at most `capacity` threads in all; 0 stands for any number. `fine` spreads few units over many small
- * blocks. False if even one warp (on the twin: one thread) is too many.
+ * Fills in a grid; a helper for `shape`. Each thread handles at least one of the `units`. The grid has at most
+ * `wanted_blocks` blocks, and at most `capacity` threads in all; a capacity of 0 stands for any number. `small_blocks`
+ * divides few units among many small blocks. The parameters and the team's limit of blocks apply, too. False if even
+ * one warp (on the twin: one thread) is too many.
  */
-bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
-                       bool fine, mscclpp_choice_t *choice);
+bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted_blocks, uint64_t capacity,
+                       bool small_blocks, mscclpp_choice_t *choice);
 
 #endif

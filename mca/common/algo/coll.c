@@ -23,7 +23,7 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
-/* The size of a rank's block of data that a grid is made for where not all ranks know the sizes. */
+/* The assumed size of a rank's block of data, in bytes, for grids of calls whose sizes not all ranks know. */
 #define UNSIZED_BLOCK (1 * MIB)
 
 /*
@@ -41,7 +41,7 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 /* The largest radix of rounds between nodes that is tried. Larger ones save few rounds, and send many messages. */
 #define ROUNDS_RADIX_MAX 8u
 
-/* On the twin, one block for all tiles: a tile has to be worth its barrier. */
+/* On the twin, one thread block takes all tiles, as smaller tiles are not worth their barriers. */
 #define TWIN_TILE_BLOCKS 1u
 
 static const mscclpp_dev_pattern_t patterns[MSCCLPP_COLL_LAST] = {
@@ -86,7 +86,7 @@ static const thresholds_t twin_thresholds[] = {
     {MSCCLPP_DEV_MAX_RANKS, 512, NEVER},
 };
 
-/* The row of thresholds for the call's number of ranks and its links. */
+/* Returns the row of thresholds for the call's number of ranks and kind of links. */
 static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
 {
     const thresholds_t *row = input->on_twin ? twin_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
@@ -122,7 +122,6 @@ int mscclpp_coll_algo_find(const char *name)
     return strcmp(name, "stage") == 0 ? MSCCLPP_COLL_STAGE : MSCCLPP_COLL_AUTO;
 }
 
-/* The number of units that hold `bytes` bytes. */
 int mscclpp_coll_algo_find_any(const char *name)
 {
     int i;
@@ -135,12 +134,16 @@ int mscclpp_coll_algo_find_any(const char *name)
     return mscclpp_coll_algo_find(name);
 }
 
+/* Returns the number of units that hold `bytes` bytes. */
 static uint64_t units_of(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* Packets through the scratch, in one epoch. False if a block does not fit a slot of the packet area. */
+/*
+ * Fills in the choice for packets through the scratch, in one epoch. `combines`: received blocks are combined. False if
+ * a block does not fit a slot of the packet area.
+ */
 static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
                           mscclpp_coll_choice_t *choice)
 {
@@ -160,7 +163,10 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
     return true;
 }
 
-/* Kernels on mapped buffers, which need neither slots nor epochs. */
+/*
+ * Fills in the choice for kernels on mapped buffers, which need neither slots nor epochs. `combines`: received blocks
+ * are combined.
+ */
 static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
 {
@@ -176,7 +182,7 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
     return true;
 }
 
-/* Tiles through the scratch. False if the bulk area is too small for a tile. */
+/* Fills in the choice for tiles through the scratch. False if the bulk area is too small for a tile. */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
     mscclpp_choice_t grid;
@@ -193,30 +199,35 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_by
 }
 
 /*
- * Tiles between nodes. Two things limit a tile: what an owner can put to another node at once (`sent`), and a row of
- * the scratch (`pitch`). The number of blocks is halved until a row has room. One block has the most room, so whether
- * tiles fit at all does not depend on the message size.
+ * Fills in the choice for tiles between nodes. False if even one thread block has no room for a tile, so whether tiles
+ * fit does not depend on the message size.
+ *
+ * Two things limit a tile: what an owner can put to another node at once (`put_tile`), and a row of the scratch
+ * (`row_pitch`, whose first unit is not for data). The number of thread blocks is halved until a row has room.
  */
 static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                               mscclpp_coll_choice_t *choice)
 {
     const mscclpp_dev_pattern_t pattern = patterns[coll];
-    const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
-    const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->nodes, input->most, input->shards);
-    const uint64_t room = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
-    const uint64_t head = MSCCLPP_DEV_COLL_NODES_HEAD(blocks);
-    const uint64_t sent = room > head ? (room - head) / blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
-    const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
-    uint64_t wanted = input->on_twin ? limit : block_bytes / NODES_BLOCK_MIN;
-    uint64_t pitch;
+    const uint64_t data_blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
+    const uint64_t rows =
+        MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all_ranks, input->nodes, input->max_node_ranks, input->shards);
+    const uint64_t put_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
+    const uint64_t header = MSCCLPP_DEV_COLL_NODES_HEAD(data_blocks);
+    const uint64_t put_tile =
+        put_bytes > header ? (put_bytes - header) / data_blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
+    const uint32_t max_blocks = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
+    uint64_t wanted_blocks = input->on_twin ? max_blocks : block_bytes / NODES_BLOCK_MIN;
+    uint64_t row_pitch;
     mscclpp_choice_t grid;
 
-    wanted = wanted == 0 ? 1 : wanted > limit ? limit : wanted;
-    if (!mscclpp_algo_grid(input, units_of(block_bytes), (uint32_t)wanted, 0, false, &grid)) {
+    wanted_blocks = wanted_blocks == 0 ? 1 : wanted_blocks > max_blocks ? max_blocks : wanted_blocks;
+    if (!mscclpp_algo_grid(input, units_of(block_bytes), (uint32_t)wanted_blocks, 0, false, &grid)) {
         return false;
     }
-    grid.nblocks = grid.nblocks > wanted ? (uint32_t)wanted : grid.nblocks;
-    while ((pitch = MSCCLPP_DEV_COLL_NODES_PITCH(input->layout->bulk_size, grid.nblocks, rows)) <= MSCCLPP_DEV_UNIT &&
+    grid.nblocks = grid.nblocks > wanted_blocks ? (uint32_t)wanted_blocks : grid.nblocks;
+    while ((row_pitch = MSCCLPP_DEV_COLL_NODES_PITCH(input->layout->bulk_size, grid.nblocks, rows)) <=
+               MSCCLPP_DEV_UNIT &&
            grid.nblocks > 1) {
         grid.nblocks /= 2;
     }
@@ -226,13 +237,16 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     choice->nthreads = grid.nthreads;
     choice->epochs = 0;
     choice->radix = 0;
-    choice->tile = pitch <= MSCCLPP_DEV_UNIT ? 0 : pitch - MSCCLPP_DEV_UNIT < sent ? pitch - MSCCLPP_DEV_UNIT : sent;
+    choice->tile = row_pitch <= MSCCLPP_DEV_UNIT             ? 0
+                   : row_pitch - MSCCLPP_DEV_UNIT < put_tile ? row_pitch - MSCCLPP_DEV_UNIT
+                                                             : put_tile;
     return choice->tile != 0;
 }
 
 /*
- * Seconds that packets take by the cost model: from each node to all others (radix 0), or in rounds. What an owner has
- * for a node counts as the block of one rank.
+ * Returns the seconds that packets take by the cost model: in rounds with this radix, or, for radix 0, from each node
+ * to all others at once. What an owner has for a node counts as the block of one rank. Returns HUGE_VAL if there is no
+ * such schedule.
  */
 static double packets_cost(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                            uint32_t radix)
@@ -252,7 +266,7 @@ static double packets_cost(const mscclpp_select_input_t *input, mscclpp_coll_t c
     return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
 }
 
-/* Whether an owner's data fit in a set of packet slots, in rounds with this radix. */
+/* True if an owner's data of `units` units a block fit in a set of packet slots, in rounds with this radix. */
 static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
                        uint32_t radix)
 {
@@ -260,63 +274,67 @@ static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_
                                          .radix = radix,
                                          .pattern = (uint32_t)pattern,
                                          .rounds = mscclpp_dev_rounds_count(input->nodes, radix)};
-    const uint64_t pitch = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
+    const uint64_t place_units = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
 
-    return mscclpp_dev_rounds_places(&rounds) * pitch + mscclpp_dev_rounds_messages(&rounds) + 1 <=
+    return mscclpp_dev_rounds_places(&rounds) * place_units + mscclpp_dev_rounds_messages(&rounds) + 1 <=
            ((uint64_t)input->nodes + 1) * input->packet_units;
 }
 
 /*
- * The radix of rounds that the cost model prefers. 0: there is none that fits, or that keeps to the bound on how many
- * nodes a rank sends to at a time. Rounds round partial results on the way, and so do not serve 16-bit floats where
- * these are combined between nodes.
+ * Returns the radix of rounds that the cost model prefers. Returns 0 if none fits or keeps to the bound on how many
+ * nodes a rank sends to at a time. Also returns 0 for 16-bit floats that are combined between nodes, because rounds
+ * would round partial results on the way.
  */
 static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
-    const bool half = input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16;
-    uint32_t best = 0, radix;
+    const bool is_16_bit_float = input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16;
+    uint32_t best_so_far = 0, radix;
 
-    for (radix = 2; radix <= ROUNDS_RADIX_MAX && !(half && MSCCLPP_DEV_COLL_MERGES(patterns[coll])); radix *= 2) {
-        if (mscclpp_between_keeps_fanout(input, radix - 1) && (best == 0 || radix <= input->nodes) &&
+    for (radix = 2; radix <= ROUNDS_RADIX_MAX && !(is_16_bit_float && MSCCLPP_DEV_COLL_MERGES(patterns[coll]));
+         radix *= 2) {
+        if (mscclpp_between_keeps_fanout(input, radix - 1) && (best_so_far == 0 || radix <= input->nodes) &&
             rounds_fit(input, patterns[coll], units_of(block_bytes), radix) &&
-            (best == 0 ||
-             packets_cost(input, coll, block_bytes, radix) < packets_cost(input, coll, block_bytes, best))) {
-            best = radix;
+            (best_so_far == 0 ||
+             packets_cost(input, coll, block_bytes, radix) < packets_cost(input, coll, block_bytes, best_so_far))) {
+            best_so_far = radix;
         }
     }
-    return best;
+    return best_so_far;
 }
 
 /*
- * Packets between nodes: only for blocks of one size, and only if each owner sends little to another node. False
- * otherwise, or if the packet area is too small. Leaves *choice unchanged then. `forced` is what a parameter asks for,
- * which is not always possible.
+ * Fills in the choice for packets between nodes. They serve only blocks of one size, and only if each owner sends
+ * little to another node. Returns false, and leaves *choice unchanged, for other calls or if the packet area is too
+ * small. `forced` is the algorithm that a parameter asks for; where it is not possible, another one with packets
+ * serves.
  */
 static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                 bool varied, int forced, mscclpp_coll_choice_t *choice)
 {
     const mscclpp_dev_pattern_t pattern = patterns[coll];
-    const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
-    const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->nodes, input->most, input->shards);
-    const uint64_t room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
+    const uint64_t data_blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
+    const uint64_t rows =
+        MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all_ranks, input->nodes, input->max_node_ranks, input->shards);
+    const uint64_t slot_units = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
     const uint64_t user_limit = input->protocol->nodes_packets_max,
-                   limit = user_limit != 0 ? user_limit : NODES_PACKETS_MAX;
+                   max_bytes = user_limit != 0 ? user_limit : NODES_PACKETS_MAX;
     const uint64_t units = units_of(block_bytes);
-    /* One unit more, as a packet without data takes one, too. */
-    const bool direct = blocks * units + 1 <= room && mscclpp_between_keeps_fanout(input, input->nodes - 1);
+    /* A slot needs one unit more than the data, because a packet without data takes one, too. */
+    const bool fits_directly =
+        data_blocks * units + 1 <= slot_units && mscclpp_between_keeps_fanout(input, input->nodes - 1);
     mscclpp_choice_t grid;
     uint32_t radix;
 
-    if (varied || input->packet_units == 0 || block_bytes > limit / blocks ||
+    if (varied || input->packet_units == 0 || block_bytes > max_bytes / data_blocks ||
         units > MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows) ||
         !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
         return false;
     }
-    radix = direct && forced == MSCCLPP_COLL_BY_NODES_PACKETS ? 0 : best_radix(input, coll, block_bytes);
-    if (!direct && radix == 0) {
+    radix = fits_directly && forced == MSCCLPP_COLL_BY_NODES_PACKETS ? 0 : best_radix(input, coll, block_bytes);
+    if (!fits_directly && radix == 0) {
         return false;
     }
-    if (direct && radix != 0 && forced != MSCCLPP_COLL_BY_NODES_ROUNDS &&
+    if (fits_directly && radix != 0 && forced != MSCCLPP_COLL_BY_NODES_ROUNDS &&
         packets_cost(input, coll, block_bytes, 0) <= packets_cost(input, coll, block_bytes, radix)) {
         radix = 0;
     }
@@ -348,7 +366,7 @@ void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     }
 }
 
-/* Fills in kernel and grid for one of the algorithms within a node. False if it cannot serve the call. */
+/* Fills in the choice for one of the algorithms within a node. False if it cannot serve the call. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
 {
@@ -371,8 +389,8 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
 }
 
 /*
- * The algorithm that the rules file names for this call. -1 if no rule matches, or if the rule names a plan: the call
- * gets here only if the plan does not serve it.
+ * Returns the algorithm that the rules file names for this call. Returns -1 if no rule matches, or if the rule names a
+ * plan: the call gets here only if that plan does not serve it.
  */
 static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
@@ -389,7 +407,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
 {
     const mscclpp_protocol_t *protocol = input->protocol;
     const thresholds_t *thresholds = find_thresholds(input);
-    /* A user who stages every all-reduce wants no kernels at all. */
+    /* A user who stages every all-reduce wants no kernels for any collective that has no parameter of its own. */
     const int forced = protocol->coll_algorithm[coll] == MSCCLPP_COLL_AUTO && protocol->algorithm == MSCCLPP_COLL_STAGE
                            ? MSCCLPP_COLL_STAGE
                            : protocol->coll_algorithm[coll];
@@ -398,13 +416,13 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
     mscclpp_coll_choice_t choice;
     int algo = forced;
 
-    if (forced == MSCCLPP_COLL_STAGE || (input->early && input->nodes > 1 && !input->meets)) {
+    if (forced == MSCCLPP_COLL_STAGE || (input->early && input->nodes > 1 && !input->hosts_can_meet)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
         /*
-         * Packets where they are possible, else tiles. Tiles fit for every message size or for none. Queued kernels
-         * cannot renew the flags of packets from other nodes.
+         * Tiles serve if packets cannot. They fit for every message size or for none, so that comes first. Queued
+         * kernels that a graph may repeat cannot renew the flags of packets from other nodes, so they use tiles.
          */
         if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -428,9 +446,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                : sent_bytes >= thresholds->engine_min ? MSCCLPP_COLL_BY_ENGINES
                                                       : MSCCLPP_COLL_BY_ZEROCOPY;
     }
-    /*
-     * Where an algorithm cannot serve the call, the next one in this order does: packets, engines, zero-copy, scratch.
-     */
+    /* If an algorithm cannot serve the call, the next one in this order does: packets, engines, zero-copy, scratch. */
     if (algo == MSCCLPP_COLL_BY_PACKETS) {
         if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
             *choice_p = choice;

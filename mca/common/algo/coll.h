@@ -11,7 +11,7 @@
 #include "mca/common/base/colls.h"
 #include "mca/common/base/status.h"
 
-/* The pattern in which a collective's blocks go from rank to rank. */
+/* Returns the pattern in which a collective's blocks go from rank to rank. */
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll);
 
 /*
@@ -102,16 +102,18 @@ typedef enum {
     MSCCLPP_COLL_BY_NODES_ROUNDS                  /* packets, in rounds (device/lib/nodes_rounds.h) */
 } mscclpp_coll_algo_t;
 
-/* The name as in the parameters <name>_algorithm and in rules; "nodes", "nodes_packets" or "nodes_rounds" between
- * nodes. */
+/* Returns the algorithm's name, as parameters (<name>_algorithm) have it, and rules for algorithms within a node. */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
-/* Converts a parameter's value, which must be an allowed one, to an algorithm or one of these two. */
+/*
+ * Returns the algorithm within a node that a rule or a parameter names. For "stage", returns MSCCLPP_COLL_STAGE; for
+ * any other text, MSCCLPP_COLL_AUTO.
+ */
 #define MSCCLPP_COLL_AUTO (-1)
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
 
-/* The same, also for algorithms between nodes, which rules do not know. */
+/* Like mscclpp_coll_algo_find, and also finds algorithms between nodes, which parameters may name and rules may not. */
 int mscclpp_coll_algo_find_any(const char *name);
 
 /* How kernels, or copy engines, serve one call. */
@@ -122,7 +124,7 @@ typedef struct {
     uint32_t nthreads;
     uint64_t epochs; /* epochs (packet flags) that the kernel uses */
     uint64_t tile;   /* between nodes, without packets: bytes of a tile (mscclpp_dev_coll_nodes_args_t) */
-    uint32_t radix;  /* of rounds between nodes; 0: there are none */
+    uint32_t radix;  /* of rounds between nodes; 0: the call does not go in rounds */
 } mscclpp_coll_choice_t;
 
 /*
@@ -134,8 +136,8 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);
 
 /*
- * Writes what the cost model says of packets between nodes, in one line: for a call that mscclpp_coll_select has
- * chosen nodes_packets or nodes_rounds for.
+ * Writes the times that the cost model expects of packets between nodes, as one line without a newline. For calls that
+ * mscclpp_coll_select gave nodes_packets or nodes_rounds to. Truncates the line to `size` bytes.
  */
 void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size);

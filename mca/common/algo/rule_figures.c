@@ -10,11 +10,12 @@ _Static_assert(MSCCLPP_RULE_TRANSPORTS == MSCCLPP_COST_TRANSPORTS, "each transpo
 
 #define TRANSPORT "transport="
 
-/* The numbers of a line, in their order, in microseconds and 10^9 bytes a second. */
+/* The numbers of a line, in the order in which they are written: microseconds, and 10^9 bytes a second. */
 static const struct {
     const char *key;
-    size_t offset;
-    double unit, least, most;
+    size_t offset;      /* of the field in mscclpp_rule_figures_t, bytes */
+    double unit;        /* what a number is multiplied by */
+    double least, most; /* the allowed numbers */
 } numbers[] = {
     {"latency=", offsetof(mscclpp_rule_figures_t, latency), 1e-6, 0, 1e6},
     {"overhead=", offsetof(mscclpp_rule_figures_t, overhead), 1e-6, 0, 1e6},
@@ -24,6 +25,7 @@ static const struct {
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
+/* Fills in what is wrong with a line. Always returns false, so that callers can return its result. */
 static bool refuse(mscclpp_figures_fault_t *fault, const char *what, const char *value, const char *allowed)
 {
     (void)snprintf(fault->what, sizeof(fault->what), "%s", what);
@@ -37,7 +39,7 @@ bool mscclpp_figures_begin(const char *text)
     return strncmp(text + strspn(text, " \t\r"), TRANSPORT, strlen(TRANSPORT)) == 0;
 }
 
-/* Parses number `i` of a line of figures. */
+/* Parses a number and stores it in the field of numbers[i]. False, with *fault filled in, if it is not allowed. */
 static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     char what[32], allowed[64], *end = NULL;
@@ -54,36 +56,36 @@ static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figure
 
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
-    static const char all[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";
-    mscclpp_rule_figures_t read = {.given = 1};
-    bool given[NUMBERS] = {false};
-    char *rest = NULL, *word = strtok_r(text, " \t\r", &rest);
+    static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";
+    mscclpp_rule_figures_t parsed = {.is_given = 1};
+    bool is_given[NUMBERS] = {false};
+    char *remaining = NULL, *word = strtok_r(text, " \t\r", &remaining);
     const int transport = mscclpp_cost_transport(word + strlen(TRANSPORT));
     int i;
 
     if (transport < 0) {
         return refuse(fault, "transport", word + strlen(TRANSPORT), "one of verbs|ucx|shm|cuda_ipc");
     }
-    if (figures[transport].given != 0) {
+    if (figures[transport].is_given != 0) {
         return refuse(fault, "transport", word + strlen(TRANSPORT), "one line of figures for each transport");
     }
-    for (word = strtok_r(NULL, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
+    for (word = strtok_r(NULL, " \t\r", &remaining); word != NULL; word = strtok_r(NULL, " \t\r", &remaining)) {
         for (i = 0; i < NUMBERS && strncmp(word, numbers[i].key, strlen(numbers[i].key)) != 0; ++i) {
         }
-        if (i == NUMBERS || given[i]) {
-            return refuse(fault, "word", word, all);
+        if (i == NUMBERS || is_given[i]) {
+            return refuse(fault, "word", word, syntax);
         }
-        given[i] = true;
-        if (!parse_number(i, word + strlen(numbers[i].key), &read, fault)) {
+        is_given[i] = true;
+        if (!parse_number(i, word + strlen(numbers[i].key), &parsed, fault)) {
             return false;
         }
     }
     for (i = 0; i < NUMBERS; ++i) {
-        if (!given[i]) {
-            return refuse(fault, "a line without", numbers[i].key, all);
+        if (!is_given[i]) {
+            return refuse(fault, "a line without", numbers[i].key, syntax);
         }
     }
-    figures[transport] = read;
+    figures[transport] = parsed;
     return true;
 }
 
@@ -92,7 +94,7 @@ void mscclpp_figures_write(const mscclpp_rule_figures_t *figures, FILE *file)
     int i;
 
     for (i = 0; i < MSCCLPP_RULE_TRANSPORTS; ++i) {
-        if (figures[i].given != 0) {
+        if (figures[i].is_given != 0) {
             (void)fprintf(file, "transport=%s latency=%.6g overhead=%.6g gap=%.6g bandwidth=%.6g\n",
                           mscclpp_cost_transport_name(i), figures[i].latency * 1e6, figures[i].overhead * 1e6,
                           figures[i].gap * 1e6, figures[i].bandwidth * 1e-9);

@@ -6,23 +6,24 @@
 
 #include "mca/common/algo/algo.h"
 
-/* What is wrong with a line. */
+/* What is wrong with a line: its value of `what` is not allowed. All are texts for a message. */
 typedef struct {
-    char what[32];
-    char value[64];
-    char allowed[128];
+    char what[32];     /* the key or the kind of word */
+    char value[64];    /* what the line says; cut off if it is longer */
+    char allowed[128]; /* what it may say */
 } mscclpp_figures_fault_t;
 
-/* True if the line's first word begins a line of figures. */
+/* True if this is a line of figures, by its first word. */
 bool mscclpp_figures_begin(const char *text);
 
 /*
- * Reads such a line, without its comment, into the figures of its transport. The text is changed. False, with what is
- * wrong, if a word is not allowed, missing or there twice, or if the transport has figures already.
+ * Reads a line of figures, without its comment, into the entry of its transport in `figures`. Changes the text. Returns
+ * false, with *fault filled in, if a word is not allowed, is missing or is given twice, or if the transport has figures
+ * already.
  */
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault);
 
-/* Writes the lines of all transports that have figures. */
+/* Writes a line for each transport that has figures. */
 void mscclpp_figures_write(const mscclpp_rule_figures_t *figures, FILE *file);
 
 #endif

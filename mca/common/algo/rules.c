@@ -28,17 +28,17 @@
 #define PLAN_NAME_MAX 128
 
 struct mscclpp_rules {
-    char plan[PLANS_MAX][PLAN_NAME_MAX]; /* names of the plans that rules name; an empty name ends the list */
+    char plan[PLANS_MAX][PLAN_NAME_MAX];                  /* the names of plans in rules; an empty name ends the list */
     mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* [1 for the twin, 0 for CUDA][number of ranks] */
     mscclpp_coll_rule_set_t coll_set[2][MSCCLPP_DEV_MAX_RANKS + 1];
     mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
 };
 
-/* The line being read, for messages. */
+/* Where the line that is being read comes from, for messages. */
 typedef struct {
     const char *path;
     int line;
-} place_t;
+} source_t;
 
 /* The words of a rule. All up to KEY_ALGORITHM must be given; the others may be left out. */
 typedef enum {
@@ -82,10 +82,10 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules)
 }
 
 /*
- * Logs that a value is not allowed. A character that cannot be printed is shown as "?". Always returns false, so that
- * callers can return its result.
+ * Logs that a value is not allowed. A character that cannot be printed is shown as "?". Always returns false, as do all
+ * functions below that parse or add something which is not allowed.
  */
-static bool refuse(const place_t *place, const char *what, const char *value, const char *allowed)
+static bool refuse(const source_t *source, const char *what, const char *value, const char *allowed)
 {
     char shown[64];
     size_t i;
@@ -94,18 +94,18 @@ static bool refuse(const place_t *place, const char *what, const char *value, co
     for (i = 0; '\0' != shown[i]; ++i) {
         shown[i] = isprint((unsigned char)shown[i]) ? shown[i] : '?';
     }
-    mscclpp_error("rules %s:%d: %s: \"%s\" is not allowed; use %s", place->path, place->line, what, shown, allowed);
+    mscclpp_error("rules %s:%d: %s: \"%s\" is not allowed; use %s", source->path, source->line, what, shown, allowed);
     return false;
 }
 
 /* Like refuse, for a fault that is not in a single value. */
-static bool refuse_line(const place_t *place, const char *fault, const char *allowed)
+static bool refuse_line(const source_t *source, const char *fault, const char *allowed)
 {
-    mscclpp_error("rules %s:%d: %s; use %s", place->path, place->line, fault, allowed);
+    mscclpp_error("rules %s:%d: %s; use %s", source->path, source->line, fault, allowed);
     return false;
 }
 
-/* Rules are for ranks on one node, so they cannot name algorithms that span nodes. */
+/* True if a rule may name the algorithm. Such rules are for ranks on one node. */
 static bool is_choosable(const mscclpp_algo_t *algo)
 {
     return !algo->spans_nodes;
@@ -138,7 +138,7 @@ bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
  * Parses an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise returns true, and
  * sets *accepted_p to false, logged, if the name is too long or there are too many names.
  */
-static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
+static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
                        bool *accepted_p)
 {
     const char *name = text + strlen(PLAN_PREFIX);
@@ -148,19 +148,19 @@ static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *
     }
     *accepted_p = '\0' != *name && strlen(name) < PLAN_NAME_MAX;
     if (!*accepted_p) {
-        (void)refuse(place, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
+        (void)refuse(source, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
         return true;
     }
     *accepted_p = mscclpp_rules_name_plan(rules, name);
     if (!*accepted_p) {
-        (void)refuse_line(place, "one more plan", "at most 256 plans");
+        (void)refuse_line(source, "one more plan", "at most 256 plans");
         return true;
     }
     rule->algorithm = mscclpp_rule_by_plan(name);
     return true;
 }
 
-/* The name of the plan that `algorithm` stands for; "?" if no rule of this file names it. */
+/* Returns the name of the plan that `algorithm` stands for; "?" if no rule of this file names it. */
 static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
 {
     int i;
@@ -174,7 +174,7 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
 }
 
 /* Parses the algorithm of an all-reduce rule. */
-static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule_t *rule)
+static bool parse_algorithm(const source_t *source, const char *text, mscclpp_rule_t *rule)
 {
     char allowed[256] = "";
     int i;
@@ -191,14 +191,14 @@ static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule
         }
     }
     (void)strncat(allowed, "|plan:NAME", sizeof(allowed) - strlen(allowed) - 1);
-    return refuse(place, "algorithm", text, allowed);
+    return refuse(source, "algorithm", text, allowed);
 }
 
 /*
  * Parses the algorithm of another collective's rule. Copy engines cannot reduce, so only collectives that move data
  * have them.
  */
-static bool parse_coll_algorithm(const place_t *place, const char *text, mscclpp_coll_t coll, mscclpp_rule_t *rule)
+static bool parse_coll_algorithm(const source_t *source, const char *text, mscclpp_coll_t coll, mscclpp_rule_t *rule)
 {
     const bool moves = !MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(coll));
 
@@ -206,13 +206,13 @@ static bool parse_coll_algorithm(const place_t *place, const char *text, mscclpp
     if (rule->algorithm >= 0 && (moves || rule->algorithm != MSCCLPP_COLL_BY_ENGINES)) {
         return true;
     }
-    return refuse(place, "algorithm", text,
+    return refuse(source, "algorithm", text,
                   moves ? "one of packets|zerocopy|engines|scratch|plan:NAME"
                         : "one of packets|zerocopy|scratch|plan:NAME");
 }
 
 /* Parses the name of a collective; *coll_p is MSCCLPP_COLL_LAST for all-reduce. */
-static bool parse_collective(const place_t *place, const char *text, mscclpp_coll_t *coll_p)
+static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {
     char allowed[256] = "one of allreduce";
     int coll;
@@ -222,11 +222,11 @@ static bool parse_collective(const place_t *place, const char *text, mscclpp_col
         (void)snprintf(allowed + length, sizeof(allowed) - length, "|%s", mscclpp_coll_name((mscclpp_coll_t)coll));
     }
     *coll_p = (mscclpp_coll_t)coll;
-    return coll < MSCCLPP_COLL_LAST || 0 == strcmp(text, "allreduce") || refuse(place, "collective", text, allowed);
+    return coll < MSCCLPP_COLL_LAST || 0 == strcmp(text, "allreduce") || refuse(source, "collective", text, allowed);
 }
 
-/* Parses the value of one key. The algorithm's text is only kept, as its choices depend on the collective. */
-static bool parse_value(const place_t *place, rule_key_t key, const char *text, line_t *line)
+/* Parses the value of one key. Keeps the algorithm as text, as the allowed ones depend on the collective. */
+static bool parse_value(const source_t *source, rule_key_t key, const char *text, line_t *line)
 {
     char allowed[64];
     size_t bytes;
@@ -236,40 +236,40 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
     case KEY_RANKS:
         if (!mscclpp_config_parse_int(text, &nranks) || nranks < 2 || nranks > MSCCLPP_DEV_MAX_RANKS) {
             (void)snprintf(allowed, sizeof(allowed), "a whole number from 2 to %d", MSCCLPP_DEV_MAX_RANKS);
-            return refuse(place, "ranks", text, allowed);
+            return refuse(source, "ranks", text, allowed);
         }
         line->nranks = (uint32_t)nranks;
         return true;
     case KEY_DEVICE:
         line->on_twin = 0 == strcmp(text, "host");
-        return line->on_twin || 0 == strcmp(text, "cuda") || refuse(place, "device", text, "one of cuda|host");
+        return line->on_twin || 0 == strcmp(text, "cuda") || refuse(source, "device", text, "one of cuda|host");
     case KEY_BYTES:
         if (!mscclpp_config_parse_size(text, &bytes) || 0 == bytes || bytes > BYTES_MAX) {
-            return refuse(place, "bytes", text, "1 to 1024g, with a suffix k, m or g if wanted");
+            return refuse(source, "bytes", text, "1 to 1024g, with a suffix k, m or g if wanted");
         }
         line->rule.bytes = bytes;
         return true;
     case KEY_COLLECTIVE:
-        return parse_collective(place, text, &line->coll);
+        return parse_collective(source, text, &line->coll);
     case KEY_PLACE:
         line->rule.place = 0 == strcmp(text, "yes") ? MSCCLPP_RULE_IN_PLACE : MSCCLPP_RULE_OUT_OF_PLACE;
         return MSCCLPP_RULE_IN_PLACE == line->rule.place || 0 == strcmp(text, "no") ||
-               refuse(place, "in_place", text, "one of yes|no");
+               refuse(source, "in_place", text, "one of yes|no");
     case KEY_NODES:
         if (!mscclpp_config_parse_int(text, &nodes) || nodes < 1 || nodes > MSCCLPP_DEV_MAX_RANKS) {
             (void)snprintf(allowed, sizeof(allowed), "a whole number from 1 to %d", MSCCLPP_DEV_MAX_RANKS);
-            return refuse(place, "nodes", text, allowed);
+            return refuse(source, "nodes", text, allowed);
         }
         line->rule.nodes = nodes > 1 ? (uint64_t)nodes : 0;
         return true;
     default:
-        line->algorithm = text; /* parsed once the whole line is read, as the choices depend on the collective */
+        line->algorithm = text; /* parsed when the whole line has been read */
         return true;
     }
 }
 
 /* Parses one word of a line: a key and its value. */
-static bool parse_word(const place_t *place, const char *word, line_t *line)
+static bool parse_word(const source_t *source, const char *word, line_t *line)
 {
     char fault[32];
     int key;
@@ -280,15 +280,15 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
             if (line->is_given[key]) {
                 (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
                 return refuse_line(
-                    place, fault,
+                    source, fault,
                     "each of ranks=, device=, bytes<=, algorithm=, collective=, in_place= and nodes= once");
             }
             line->is_given[key] = true;
-            return parse_value(place, (rule_key_t)key, word + length, line);
+            return parse_value(source, (rule_key_t)key, word + length, line);
         }
     }
     return refuse(
-        place, "word", word,
+        source, "word", word,
         "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME in_place=yes|no nodes=N, or # before "
         "a comment");
 }
@@ -302,8 +302,8 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
     return later->bytes <= bytes && nodes == later->nodes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
 }
 
-/* Adds a line's rule to those of the collectives other than all-reduce. False, logged, if there is no place for it. */
-static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
+/* Adds a line's rule to those of the other collectives. It is not allowed if earlier rules take all its calls. */
+static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_coll_rule_set_t *set = &rules->coll_set[line->on_twin][line->nranks];
     char value[48], allowed[64];
@@ -315,14 +315,14 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
                            set->rule[i].bytes);
-            return refuse(place, "bytes", value, allowed);
+            return refuse(source, "bytes", value, allowed);
         }
     }
     if (MSCCLPP_COLL_RULES_MAX == set->count) {
         (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
                        line->on_twin ? "host" : "cuda");
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules of all these collectives", MSCCLPP_COLL_RULES_MAX);
-        return refuse_line(place, value, allowed);
+        return refuse_line(source, value, allowed);
     }
     set->rule[set->count++] = (mscclpp_coll_rule_t){.bytes = line->rule.bytes,
                                                     .coll = (int64_t)line->coll,
@@ -332,8 +332,8 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
     return true;
 }
 
-/* Adds a line's rule to those of all-reduce. False, logged, if there is no place for it. */
-static bool add_allreduce(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
+/* Adds a line's rule to those of all-reduce. It is not allowed if earlier rules take all its calls. */
+static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_set_t *set = &rules->set[line->on_twin][line->nranks];
     char value[48], allowed[64];
@@ -344,14 +344,14 @@ static bool add_allreduce(const place_t *place, const line_t *line, mscclpp_rule
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it",
                            set->rule[i - 1].bytes, i == set->count ? "the rule" : "a rule");
-            return refuse(place, "bytes", value, allowed);
+            return refuse(source, "bytes", value, allowed);
         }
     }
     if (MSCCLPP_RULES_MAX == set->count) {
         (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
                        line->on_twin ? "host" : "cuda");
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules for each number of ranks", MSCCLPP_RULES_MAX);
-        return refuse_line(place, value, allowed);
+        return refuse_line(source, value, allowed);
     }
     set->rule[set->count++] = line->rule;
     return true;
@@ -370,75 +370,76 @@ static bool is_rooted(mscclpp_coll_t coll)
 }
 
 /* Parses a line with figures of a transport. */
-static bool parse_figures(const place_t *place, char *text, mscclpp_rules_t *rules)
+static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     mscclpp_figures_fault_t fault;
 
-    return mscclpp_figures_parse(text, rules->figures, &fault) || refuse(place, fault.what, fault.value, fault.allowed);
+    return mscclpp_figures_parse(text, rules->figures, &fault) ||
+           refuse(source, fault.what, fault.value, fault.allowed);
 }
 
-/* Parses one line and adds its rule, if it has one. */
-static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
+/* Parses one line and adds its rule or its figures. A line may be empty, or a comment alone. */
+static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     line_t line;
-    char *rest = NULL, *word;
+    char *remaining = NULL, *word;
     char fault[32];
-    bool has_words = false, accepted = true;
+    bool has_words = false, is_accepted = true;
     int key;
 
     memset(&line, 0, sizeof(line));
     line.coll = MSCCLPP_COLL_LAST;
     text[strcspn(text, "#\n")] = '\0';
     if (mscclpp_figures_begin(text)) {
-        return parse_figures(place, text, rules);
+        return parse_figures(source, text, rules);
     }
-    for (word = strtok_r(text, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
+    for (word = strtok_r(text, " \t\r", &remaining); word != NULL; word = strtok_r(NULL, " \t\r", &remaining)) {
         has_words = true;
-        if (!parse_word(place, word, &line)) {
+        if (!parse_word(source, word, &line)) {
             return false;
         }
     }
     for (key = 0; has_words && key <= KEY_ALGORITHM; ++key) {
         if (!line.is_given[key]) {
             (void)snprintf(fault, sizeof(fault), "%s is missing", keys[key]);
-            return refuse_line(place, fault, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
+            return refuse_line(source, fault, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
         }
     }
     if (!has_words) {
         return true;
     }
     if (line.is_given[KEY_PLACE] && is_rooted(line.coll)) {
-        return refuse_line(place, "in_place= is of a collective with a root, where it may differ between ranks",
+        return refuse_line(source, "in_place= is of a collective with a root, where it may differ between ranks",
                            "it with other collectives");
     }
-    if (parse_plan(place, line.algorithm, rules, &line.rule, &accepted)) {
-        return accepted &&
-               (line.coll != MSCCLPP_COLL_LAST ? add_coll(place, &line, rules) : add_allreduce(place, &line, rules));
+    if (parse_plan(source, line.algorithm, rules, &line.rule, &is_accepted)) {
+        return is_accepted &&
+               (line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules));
     }
     if (line.rule.nodes != 0) {
-        return refuse(place, "algorithm", line.algorithm, "plan:NAME with nodes=2 or more");
+        return refuse(source, "algorithm", line.algorithm, "plan:NAME with nodes=2 or more");
     }
     if (line.coll != MSCCLPP_COLL_LAST) {
-        return parse_coll_algorithm(place, line.algorithm, line.coll, &line.rule) && add_coll(place, &line, rules);
+        return parse_coll_algorithm(source, line.algorithm, line.coll, &line.rule) && add_coll(source, &line, rules);
     }
-    return parse_algorithm(place, line.algorithm, &line.rule) && add_allreduce(place, &line, rules);
+    return parse_algorithm(source, line.algorithm, &line.rule) && add_allreduce(source, &line, rules);
 }
 
-/* Parses all lines of a file, up to the first fault. */
-static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
+/* Parses the lines of a file, up to the first fault. */
+static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 {
     static const char allowed[] = "lines of text of at most 500 characters";
     char text[LINE_MAX_LENGTH + 2];
     size_t length;
     bool accepted = true;
 
-    for (place->line = 1; accepted && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++place->line) {
+    for (source->line = 1; accepted && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++source->line) {
         if (strlen(text) != length) {
-            accepted = refuse_line(place, "there is a zero byte in this line", allowed);
+            accepted = refuse_line(source, "there is a zero byte in this line", allowed);
         } else if (length > LINE_MAX_LENGTH && '\n' != text[length - 1]) {
-            accepted = refuse_line(place, "this line is too long", allowed);
+            accepted = refuse_line(source, "this line is too long", allowed);
         } else {
-            accepted = parse_line(place, text, rules);
+            accepted = parse_line(source, text, rules);
         }
     }
     return accepted;
@@ -448,7 +449,7 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {
     mscclpp_rules_t *rules = mscclpp_rules_create();
     mscclpp_status_t status = MSCCLPP_OK;
-    place_t place = {path, 0};
+    source_t source = {path, 0};
     const char *reason;
     FILE *file;
 
@@ -461,7 +462,7 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
         mscclpp_rules_destroy(rules);
         return MSCCLPP_ERR_SYSTEM;
     }
-    if (!parse_file(&place, file, rules)) {
+    if (!parse_file(&source, file, rules)) {
         status = MSCCLPP_ERR_INVALID;
     } else if (ferror(file)) {
         mscclpp_error("rules %s: cannot be read: %s", path, strerror(errno));
@@ -504,19 +505,19 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
 
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
 {
-    mscclpp_rule_set_t next = *set;
+    mscclpp_rule_set_t merged = *set;
     const mscclpp_rule_set_t *old = &rules->set[on_twin][nranks];
     uint64_t i;
 
     for (i = 0; i < old->count; ++i) {
         if (old->rule[i].nodes != 0) {
-            if (MSCCLPP_RULES_MAX == next.count) {
+            if (MSCCLPP_RULES_MAX == merged.count) {
                 return false;
             }
-            next.rule[next.count++] = old->rule[i];
+            merged.rule[merged.count++] = old->rule[i];
         }
     }
-    rules->set[on_twin][nranks] = next;
+    rules->set[on_twin][nranks] = merged;
     return true;
 }
 

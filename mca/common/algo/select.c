@@ -5,8 +5,8 @@
 #include "mca/common/algo/rule_match.h"
 
 /*
- * The algorithm that the rules file names for this call, or NULL. Parameters with sizes, which a user sets by hand,
- * replace the whole table; a rules file would contradict them.
+ * Returns the algorithm that the rules file names for this call, or NULL. The rules do not count if the user sets one
+ * of the sizes by a parameter: such a parameter stands against the whole table, which rules would contradict.
  */
 static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
 {
@@ -44,8 +44,8 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 
 /*
  * Chooses an algorithm between nodes. A user who forces an algorithm cannot know which communicators span nodes, so the
- * forced algorithm is used here only if it spans nodes. `instead` runs where the choice is impossible: some transports
- * carry no packets, and the ring does not support all types.
+ * forced algorithm is used here only if it spans nodes. If the choice cannot serve the call, `instead` does: some
+ * transports carry no packets, and some patterns do not serve 16-bit floats.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
@@ -64,7 +64,7 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     } else if (mscclpp_worth_splitting(input)) {
         algo = &mscclpp_algo_allreduce_nodes_split;
     }
-    /* Queued kernels cannot renew the flags of packets from other nodes. */
+    /* A kernel that a graph may repeat cannot renew the flags of packets from other nodes, so it uses no epochs. */
     while (algo->instead != NULL &&
            (mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK || (input->replayed && choice_p->epochs != 0))) {
         algo = algo->instead;
@@ -90,7 +90,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
-        return input->early && !input->meets ? MSCCLPP_ERR_NOT_SUPPORTED : select_spanning(input, choice_p);
+        return input->early && !input->hosts_can_meet ? MSCCLPP_ERR_NOT_SUPPORTED : select_spanning(input, choice_p);
     }
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
@@ -98,8 +98,8 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
             algo = algo->instead;
         }
         /*
-         * A user who forces engines cannot know which calls they cannot serve, nor, with puts, how large the scratch is
-         * yet; such calls use the next algorithm.
+         * A user who forces engines or puts cannot know which calls engines cannot serve, nor how large the scratch is
+         * yet. Such calls use the next algorithm.
          */
         if (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
             algo = algo->instead;

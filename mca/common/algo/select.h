@@ -22,14 +22,14 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
                                       mscclpp_choice_t *choice_p);
 
 /*
- * Chooses for several nodes an algorithm that is also a barrier: no rank of any node ends the call before all ranks
- * have begun it. Never one with packets.
+ * Chooses, for ranks on several nodes, an algorithm that is also a barrier: no rank ends the call before all ranks have
+ * begun it. It is never one with packets.
  */
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
 /*
- * Writes what the cost model says of a choice between nodes, as one line without a newline: the choice, and how long
- * each pattern would take.
+ * Writes the choice between nodes and the time that the cost model expects of each pattern, as one line without a
+ * newline. Truncates the line to `size` bytes.
  */
 void mscclpp_select_explain(const mscclpp_select_input_t *input, const mscclpp_choice_t *choice, char *text,
                             size_t size);

@@ -139,9 +139,9 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
 {
     input->nodes = (uint32_t)fabric->nodes.count;
     input->shards = (uint32_t)fabric->nodes.shards;
-    input->most = (uint32_t)fabric->nodes.most;
-    input->meets = fabric->group->ctrl != NULL;
-    input->near = fabric->ops != NULL && fabric->ops->within_host;
+    input->max_node_ranks = (uint32_t)fabric->nodes.most;
+    input->hosts_can_meet = fabric->group->ctrl != NULL;
+    input->is_one_host = fabric->ops != NULL && fabric->ops->within_host;
     input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;
     input->slot_size = fabric->slot_size;
     input->packet_units = fabric->packets ? fabric->packet_units : 0;

@@ -46,7 +46,7 @@ static void describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, msc
 {
     memset(input, 0, sizeof(*input));
     input->nodes = 1;
-    input->all = (uint32_t)team->group.oob.size;
+    input->all_ranks = (uint32_t)team->group.oob.size;
     if (team->fabric != NULL) {
         mscclpp_fabric_describe(team->fabric, input);
     }

@@ -4,11 +4,11 @@
 
 mscclpp_cost_figures_t mscclpp_between_figures(const mscclpp_select_input_t *input)
 {
-    const int transport = input->transport != NULL ? mscclpp_cost_transport(input->transport) : -1;
-    mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(transport >= 0 ? input->transport : "verbs");
-    const mscclpp_rule_figures_t *measured = transport >= 0 ? &input->protocol->figures[transport] : NULL;
+    const int transport_index = input->transport != NULL ? mscclpp_cost_transport(input->transport) : -1;
+    mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(transport_index >= 0 ? input->transport : "verbs");
+    const mscclpp_rule_figures_t *measured = transport_index >= 0 ? &input->protocol->figures[transport_index] : NULL;
 
-    if (measured != NULL && measured->given != 0) {
+    if (measured != NULL && measured->is_given != 0) {
         figures.latency = measured->latency;
         figures.overhead = measured->overhead;
         figures.gap = measured->gap;
@@ -17,9 +17,9 @@ mscclpp_cost_figures_t mscclpp_between_figures(const mscclpp_select_input_t *inp
     return figures;
 }
 
-bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t nodes)
+bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t peer_nodes)
 {
-    return input->protocol->nodes_fanout == 0 || nodes <= input->protocol->nodes_fanout;
+    return input->protocol->nodes_fanout == 0 || peer_nodes <= input->protocol->nodes_fanout;
 }
 
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)

@@ -8,17 +8,26 @@
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/schedule/cost.h"
 
-/* The transport's built-in figures, or those of verbs; measured ones of the rules file take their place. */
+/*
+ * Returns what the cost model assumes about the call's transport: the measured figures of the rules file if it has
+ * some, else the built-in ones. If the transport is not known, or has no built-in figures, returns those of verbs.
+ */
 mscclpp_cost_figures_t mscclpp_between_figures(const mscclpp_select_input_t *input);
 
-/* Whether a rank may send to so many other nodes at a time. */
-bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t nodes);
+/* True if a rank may send to `peer_nodes` other nodes at a time. The parameter nodes_fanout limits their number. */
+bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t peer_nodes);
 
-/* Writes the figures, in parentheses, behind a reckoning. */
+/*
+ * Writes a blank and the figures in parentheses, as the end of a line that explains a choice. Writes at most `size`
+ * bytes, like snprintf.
+ */
 void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const mscclpp_cost_figures_t *figures,
                                    char *text, size_t size);
 
-/* Seconds that an all-reduce takes with this pattern, by the model. */
+/*
+ * Returns the seconds that the model expects of an all-reduce between the call's nodes with this pattern. Returns 0 if
+ * there is no schedule for that many nodes.
+ */
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
 
 /* Does what mscclpp_select_explain (mca/common/algo/select.h) describes. */

@@ -3,25 +3,28 @@
 #include "mca/common/algo/shape/engine_plan.h"
 
 /*
- * Few blocks: reducing a chunk takes a fraction of the time of its transfers, so this leaves most multiprocessors to
- * the application.
+ * The most blocks. Reducing a chunk takes a fraction of the time of its transfers, so few blocks are enough, and most
+ * multiprocessors stay free for the application.
  */
 #define MAX_BLOCKS 24u
 
-/* False if copy engines cannot serve the call, or if a chunk does not fit into the slots. */
+/*
+ * Fills in the grid of the kernel that reduces one chunk. False if copy engines cannot serve the call, if the message
+ * is empty, or if the slots are too small for any chunk.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     mscclpp_engine_plan_t plan;
-    uint64_t piece;
+    uint64_t chunk_bytes;
 
     if (!input->engines || input->nranks < 2 ||
         !mscclpp_engine_plan(input->bytes, input->nranks, input->protocol, &plan)) {
         return false;
     }
-    piece = plan.chunk < plan.shard ? plan.chunk : plan.shard;
+    chunk_bytes = plan.chunk < plan.shard ? plan.chunk : plan.shard;
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_REDUCE_CHUNK;
-    return mscclpp_algo_grid(input, piece / MSCCLPP_DEV_UNIT, MAX_BLOCKS, 0, false, choice);
+    return mscclpp_algo_grid(input, chunk_bytes / MSCCLPP_DEV_UNIT, MAX_BLOCKS, 0, false, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_engines = {

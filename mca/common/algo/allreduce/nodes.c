@@ -3,25 +3,31 @@
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/schedule/schedule.h"
 
-/* The least part of a shard for one block, as each exchange costs the proxies of both sides a few microseconds. */
+/*
+ * The fewest bytes of a shard for one block. Each exchange of a block costs the proxies of both sides a few
+ * microseconds, so smaller parts are not worth a block.
+ */
 #define BLOCK_MIN ((uint64_t)32 << 10)
 
-/* The grid: each block has at least BLOCK_MIN bytes of a shard. False if the scratch has no room for a tile. */
+/*
+ * Fills in the grid. On GPUs, each block has at least BLOCK_MIN bytes of a shard. False if the call is not between
+ * nodes, if a slot holds no unit, or if the bulk area is too small for a tile.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard, rows, max_blocks;
+    uint64_t shard, tile_units, max_blocks;
 
     if (input->nodes < 2 || input->shards == 0 || input->slot_size < MSCCLPP_DEV_UNIT) {
         return false;
     }
     shard = (units + input->shards - 1) / input->shards;
-    rows = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
+    tile_units = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
     /* A block's tile should hold at least one unit for each of its threads. */
-    if (rows == 0 || !mscclpp_algo_grid(input, shard, limit, rows, false, choice)) {
+    if (tile_units == 0 || !mscclpp_algo_grid(input, shard, limit, tile_units, false, choice)) {
         return false;
     }
     max_blocks = input->on_twin ? limit : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
@@ -46,23 +52,27 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
 };
 
 /*
- * In a ring and with steps, each node rounds what it passes on to the type of the elements. With 16-bit floats combined
- * in float32 that would be one rounding for every node, or for every step. The other patterns round only a node's
- * partial result and the result.
+ * Fills in the grid of a ring or of halving; false for 16-bit floats. In these two patterns, each node rounds what it
+ * passes on to the type of the elements. For 16-bit floats, which are combined in float32, that would be one rounding
+ * for every node, or for every step. The other patterns round only the partial result of each node and the final
+ * result.
  */
-static bool shape_ring(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+static bool shape_unless_16_bit_float(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 && shape(input, choice);
 }
 
-/* The slots of a set together have to hold one unit of each part. */
+/*
+ * Fills in the grid of halving. False for 16-bit floats, and if the slots of a set together cannot hold one unit for
+ * each place of the schedule.
+ */
 static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     mscclpp_schedule_t schedule;
 
     return mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_HALVING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
                                  0) &&
-           shape_ring(input, choice) &&
+           shape_unless_16_bit_float(input, choice) &&
            MSCCLPP_DEV_NODES_STEPS_ROOM(input->nodes, input->slot_size, schedule.blocks, schedule.places) > 0;
 }
 
@@ -72,7 +82,7 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring = {
     .spans_nodes = true,
     .instead = &mscclpp_algo_allreduce_nodes_split,
     .pattern = MSCCLPP_DEV_NODES_RING,
-    .shape = shape_ring,
+    .shape = shape_unless_16_bit_float,
 };
 
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_halving = {

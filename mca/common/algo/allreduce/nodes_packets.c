@@ -5,36 +5,42 @@
 #include "mca/common/algo/schedule/schedule.h"
 
 /*
- * The least part of a shard for one block, in units, because each block needs a trigger and a message for each other
- * node.
+ * Units of a shard for each block of the grid. Each block sends a trigger and a message to each other node, so a grid
+ * has few blocks.
  */
 #define BLOCK_UNITS 2048u
 
-/* Fills in the choice for packet slots of `slot_units` units each. False if a slot or the packet area is too small. */
+/*
+ * Fills in the choice for packet slots of `slot_units` units each. A shard that is larger than a slot takes several
+ * epochs. False if a slot or the packet area is too small for any unit.
+ */
 static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units, mscclpp_choice_t *choice)
 {
     const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard, capacity, chunk, max_blocks;
+    uint64_t shard, capacity, epoch_units, max_blocks;
 
-    if (input->nodes < 2 || input->shards == 0 || input->most == 0 || slot_units == 0) {
+    if (input->nodes < 2 || input->shards == 0 || input->max_node_ranks == 0 || slot_units == 0) {
         return false;
     }
     shard = (units + input->shards - 1) / input->shards;
-    capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->most, slot_units);
+    capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->max_node_ranks, slot_units);
     if (capacity == 0 || !mscclpp_algo_grid(input, shard, limit, capacity, false, choice)) {
         return false;
     }
     max_blocks = input->on_twin ? limit : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
     max_blocks = max_blocks > limit ? limit : max_blocks;
     choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
-    chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
-    choice->epochs = (shard + chunk - 1) / chunk;
+    epoch_units = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (shard + epoch_units - 1) / epoch_units;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS;
     return true;
 }
 
-/* False if the user forbids sending to all other nodes at once, or if packets do not fit. */
+/*
+ * Fills in the choice if each node sends its packets to all others at once. False if the parameter nodes_fanout forbids
+ * that, or if packets do not fit.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return input->nodes > 1 && mscclpp_between_keeps_fanout(input, input->nodes - 1) &&
@@ -50,8 +56,9 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
 };
 
 /*
- * Each round rounds what is combined to the type of the elements. With 16-bit floats, that would be one rounding per
- * round, whereas nodes_packets rounds once for each node's partial result and once for the result.
+ * Fills in the choice for doubling; false also for 16-bit floats. Each round of doubling rounds what is combined to the
+ * type of the elements. For 16-bit floats that would be one rounding per round, whereas nodes_packets rounds only the
+ * partial result of each node and the final result.
  */
 static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -1,9 +1,13 @@
 /* Host side of the one-shot packet all-reduce (device/kern/allreduce/allreduce_oneshot.h). */
 #include "mca/common/algo/algo.h"
 
+/* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
 #define MAX_BLOCKS 64u
 
-/* Small messages get many small blocks; a large message takes several epochs. */
+/*
+ * Fills in the choice. Small messages get many small blocks. A message that is larger than the packet area holds takes
+ * several epochs. False if the packet area cannot hold one unit from each rank.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

@@ -9,7 +9,7 @@
 #define FEW_MAX (4u << 20)
 #define FEW_BLOCKS 32u
 
-/* The most blocks for a call: few where a lingering kernel may serve it. */
+/* Returns the most blocks for a call: few if a lingering kernel may serve it. */
 static uint32_t max_blocks(const mscclpp_select_input_t *input)
 {
     const uint32_t linger_blocks = 2 * input->protocol->linger_blocks;
@@ -20,7 +20,10 @@ static uint32_t max_blocks(const mscclpp_select_input_t *input)
     return linger_blocks < FEW_BLOCKS ? linger_blocks : FEW_BLOCKS;
 }
 
-/* False if the put area is too small. Each block has slots of its own, so their number is limited. */
+/*
+ * Fills in the choice. Each block has slots of its own in the put area, for at most MSCCLPP_DEV_PUT_BLOCKS blocks.
+ * False if that area is too small.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

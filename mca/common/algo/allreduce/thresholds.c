@@ -88,7 +88,10 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
     return row;
 }
 
-/* A packet format that the user asks for is used only where the links can carry it. */
+/*
+ * Format LL128 requires links that deliver whole lines, even if the user asks for it. The parameters `packet` and
+ * `lines_min` take precedence over the table.
+ */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -110,7 +113,7 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
     return input->bytes <= (user_limit != 0 ? user_limit : NODES_PACKETS_MAX * input->shards);
 }
 
-/* True if exchanging packets with one partner after another, log2 n of them, is faster than with all n - 1 at once. */
+/* True if log2 n exchanges with one partner each are faster than one with all n - 1 other nodes at once. */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 {
     return !mscclpp_between_keeps_fanout(input, input->nodes - 1) ||
@@ -118,7 +121,10 @@ bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
                mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
-/* True by the parameter nodes_split_min, or else if the cost model prefers it to sending everything to all nodes. */
+/*
+ * The parameter nodes_split_min decides if it is set. Otherwise the answer is whether the cost model prefers splitting
+ * to sending everything to all nodes.
+ */
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
 {
     if (input->protocol->nodes_split_min != 0) {
@@ -127,15 +133,15 @@ bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
     return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
-/* True if a ring may serve without being asked for. */
+/* True if the built-in choice may be a ring, which is worth nothing with few nodes, or between nodes on one host. */
 static bool may_ring(const mscclpp_select_input_t *input)
 {
-    return !input->near && input->nodes >= NODES_RING_NODES;
+    return !input->is_one_host && input->nodes >= NODES_RING_NODES;
 }
 
 /*
- * Halving sends as few bytes as splitting and rings do, if the number of nodes is a power of two, in a few large
- * messages. A user who gives sizes for the other two wants these.
+ * If the number of nodes is a power of two, halving sends as few bytes as splitting and rings do, in a few large
+ * messages. A user who sets the sizes for splitting or for rings wants these patterns, so halving does not serve then.
  */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 {
@@ -148,7 +154,10 @@ bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
            (!may_ring(input) || halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING));
 }
 
-/* True by the parameter nodes_ring_min, or else if there are enough nodes and the cost model prefers it. */
+/*
+ * The parameter nodes_ring_min decides if it is set. Otherwise there must be enough nodes, and the cost model must
+ * prefer a ring.
+ */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
 {
     double ring;

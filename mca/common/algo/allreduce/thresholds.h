@@ -13,7 +13,7 @@
  * 128 bytes whole, two-phase packets are LL128 from lines_min on, and lines_max takes the place of twophase_max.
  */
 typedef struct {
-    uint32_t ranks;
+    uint32_t ranks; /* the row is for at most this many ranks */
     uint64_t oneshot_max;
     uint64_t twophase_max;
     uint64_t put_max;
@@ -23,18 +23,28 @@ typedef struct {
     bool lines_queued; /* only queued calls use LL128 */
 } mscclpp_thresholds_t;
 
-/* The row for the call's number of ranks and kind of links: the first whose `ranks` is not smaller. */
+/*
+ * Returns the row for the call's number of ranks and kind of links: the first one whose `ranks` is not smaller than
+ * that number.
+ */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input);
 
-/* Whether the two-phase packets of this call are in the format LL128. */
+/* True if the two-phase packets of this call are in the format LL128. */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
 
 /*
- * Questions about a message between nodes. Parameters override the built-in answers.
+ * Questions about an all-reduce between nodes. Where a parameter answers one, that answer counts.
  *
- * worth_packets: it is small enough for packets. worth_doubling: packets to one partner after another are faster than
- * packets to all nodes at once. worth_ring: it is large enough for a ring. worth_splitting: it is large enough that
- * each node combines only a part of it.
+ * worth_packets: the message is small enough for packets.
+ *
+ * worth_doubling: packets to one partner after another are faster than packets to all other nodes at once, or
+ * nodes_fanout forbids the latter.
+ *
+ * worth_halving: the cost model prefers halving to every other pattern without packets.
+ *
+ * worth_ring: the message is large enough for a ring.
+ *
+ * worth_splitting: the message is large enough that each node combines only a part of it.
  */
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);

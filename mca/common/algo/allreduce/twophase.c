@@ -2,16 +2,20 @@
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/allreduce/thresholds.h"
 
+/* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
 #define MAX_BLOCKS 64u
 
 /* Lanes of a warp that handle a bundle of LL128 together. */
 #define WARP 32u
 
-/* The grid with LL128: warps take the place of threads, and bundles the place of units. */
-static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard, mscclpp_choice_t *choice)
+/*
+ * Fills in the choice for LL128. Warps take the place of threads, and bundles the place of units. False if the packet
+ * area is too small.
+ */
+static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard_units, mscclpp_choice_t *choice)
 {
     const uint64_t lanes = input->on_twin ? 1 : WARP;
-    const uint64_t bundles = (shard + MSCCLPP_DEV_BUNDLE_UNITS - 1) / MSCCLPP_DEV_BUNDLE_UNITS;
+    const uint64_t bundles = (shard_units + MSCCLPP_DEV_BUNDLE_UNITS - 1) / MSCCLPP_DEV_BUNDLE_UNITS;
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(input->layout->packet_half, input->nranks);
 
     if (capacity == 0 || !mscclpp_algo_grid(input, bundles * lanes, MAX_BLOCKS, capacity * lanes, true, choice)) {
@@ -22,7 +26,9 @@ static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard, msc
     return true;
 }
 
-/* LL128 if it is chosen and fits, else LL16. */
+/*
+ * Fills in the choice: LL128 if this call should use it and it fits, else LL16. False if neither fits the packet area.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

@@ -17,20 +17,20 @@
 /* Within one GPU, above this many bytes, more blocks gain more time than their barrier costs. */
 #define ONE_GPU_FEW_MAX (2u << 20)
 
-/* Tells whether a lingering kernel may serve the call. */
+/* True if a lingering kernel may serve the call. */
 static bool may_linger(const mscclpp_select_input_t *input)
 {
     return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;
 }
 
-/* The most blocks for a call: those of a lingering kernel where one may serve it. */
-static uint32_t most_blocks(const mscclpp_select_input_t *input)
+/* Returns the most blocks for a call: those of a lingering kernel if one may serve it. */
+static uint32_t max_blocks(const mscclpp_select_input_t *input)
 {
     return may_linger(input) && (!input->one_gpu || input->bytes <= ONE_GPU_FEW_MAX) ? input->protocol->linger_blocks
                                                                                      : MAX_BLOCKS;
 }
 
-/* Any message size, with any number of ranks. */
+/* Fills in the choice, for any message size and any number of ranks, as the algorithm needs no scratch. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -39,7 +39,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     choice->kernel = input->bytes >= (input->on_twin ? TWIN_SPLIT_MIN : SPLIT_MIN)
                          ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
                          : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
-    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, most_blocks(input), 0, false, choice);
+    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, max_blocks(input), 0, false, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {

@@ -4,11 +4,13 @@
 
 #include "mca/common/algo/schedule/kinds.h"
 
-#define US 1e-6
-#define GB 1e9
+#define US 1e-6 /* seconds */
+#define GB 1e9  /* bytes */
+
 /* From this many nodes on, more than two nodes may send to one at a time. */
 #define CROSSING_NODES 4u
 
+/* Bytes of a tile, for all transports. */
 #define TILE (4.0 * 1024 * 1024)
 
 /*
@@ -39,9 +41,9 @@ int mscclpp_cost_transport(const char *name)
     return -1;
 }
 
-const char *mscclpp_cost_transport_name(int number)
+const char *mscclpp_cost_transport_name(int transport)
 {
-    return builtin[number].transport;
+    return builtin[transport].transport;
 }
 
 const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport)
@@ -54,97 +56,98 @@ const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport)
 double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)
 {
     const uint32_t rails = figures->rails == 0 || figures->rails > ranks ? ranks : figures->rails;
-    const uint32_t sharing = (ranks + rails - 1) / rails;
+    const uint32_t ranks_per_rail = (ranks + rails - 1) / rails;
 
-    return figures->bandwidth / sharing;
+    return figures->bandwidth / ranks_per_rail;
 }
 
 mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes, bool at_root)
 {
-    const double size = (double)bytes, others = ranks - 1, far = nodes - 1;
+    const double size = (double)bytes, other_ranks = ranks - 1, other_nodes = nodes - 1;
     mscclpp_cost_load_t load = {.block = size};
 
     switch (pattern) {
     case MSCCLPP_SCHEDULE_ALLREDUCE:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
-        load.give = load.take = others * load.block;
+        load.give = load.take = other_ranks * load.block;
         return load;
     case MSCCLPP_DEV_REDUCE:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
-        load.give = others * load.block;
-        load.take = at_root ? others * load.block : 0;
+        load.give = other_ranks * load.block;
+        load.take = at_root ? other_ranks * load.block : 0;
         return load;
     case MSCCLPP_DEV_BCAST:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
-        load.give = at_root ? others * load.block : 0;
-        load.hand = others;
+        load.give = at_root ? other_ranks * load.block : 0;
+        load.hand = other_ranks;
         return load;
     case MSCCLPP_DEV_SCATTER: /* the owners of the root's node share the blocks for each other node */
-        load.give = at_root ? others * far * size : 0;
-        load.take = others / ranks * size;
+        load.give = at_root ? other_ranks * other_nodes * size : 0;
+        load.take = other_ranks / ranks * size;
         return load;
     case MSCCLPP_DEV_GATHER:
-        load.take = at_root ? others * far * size : 0;
+        load.take = at_root ? other_ranks * other_nodes * size : 0;
         return load;
     case MSCCLPP_DEV_ALLTOALL:
         load.block = ranks * size;
-        load.hand = others / ranks;
+        load.hand = other_ranks / ranks;
         return load;
     case MSCCLPP_DEV_REDUCE_SCATTER:
-        load.give = others * nodes * size;
+        load.give = other_ranks * nodes * size;
         return load;
     default: /* all-gather, and scans, in which each rank combines all operands itself */
-        load.hand = others;
+        load.hand = other_ranks;
         return load;
     }
 }
 
-/*
- * The critical path of a schedule: how many latencies follow one another, how many messages one node sends or receives,
- * how many bytes follow one another on the way to the last node's end, and how many of these one link carries.
- */
+/* The critical path of a schedule, from the start of the exchange to the end of the last node. */
 typedef struct {
-    double hops;
-    double messages;
-    double serial;
-    double carried;
+    double hops;     /* latencies that follow one another */
+    double messages; /* messages that one node sends or receives */
+    double serial;   /* bytes that follow one another */
+    double carried;  /* bytes that one link carries */
 } chain_t;
 
-/* The critical path of a schedule with blocks of `block` bytes. */
-static chain_t chain_of(const mscclpp_schedule_t *s, double block)
+/* Returns the critical path of a schedule whose blocks have `block` bytes. */
+static chain_t chain_of(const mscclpp_schedule_t *schedule, double block)
 {
-    const uint32_t power = mscclpp_power_of_two(s->nodes);
-    const double n = s->nodes, log2 = mscclpp_log2(power), digits = mscclpp_digits(s->nodes, s->radix);
-    const double pairs = power < s->nodes ? 2 : 0, part = block / s->blocks, children = digits * (s->radix - 1);
-    const bool reduces = s->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
+    const uint32_t power = mscclpp_power_of_two(schedule->nodes);
+    const double nodes = schedule->nodes, log2 = mscclpp_log2(power),
+                 digits = mscclpp_digits(schedule->nodes, schedule->radix);
+    const double pair_steps = power < schedule->nodes ? 2 : 0, part_bytes = block / schedule->blocks,
+                 children = digits * (schedule->radix - 1);
+    const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     double bytes;
 
-    switch (s->kind) {
+    switch (schedule->kind) {
     case MSCCLPP_SCHEDULE_SPLIT:
-        bytes = 2 * (n - 1) * part;
-        return (chain_t){2, 2 * (n - 1), bytes, bytes};
+        bytes = 2 * (nodes - 1) * part_bytes;
+        return (chain_t){2, 2 * (nodes - 1), bytes, bytes};
     case MSCCLPP_SCHEDULE_RING:
-        bytes = s->rounds * (reduces ? part : block);
-        return (chain_t){s->rounds, s->rounds, bytes, bytes};
+        bytes = schedule->rounds * (reduces ? part_bytes : block);
+        return (chain_t){schedule->rounds, schedule->rounds, bytes, bytes};
     case MSCCLPP_SCHEDULE_DOUBLING:
-        bytes = (log2 + pairs) * block;
-        return (chain_t){log2 + pairs, log2 + pairs, bytes, bytes};
+        bytes = (log2 + pair_steps) * block;
+        return (chain_t){log2 + pair_steps, log2 + pair_steps, bytes, bytes};
     case MSCCLPP_SCHEDULE_HALVING:
-        bytes = 2 * (power - 1) * part + pairs * block;
-        return (chain_t){2 * log2 + pairs, 2 * log2 + pairs, bytes, bytes};
+        bytes = 2 * (power - 1) * part_bytes + pair_steps * block;
+        return (chain_t){2 * log2 + pair_steps, 2 * log2 + pair_steps, bytes, bytes};
     case MSCCLPP_SCHEDULE_BRUCK:
         /* A block of an all-to-all goes as often as its distance has digits that are not 0. */
-        bytes = s->pattern == MSCCLPP_DEV_ALLTOALL ? digits * (s->radix - 1) / s->radix * n * block : (n - 1) * block;
+        bytes = schedule->pattern == MSCCLPP_DEV_ALLTOALL
+                    ? digits * (schedule->radix - 1) / schedule->radix * nodes * block
+                    : (nodes - 1) * block;
         return (chain_t){digits, children, bytes, bytes};
     case MSCCLPP_SCHEDULE_TREE:
-        if (s->blocks > 1) {
-            return (chain_t){digits, children, (n - 1) * block, (n - 1) * block};
+        if (schedule->blocks > 1) {
+            return (chain_t){digits, children, (nodes - 1) * block, (nodes - 1) * block};
         }
         /* In an all-reduce, the root receives in one direction and sends in the other. */
         bytes = children * block;
         return (chain_t){(reduces ? 2 : 1) * digits, (reduces ? 2 : 1) * children, (reduces ? 2 : 1) * bytes, bytes};
     default:
-        return (chain_t){1, n - 1, (n - 1) * block, (n - 1) * block};
+        return (chain_t){1, nodes - 1, (nodes - 1) * block, (nodes - 1) * block};
     }
 }
 
@@ -161,44 +164,47 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const mscclpp_cost_load_t load = mscclpp_cost_load(pattern, schedule->nodes, ranks, bytes, true);
     const chain_t chain = chain_of(schedule, load.block);
     const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
-    const double posts = receives ? figures->gap : larger(figures->overhead, figures->gap);
+    const double post_time = receives ? figures->gap : larger(figures->overhead, figures->gap);
     const double tiles = load.block > figures->tile ? load.block / figures->tile : 1;
-    const double rate = mscclpp_cost_rate(figures, ranks), within_rate = figures->node_bandwidth;
+    const double rate = mscclpp_cost_rate(figures, ranks), node_rate = figures->node_bandwidth;
     const double hops = chain.hops * (figures->latency + figures->overhead);
-    /* The overheads of messages that do not wait for one another are hidden by the transfers. */
-    const double ahead = (chain.messages - chain.hops) * posts * tiles;
+    /* The time in which a processor posts the messages that need not wait for one another. Transfers hide it. */
+    const double posting = (chain.messages - chain.hops) * post_time * tiles;
     const bool crosses = schedule->nodes >= CROSSING_NODES &&
                          (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT);
-    const double carried = larger(chain.carried / rate * (crosses ? 1 + figures->crossing : 1), ahead);
-    const double serial = larger(chain.serial / rate, ahead) - carried;
-    const double handed = ranks > 1 ? load.hand * chain.carried / within_rate : 0;
-    const double within = ranks > 1 ? (load.give + load.take) / within_rate : 0;
-    /* One tile goes through these stages one after another. Several tiles are in different stages at the same time. */
-    const double longest = larger(larger(carried, handed), within);
-    const double rest = serial + larger(carried, handed) + within - longest;
+    const double carried = larger(chain.carried / rate * (crosses ? 1 + figures->crossing : 1), posting);
+    const double serial = larger(chain.serial / rate, posting) - carried;
+    const double handing_on = ranks > 1 ? load.hand * chain.carried / node_rate : 0;
+    const double within = ranks > 1 ? (load.give + load.take) / node_rate : 0;
+    /*
+     * A tile goes through its stages one after another. Several tiles are in different stages at the same time, so each
+     * further one takes only as long as the longest stage.
+     */
+    const double longest_stage = larger(larger(carried, handing_on), within);
+    const double other_stages = serial + larger(carried, handing_on) + within - longest_stage;
 
     if (schedule->nodes < 2) {
         return ranks > 1 ? 2 * figures->node_latency + within : 0;
     }
-    return hops + larger(longest + rest / tiles, hops * (tiles / figures->lanes - 1)) +
+    return hops + larger(longest_stage + other_stages / tiles, hops * (tiles / figures->lanes - 1)) +
            (ranks > 1 ? 2 * figures->node_latency : 0);
 }
 
 mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
                                         uint32_t ranks, uint64_t bytes)
 {
-    const double block = mscclpp_cost_load(pattern, nodes, ranks, bytes, true).block, far = nodes - 1;
+    const double block = mscclpp_cost_load(pattern, nodes, ranks, bytes, true).block, other_nodes = nodes - 1;
     const double rate = mscclpp_cost_rate(figures, ranks);
-    const bool one = pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_ALLTOALL;
+    const bool passes_nothing_on = pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_ALLTOALL;
     mscclpp_cost_bound_t bound = {0, 0};
 
     if (nodes < 2) {
         return bound;
     }
-    bound.steps = figures->latency * (one ? 1 : mscclpp_digits(nodes, 2));
+    bound.steps = figures->latency * (passes_nothing_on ? 1 : mscclpp_digits(nodes, 2));
     switch (pattern) {
     case MSCCLPP_SCHEDULE_ALLREDUCE:
-        bound.rails = 2 * far / nodes * block / rate;
+        bound.rails = 2 * other_nodes / nodes * block / rate;
         break;
     case MSCCLPP_DEV_BCAST:
     case MSCCLPP_DEV_REDUCE:
@@ -207,7 +213,7 @@ mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, i
         bound.rails = block / rate;
         break;
     default:
-        bound.rails = far * block / rate;
+        bound.rails = other_nodes * block / rate;
     }
     return bound;
 }

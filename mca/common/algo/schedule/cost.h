@@ -24,14 +24,16 @@ typedef struct {
 
 #define MSCCLPP_COST_TRANSPORTS 4
 
-/* The number of a transport, from 0 on, or -1 if there is none of that name; and the name of a number. */
+/* Returns the index of a transport's figures, from 0 on, or -1 if no transport with figures has this name. */
 int mscclpp_cost_transport(const char *name);
-const char *mscclpp_cost_transport_name(int number);
 
-/* The built-in figures of a transport (mca/common/transport/registry.c); NULL if there is none of that name. */
+/* Returns the name of the transport with this index. */
+const char *mscclpp_cost_transport_name(int transport);
+
+/* Returns the built-in figures of a transport (mca/common/transport/registry.c), or NULL if it has none. */
 const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport);
 
-/* One rank's share of the rate of its node's rails, in bytes per second. */
+/* Returns one rank's share of the rate of its node's rails, in bytes per second. A node has `ranks` ranks. */
 double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks);
 
 /* What a collective call demands of one owner of a shard. */
@@ -43,18 +45,18 @@ typedef struct {
 } mscclpp_cost_load_t;
 
 /*
- * The load of a call on nodes of `ranks` ranks each. `bytes` is the size of the message or, in patterns with several
- * blocks, of one rank's block. `at_root`: on the node of the root.
+ * Returns the load of a call on nodes of `ranks` ranks each. `bytes` is the size of the message or, in patterns with
+ * several blocks, of the block of one rank. `at_root` asks for the load on the node of the root.
  */
 mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes, bool at_root);
 
-/* Seconds that the call takes, by this model. */
+/* Returns the seconds that a call takes by this model, on nodes of `ranks` ranks each. `bytes` is as above. */
 double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclpp_schedule_t *schedule, uint32_t ranks,
                              uint64_t bytes);
 
 /*
  * Lower bounds that a call is compared with. `steps`: the latencies that follow one another in every schedule in which
- * a node has one message under way at a time, as many as log2 of the number of nodes; in an all-to-all and a scan,
+ * a node has one message under way at a time, as many as log2 of the number of nodes; in an all-to-all and a scatter,
  * whose blocks need not be passed on, one latency. `rails`: the time that one rail needs at least for what it has to
  * carry, which no schedule can undercut.
  */
@@ -63,6 +65,7 @@ typedef struct {
     double rails;
 } mscclpp_cost_bound_t;
 
+/* Returns the lower bounds of a call. The parameters are those of mscclpp_cost_load. */
 mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
                                         uint32_t ranks, uint64_t bytes);
 

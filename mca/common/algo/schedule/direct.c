@@ -3,12 +3,13 @@
 #include "mca/common/algo/schedule/kinds.h"
 
 /*
- * An exchange with all other nodes. A node sends to the nodes after it and receives from those before it, in this
- * order, so that no node receives from all others at once. With a fan-out, it sends message i only after it has
- * received message i - fanout. Returns true if the exchange has step `index`; `number` is then the distance of the
- * peer, at least 1.
+ * Finds step `index` of an exchange with all other nodes. Returns false if the exchange has no such step. Otherwise
+ * *sends_p tells whether the step sends or receives, and *distance_p is the distance of the peer, at least 1.
+ *
+ * A node sends to the nodes after it and receives from those before it, the nearest first, so that no node receives
+ * from all others at once. With a fan-out, it sends message i only after it has received message i - fanout.
  */
-static bool exchange(const mscclpp_schedule_t *schedule, uint64_t index, bool *sends, uint32_t *number)
+static bool find_exchange_step(const mscclpp_schedule_t *schedule, uint64_t index, bool *sends_p, uint32_t *distance_p)
 {
     const uint64_t peers = schedule->nodes - 1;
     const uint64_t ahead = schedule->fanout == 0 || schedule->fanout > peers ? peers : schedule->fanout;
@@ -17,47 +18,50 @@ static bool exchange(const mscclpp_schedule_t *schedule, uint64_t index, bool *s
         return false;
     }
     if (index < ahead) {
-        *sends = true;
-        *number = (uint32_t)index + 1;
+        *sends_p = true;
+        *distance_p = (uint32_t)index + 1;
     } else if (index < 2 * peers - ahead) {
-        *sends = (index - ahead) % 2 == 1;
-        *number = (uint32_t)((index - ahead) / 2 + 1 + (*sends ? ahead : 0));
+        *sends_p = (index - ahead) % 2 == 1;
+        *distance_p = (uint32_t)((index - ahead) / 2 + 1 + (*sends_p ? ahead : 0));
     } else {
-        *sends = false;
-        *number = (uint32_t)(index - peers) + 1;
+        *sends_p = false;
+        *distance_p = (uint32_t)(index - peers) + 1;
     }
     return true;
 }
 
 /*
- * Steps of patterns in which each node has a block for each other node. If blocks are combined, a node merges what it
- * receives.
+ * Finds a step of patterns in which each node sends to all others: a block of its own to each of them, or the same
+ * block to all. If blocks are combined, the last step merges what the node has received.
  */
 static bool exchange_with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
-    const uint32_t n = schedule->nodes;
+    const uint32_t nodes = schedule->nodes;
     const bool combines = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE || MSCCLPP_DEV_COMBINES(schedule->pattern);
     const bool block_for_each =
         schedule->pattern == MSCCLPP_DEV_ALLTOALL || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     const uint32_t own_block = schedule->blocks == 1 ? 0 : node;
-    uint32_t number, peer;
+    uint32_t distance, peer;
     bool sends;
 
-    if (!exchange(schedule, index, &sends, &number)) {
-        return combines && index == 2 * ((uint64_t)n - 1) &&
+    if (!find_exchange_step(schedule, index, &sends, &distance)) {
+        return combines && index == 2 * ((uint64_t)nodes - 1) &&
                mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, own_block, 1);
     }
-    peer = sends ? MSCCLPP_DEV_NODES_AHEAD(n, node, number) : MSCCLPP_DEV_NODES_BEHIND(n, node, number);
+    peer = sends ? MSCCLPP_DEV_NODES_AHEAD(nodes, node, distance) : MSCCLPP_DEV_NODES_BEHIND(nodes, node, distance);
     if (sends) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, block_for_each ? peer : own_block, 1) &&
-               mscclpp_step_at(step_p, 0, node, true);
+               mscclpp_step_set_slot(step_p, 0, node, true);
     }
     return mscclpp_step_set(step_p, combines ? MSCCLPP_STEP_KEEP : MSCCLPP_STEP_STORE, peer,
                             combines || schedule->blocks == 1 ? own_block : peer, 1) &&
-           mscclpp_step_at(step_p, 0, peer, true);
+           mscclpp_step_set_slot(step_p, 0, peer, true);
 }
 
-/* Steps of patterns in which each node has a block for all later nodes, and merges those of the earlier ones. */
+/*
+ * Finds a step of a scan. Each node sends its block to all later nodes, and at the end merges the blocks of the earlier
+ * ones. Node 0 has nothing to merge.
+ */
 static bool send_to_later_nodes(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
 {
@@ -65,17 +69,19 @@ static bool send_to_later_nodes(const mscclpp_schedule_t *schedule, uint32_t nod
 
     if (index < later) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, node + 1 + (uint32_t)index, 0, 1) &&
-               mscclpp_step_at(step_p, 0, node, true);
+               mscclpp_step_set_slot(step_p, 0, node, true);
     }
     if (index < later + node) {
         const uint32_t peer = node - 1 - ((uint32_t)index - later);
 
-        return mscclpp_step_set(step_p, MSCCLPP_STEP_KEEP, peer, 0, 1) && mscclpp_step_at(step_p, 0, peer, true);
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_KEEP, peer, 0, 1) && mscclpp_step_set_slot(step_p, 0, peer, true);
     }
     return index == (uint64_t)later + node && node > 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
 }
 
-/* Steps of patterns in which the root has blocks for all other nodes. */
+/*
+ * Finds a step of a broadcast or a scatter, in which the root sends to all other nodes and these receive one message.
+ */
 static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_AHEAD(schedule->nodes, node, 1 + (uint32_t)index);
@@ -88,7 +94,10 @@ static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_
            mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, block_for_each ? peer : 0, 1);
 }
 
-/* Steps of patterns in which all other nodes have a block for the root. */
+/*
+ * Finds a step of a gather or a reduce, in which all other nodes send one message to the root. In a reduce, the root
+ * merges the blocks at the end.
+ */
 static bool to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_BEHIND(schedule->nodes, node, 1 + (uint32_t)index);
@@ -96,17 +105,19 @@ static bool to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t 
 
     if (node != schedule->root) {
         return index == 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, schedule->root, combines ? 0 : node, 1) &&
-               mscclpp_step_at(step_p, 0, node, true);
+               mscclpp_step_set_slot(step_p, 0, node, true);
     }
     if (index + 1 < schedule->nodes) {
         return mscclpp_step_set(step_p, combines ? MSCCLPP_STEP_KEEP : MSCCLPP_STEP_STORE, peer, combines ? 0 : peer,
                                 1) &&
-               mscclpp_step_at(step_p, 0, peer, true);
+               mscclpp_step_set_slot(step_p, 0, peer, true);
     }
     return combines && index + 1 == schedule->nodes && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
 }
 
-/* Steps of the direct schedule, by the pattern: from or to the root, to later nodes, or with all nodes. */
+/*
+ * Finds a step of the direct schedule: from or to the root, to later nodes, or with all nodes, as the pattern demands.
+ */
 bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     switch (schedule->pattern) {
@@ -124,53 +135,57 @@ bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, 
     }
 }
 
-/* First each node receives its part from all others and merges it. Then it sends the result to all others. */
+/*
+ * Finds a step of the all-reduce by splitting. First each node receives its part from all others and merges it. Then it
+ * sends the result to all others.
+ */
 bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
-    const uint32_t n = schedule->nodes;
-    const uint64_t half = 2 * ((uint64_t)n - 1);
-    const uint32_t round = index > half;
-    uint32_t number, peer;
+    const uint32_t nodes = schedule->nodes;
+    const uint64_t exchange_steps = 2 * ((uint64_t)nodes - 1);
+    const uint32_t round = index > exchange_steps;
+    uint32_t distance, peer;
     bool sends;
 
-    if (index == half) {
+    if (index == exchange_steps) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, node, 1);
     }
-    if (!exchange(schedule, index < half ? index : index - half - 1, &sends, &number)) {
+    if (!find_exchange_step(schedule, index < exchange_steps ? index : index - exchange_steps - 1, &sends, &distance)) {
         return false;
     }
-    peer = sends ? MSCCLPP_DEV_NODES_AHEAD(n, node, number) : MSCCLPP_DEV_NODES_BEHIND(n, node, number);
+    peer = sends ? MSCCLPP_DEV_NODES_AHEAD(nodes, node, distance) : MSCCLPP_DEV_NODES_BEHIND(nodes, node, distance);
     if (sends) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, round == 0 ? peer : node, 1) &&
-               mscclpp_step_at(step_p, round, round * n + node, true);
+               mscclpp_step_set_slot(step_p, round, round * nodes + node, true);
     }
     return mscclpp_step_set(step_p, round == 0 ? MSCCLPP_STEP_KEEP : MSCCLPP_STEP_STORE, peer, round == 0 ? node : peer,
                             1) &&
-           mscclpp_step_at(step_p, round, round * n + peer, true);
+           mscclpp_step_set_slot(step_p, round, round * nodes + peer, true);
 }
 
 /*
- * All-reduce: part p starts at node p, is combined on the way to node p - 1, and goes around once more
- * (device/kern/allreduce/allreduce_nodes_ring.h). All-gather: only the second round.
+ * Finds a step of a ring. In an all-reduce, part p starts at node p, is combined on the way to node p - 1, and goes
+ * around once more (device/kern/allreduce/allreduce_nodes_ring.h). An all-gather has only that second round.
  */
 bool mscclpp_schedule_ring(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
-    const uint32_t n = schedule->nodes, next = MSCCLPP_DEV_NODES_AHEAD(n, node, 1);
-    const uint32_t before = MSCCLPP_DEV_NODES_BEHIND(n, node, 1);
+    const uint32_t nodes = schedule->nodes, next = MSCCLPP_DEV_NODES_AHEAD(nodes, node, 1);
+    const uint32_t previous = MSCCLPP_DEV_NODES_BEHIND(nodes, node, 1);
     const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE, sends = index % 2 == 0;
     const uint64_t round = index / 2;
-    const bool gathers = reduces && round >= n - 1;
-    const uint32_t step = (uint32_t)(gathers ? round - (n - 1) : round) + (sends ? 0 : 1);
+    const bool gathers = reduces && round >= nodes - 1;
+    const uint32_t step = (uint32_t)(gathers ? round - (nodes - 1) : round) + (sends ? 0 : 1);
 
     if (round >= schedule->rounds) {
         return false;
     }
-    (void)mscclpp_step_set(
-        step_p,
-        sends                 ? MSCCLPP_STEP_SEND
-        : reduces && !gathers ? MSCCLPP_STEP_BEFORE
-                              : MSCCLPP_STEP_STORE,
-        sends ? next : before,
-        gathers ? MSCCLPP_DEV_NODES_RING_GATHERED(n, node, step) : MSCCLPP_DEV_NODES_RING_REDUCED(n, node, step), 1);
-    return mscclpp_step_at(step_p, (uint32_t)round, (uint32_t)round, true);
+    (void)mscclpp_step_set(step_p,
+                           sends                 ? MSCCLPP_STEP_SEND
+                           : reduces && !gathers ? MSCCLPP_STEP_BEFORE
+                                                 : MSCCLPP_STEP_STORE,
+                           sends ? next : previous,
+                           gathers ? MSCCLPP_DEV_NODES_RING_GATHERED(nodes, node, step)
+                                   : MSCCLPP_DEV_NODES_RING_REDUCED(nodes, node, step),
+                           1);
+    return mscclpp_step_set_slot(step_p, (uint32_t)round, (uint32_t)round, true);
 }

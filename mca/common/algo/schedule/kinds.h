@@ -1,4 +1,7 @@
-/* The kinds of schedules: one function each, with the meaning of mscclpp_schedule_step. */
+/*
+ * The kinds of schedules. Each kind has one function, which does what mscclpp_schedule_step describes; and helpers for
+ * these functions.
+ */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_KINDS_H
 #define MCA_COMMON_ALGO_SCHEDULE_KINDS_H
 
@@ -15,37 +18,37 @@ mscclpp_schedule_step_t mscclpp_schedule_halving;
 mscclpp_schedule_step_t mscclpp_schedule_tree;
 mscclpp_schedule_step_t mscclpp_schedule_rounds;
 
-/* Fills in a step of round 0 whose message takes slot 0. */
-static inline bool mscclpp_step_set(mscclpp_step_t *step, mscclpp_step_kind_t kind, uint32_t peer, uint32_t first,
+/* Fills in a step of round 0 whose message takes slot 0. Always returns true, as its callers do when a step exists. */
+static inline bool mscclpp_step_set(mscclpp_step_t *step_p, mscclpp_step_kind_t kind, uint32_t peer, uint32_t first,
                                     uint32_t count)
 {
-    *step = (mscclpp_step_t){.kind = kind, .peer = peer, .first = first, .count = count};
+    *step_p = (mscclpp_step_t){.kind = kind, .peer = peer, .first = first, .count = count};
     return true;
 }
 
-/* Changes the round and the slot of a step if `any`, which is also the result. */
-static inline bool mscclpp_step_at(mscclpp_step_t *step, uint32_t round, uint32_t slot, bool any)
+/* Moves a step to a round and a slot if the step exists. Returns `exists`. */
+static inline bool mscclpp_step_set_slot(mscclpp_step_t *step_p, uint32_t round, uint32_t slot, bool exists)
 {
-    if (any) {
-        step->round = round;
-        step->slot = slot;
+    if (exists) {
+        step_p->round = round;
+        step_p->slot = slot;
     }
-    return any;
+    return exists;
 }
 
-/* The largest power of two that is not larger than `number`, which is not 0. */
+/* Returns the largest power of two that is not larger than `number`, which is not 0. */
 static inline uint32_t mscclpp_power_of_two(uint32_t number)
 {
     return 1u << (31 - __builtin_clz(number));
 }
 
-/* The logarithm to base 2 of that power. */
+/* Returns the logarithm to base 2 of that power of two. */
 static inline uint32_t mscclpp_log2(uint32_t number)
 {
     return 31 - (uint32_t)__builtin_clz(number);
 }
 
-/* The number of digits, in base `radix`, of the numbers below `nodes`. */
+/* Returns how many digits, in base `radix`, the numbers below `nodes` have. */
 static inline uint32_t mscclpp_digits(uint32_t nodes, uint32_t radix)
 {
     uint32_t digits = 0;

@@ -12,86 +12,93 @@
 typedef struct {
     uint32_t power;
     uint32_t pairs;
-    uint32_t number; /* number of the participant */
-    bool paired;
+    uint32_t number; /* number of the participant that this node is, or that takes part for it */
+    bool is_paired;
     bool gives; /* this node gives its data to the other node of its pair, and does not take part itself */
 } part_t;
 
-/* A node's part in an exchange in which the largest possible power of two of participants takes part. */
+/* Returns a node's part in an exchange with the largest possible power of two of participants. */
 static part_t part_of(uint32_t nodes, uint32_t node)
 {
     part_t part = {.power = mscclpp_power_of_two(nodes)};
 
     part.pairs = nodes - part.power;
-    part.paired = node < 2 * part.pairs;
-    part.gives = part.paired && node % 2 == 1;
-    part.number = part.paired ? node / 2 : node - part.pairs;
+    part.is_paired = node < 2 * part.pairs;
+    part.gives = part.is_paired && node % 2 == 1;
+    part.number = part.is_paired ? node / 2 : node - part.pairs;
     return part;
 }
 
+/* Returns the node that is the participant with this number. */
 static uint32_t node_of(const part_t *part, uint32_t number)
 {
     return number < part->pairs ? 2 * number : number + part->pairs;
 }
 
 /*
- * Steps of a pair before and after the `steps` steps of the exchange. True if `index` is one of them. Otherwise, *inner
- * is the index within the exchange.
+ * Finds the step of a pair, before or after the `exchange_steps` steps of the exchange. Returns true if step `index` is
+ * not one of the exchange; then *exists_p tells whether the list has such a step. Otherwise returns false, and
+ * *exchange_index_p is the index of the step within the exchange.
  */
-static bool around(const mscclpp_schedule_t *schedule, uint32_t node, const part_t *part, uint64_t index,
-                   uint64_t steps, uint64_t *inner, mscclpp_step_t *step_p, bool *found)
+static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, const part_t *part, uint64_t index,
+                           uint64_t exchange_steps, uint64_t *exchange_index_p, mscclpp_step_t *step_p, bool *exists_p)
 {
     const uint32_t last = schedule->rounds - 1;
 
-    *inner = index;
-    *found = true;
+    *exchange_index_p = index;
+    *exists_p = true;
     if (part->gives) {
-        *found = index < 2 && mscclpp_step_set(step_p, index == 0 ? MSCCLPP_STEP_SEND : MSCCLPP_STEP_STORE, node - 1, 0,
-                                               schedule->blocks);
-        (void)mscclpp_step_at(step_p, index == 0 ? 0 : last, index == 0 ? 0 : last, *found);
-        step_p->place = index == 0 ? 2 * schedule->blocks : 0;
+        *exists_p = index < 2 && mscclpp_step_set(step_p, index == 0 ? MSCCLPP_STEP_SEND : MSCCLPP_STEP_STORE, node - 1,
+                                                  0, schedule->blocks);
+        (void)mscclpp_step_set_slot(step_p, index == 0 ? 0 : last, index == 0 ? 0 : last, *exists_p);
+        step_p->place = index == 0 ? 2 * schedule->blocks : 0; /* behind all else that the partner receives */
         return true;
     }
-    if (part->paired && index == 0) {
+    if (part->is_paired && index == 0) {
         (void)mscclpp_step_set(step_p, MSCCLPP_STEP_AFTER, node + 1, 0, schedule->blocks);
         step_p->place = 2 * schedule->blocks;
         return true;
     }
-    *inner = index - (part->paired ? 1 : 0);
-    if (part->paired && *inner == steps) {
+    *exchange_index_p = index - (part->is_paired ? 1 : 0);
+    if (part->is_paired && *exchange_index_p == exchange_steps) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, node + 1, 0, schedule->blocks) &&
-               mscclpp_step_at(step_p, last, last, true);
+               mscclpp_step_set_slot(step_p, last, last, true);
     }
-    *found = false;
-    return *inner >= steps;
+    *exists_p = false;
+    return *exchange_index_p >= exchange_steps;
 }
 
+/*
+ * Finds a step of doubling. In round i, two participants at the distance 2^i exchange all that they have and combine
+ * it, the operand of the lower one first. One of a pair sends its operand before the first round.
+ */
 bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
 {
     const part_t part = part_of(schedule->nodes, node);
     uint32_t partner, round;
-    uint64_t inner;
-    bool found;
+    uint64_t exchange_index;
+    bool exists;
 
-    if (around(schedule, node, &part, index, 2 * (uint64_t)mscclpp_log2(part.power), &inner, step_p, &found)) {
-        return found;
+    if (find_pair_step(schedule, node, &part, index, 2 * (uint64_t)mscclpp_log2(part.power), &exchange_index, step_p,
+                       &exists)) {
+        return exists;
     }
-    partner = part.number ^ (1u << (inner / 2));
+    partner = part.number ^ (1u << (exchange_index / 2));
     (void)mscclpp_step_set(step_p,
-                           inner % 2 == 0          ? MSCCLPP_STEP_SEND
+                           exchange_index % 2 == 0 ? MSCCLPP_STEP_SEND
                            : partner < part.number ? MSCCLPP_STEP_BEFORE
                                                    : MSCCLPP_STEP_AFTER,
                            node_of(&part, partner), 0, schedule->blocks);
-    round = (uint32_t)(inner / 2) + (part.pairs > 0 ? 1 : 0);
-    return mscclpp_step_at(step_p, round, round, true);
+    round = (uint32_t)(exchange_index / 2) + (part.pairs > 0 ? 1 : 0);
+    return mscclpp_step_set_slot(step_p, round, round, true);
 }
 
 /*
- * The first of the blocks that a participant still has after so many steps of halving: in step i it keeps the lower
- * half if bit i of its number is 0, else the upper one.
+ * Returns the first of the blocks that a participant still has after `steps` steps of halving. In step i it keeps the
+ * lower half if bit i of its number is 0, else the upper one.
  */
-static uint32_t kept_by(const part_t *part, uint32_t number, uint32_t steps)
+static uint32_t first_kept_block(const part_t *part, uint32_t number, uint32_t steps)
 {
     uint32_t first = 0, i;
 
@@ -102,40 +109,42 @@ static uint32_t kept_by(const part_t *part, uint32_t number, uint32_t steps)
 }
 
 /*
- * R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004. In step i, participants at the distance
- * 2^i exchange and combine half of what they still have. Then they return the results, with the distances in reverse
- * order. So neighbours exchange most, and blocks are combined along the same tree as by doubling. What is to be
- * combined arrives behind the node's own blocks, larger messages first, and behind these what a pair gives. Results
- * arrive in place.
+ * Finds a step of halving (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004). In step i,
+ * participants at the distance 2^i exchange and combine half of what they still have. Then they return the results,
+ * with the distances in reverse order. So neighbours exchange most, and blocks are combined along the same tree as by
+ * doubling.
+ *
+ * What is to be combined arrives behind the node's own blocks, larger messages first. What the other node of a pair
+ * gives arrives behind all of these. Results arrive in place.
  */
 bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const part_t part = part_of(schedule->nodes, node);
     const uint32_t log2 = mscclpp_log2(part.power);
-    uint32_t round, step, count, partner, own, other;
-    uint64_t inner;
-    bool found, sends, halves;
+    uint32_t round, step, count, partner, own_first, partner_first;
+    uint64_t exchange_index;
+    bool exists, sends, is_halving;
 
-    if (around(schedule, node, &part, index, 4 * (uint64_t)log2, &inner, step_p, &found)) {
-        return found;
+    if (find_pair_step(schedule, node, &part, index, 4 * (uint64_t)log2, &exchange_index, step_p, &exists)) {
+        return exists;
     }
-    sends = inner % 2 == 0;
-    round = (uint32_t)(inner / 2);
-    halves = round < log2;
-    step = halves ? round : 2 * log2 - 1 - round;
+    sends = exchange_index % 2 == 0;
+    round = (uint32_t)(exchange_index / 2);
+    is_halving = round < log2;
+    step = is_halving ? round : 2 * log2 - 1 - round;
     count = part.power >> (step + 1);
     partner = part.number ^ (1u << step);
-    own = kept_by(&part, part.number, step + 1);
-    other = kept_by(&part, partner, step + 1);
+    own_first = first_kept_block(&part, part.number, step + 1);
+    partner_first = first_kept_block(&part, partner, step + 1);
     (void)mscclpp_step_set(step_p,
                            sends                   ? MSCCLPP_STEP_SEND
-                           : !halves               ? MSCCLPP_STEP_STORE
+                           : !is_halving           ? MSCCLPP_STEP_STORE
                            : partner < part.number ? MSCCLPP_STEP_BEFORE
                                                    : MSCCLPP_STEP_AFTER,
-                           node_of(&part, partner), sends == halves ? other : own, count);
-    step_p->place = halves ? 2 * (part.power - count) : step_p->first;
+                           node_of(&part, partner), sends == is_halving ? partner_first : own_first, count);
+    step_p->place = is_halving ? 2 * (part.power - count) : step_p->first;
     round += part.pairs > 0 ? 1 : 0;
-    return mscclpp_step_at(step_p, round, round, true);
+    return mscclpp_step_set_slot(step_p, round, round, true);
 }
 
 /*
@@ -144,37 +153,38 @@ bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node,
  * digit.
  */
 typedef struct {
-    uint64_t worth; /* place value of the lowest digit other than 0; for the root, the first one beyond all numbers */
+    uint64_t place_value; /* of the lowest digit other than 0; for the root, the first one beyond all numbers */
     uint32_t parent;
     uint32_t slot; /* index of this number among the children that its parent may have */
-} place_t;
+} tree_position_t;
 
-/* The place of a number in the k-nomial tree. */
-static place_t place_of(uint32_t nodes, uint32_t radix, uint32_t number)
+/* Returns the position of a number in the tree. */
+static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t number)
 {
-    place_t place = {.worth = 1};
-    uint32_t left;
+    tree_position_t position = {.place_value = 1};
+    uint32_t remainder;
 
-    while (place.worth < nodes && number % (place.worth * radix) == 0) {
-        place.worth *= radix;
-        place.slot += radix - 1;
+    while (position.place_value < nodes && number % (position.place_value * radix) == 0) {
+        position.place_value *= radix;
+        position.slot += radix - 1;
     }
-    left = (uint32_t)(number % (place.worth * radix));
-    place.parent = number - left;
-    place.slot += left > 0 ? (uint32_t)(left / place.worth) - 1 : 0;
-    return place;
+    remainder = (uint32_t)(number % (position.place_value * radix));
+    position.parent = number - remainder;
+    position.slot += remainder > 0 ? (uint32_t)(remainder / position.place_value) - 1 : 0;
+    return position;
 }
 
-/* Child `index` of a number, those with the largest subtrees first. */
-static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child)
+/* Finds child `index` of a number. Children with the largest subtrees come first. False if there is no such child. */
+static bool find_child(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child_p)
 {
-    uint64_t worth = place_of(nodes, radix, number).worth;
+    uint64_t place_value = tree_position_of(nodes, radix, number).place_value;
 
-    for (worth /= radix; worth > 0; worth /= radix) {
-        const uint64_t fit = (nodes - 1 - number) / worth, children = fit < radix - 1 ? fit : radix - 1;
+    for (place_value /= radix; place_value > 0; place_value /= radix) {
+        const uint64_t fitting = (nodes - 1 - number) / place_value,
+                       children = fitting < radix - 1 ? fitting : radix - 1;
 
         if (index < children) {
-            *child = number + (uint32_t)((index + 1) * worth);
+            *child_p = number + (uint32_t)((index + 1) * place_value);
             return true;
         }
         index -= children;
@@ -182,72 +192,75 @@ static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t i
     return false;
 }
 
-/* The number of children of a number in the k-nomial tree. */
+/* Returns how many children a number has in the tree. */
 static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 {
-    uint64_t worth = place_of(nodes, radix, number).worth;
-    uint32_t all = 0;
+    uint64_t place_value = tree_position_of(nodes, radix, number).place_value;
+    uint32_t count = 0;
 
-    for (worth /= radix; worth > 0; worth /= radix) {
-        const uint64_t fit = (nodes - 1 - number) / worth;
+    for (place_value /= radix; place_value > 0; place_value /= radix) {
+        const uint64_t fitting = (nodes - 1 - number) / place_value;
 
-        all += (uint32_t)(fit < radix - 1 ? fit : radix - 1);
+        count += (uint32_t)(fitting < radix - 1 ? fitting : radix - 1);
     }
-    return all;
-}
-
-/* From the root to the leaves. The one message that a node gets takes the last slot. */
-static bool down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, mscclpp_step_t *step_p)
-{
-    const uint32_t n = schedule->nodes, root = schedule->root;
-    const place_t place = place_of(n, schedule->radix, number);
-    uint32_t child;
-
-    if (number != 0 && index == 0) {
-        return mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, (place.parent + root) % n, 0, 1) &&
-               mscclpp_step_at(step_p, 2, schedule->slots - 1, true);
-    }
-    return child_of(n, schedule->radix, number, index - (number != 0), &child) &&
-           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (child + root) % n, 0, 1) &&
-           mscclpp_step_at(step_p, 2 + (number != 0), schedule->slots - 1, true);
+    return count;
 }
 
 /*
- * Steps from the leaves to the root; small subtrees are complete first. `children` is the number of this node's
- * children.
+ * Finds a step of the way from the root down to the leaves, in rounds 2 and 3. The one message that a node receives
+ * takes the last slot.
  */
-static bool up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t children,
-               mscclpp_step_t *step_p)
+static bool find_step_down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, mscclpp_step_t *step_p)
 {
-    const uint32_t n = schedule->nodes, root = schedule->root;
-    const place_t place = place_of(n, schedule->radix, number);
+    const uint32_t nodes = schedule->nodes, root = schedule->root;
+    const tree_position_t position = tree_position_of(nodes, schedule->radix, number);
+    uint32_t child;
+
+    if (number != 0 && index == 0) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, (position.parent + root) % nodes, 0, 1) &&
+               mscclpp_step_set_slot(step_p, 2, schedule->slots - 1, true);
+    }
+    return find_child(nodes, schedule->radix, number, index - (number != 0), &child) &&
+           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (child + root) % nodes, 0, 1) &&
+           mscclpp_step_set_slot(step_p, 2 + (number != 0), schedule->slots - 1, true);
+}
+
+/*
+ * Finds a step of the way from the leaves up to the root, in rounds 0 and 1. Messages of small subtrees are received
+ * first, because these are complete first. This node has `children` children.
+ */
+static bool find_step_up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t children,
+                         mscclpp_step_t *step_p)
+{
+    const uint32_t nodes = schedule->nodes, root = schedule->root;
+    const tree_position_t position = tree_position_of(nodes, schedule->radix, number);
     uint32_t child;
 
     if (index < children) {
-        return child_of(n, schedule->radix, number, children - 1 - index, &child) &&
-               mscclpp_step_set(step_p, MSCCLPP_STEP_KEEP, (child + root) % n, 0, 1) &&
-               mscclpp_step_at(step_p, 0, place_of(n, schedule->radix, child).slot, true);
+        return find_child(nodes, schedule->radix, number, children - 1 - index, &child) &&
+               mscclpp_step_set(step_p, MSCCLPP_STEP_KEEP, (child + root) % nodes, 0, 1) &&
+               mscclpp_step_set_slot(step_p, 0, tree_position_of(nodes, schedule->radix, child).slot, true);
     }
     if (children > 0 && index == children) {
-        return mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, (number + root) % n, 0, 1);
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, (number + root) % nodes, 0, 1);
     }
     return number != 0 && index == children + (uint64_t)(children > 0) &&
-           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (place.parent + root) % n, 0, 1) &&
-           mscclpp_step_at(step_p, children > 0, place.slot, true);
+           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (position.parent + root) % nodes, 0, 1) &&
+           mscclpp_step_set_slot(step_p, children > 0, position.slot, true);
 }
 
-/* An all-reduce goes up the tree and down again. */
+/* Finds a step in a tree. An all-reduce goes up the tree and down again; all other patterns go in rounds. */
 bool mscclpp_schedule_tree(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
-    const uint32_t n = schedule->nodes, number = (node + n - schedule->root) % n;
+    const uint32_t nodes = schedule->nodes, number = (node + nodes - schedule->root) % nodes;
     uint32_t children;
-    uint64_t before;
+    uint64_t steps_up;
 
     if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
         return mscclpp_schedule_rounds(schedule, node, index, step_p);
     }
-    children = count_children(n, schedule->radix, number);
-    before = children + (uint64_t)(children > 0) + (number != 0);
-    return index < before ? up(schedule, number, index, children, step_p)
-                          : down(schedule, number, index - before, step_p);
+    children = count_children(nodes, schedule->radix, number);
+    steps_up = children + (uint64_t)(children > 0) + (number != 0);
+    return index < steps_up ? find_step_up(schedule, number, index, children, step_p)
+                            : find_step_down(schedule, number, index - steps_up, step_p);
 }

@@ -2,6 +2,7 @@
 #include "device/lib/nodes_rounds.h"
 #include "mca/common/algo/schedule/kinds.h"
 
+/* Describes the rounds of one node, for the functions that kernels use. */
 static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32_t node)
 {
     return (mscclpp_dev_rounds_t){.nnodes = schedule->nodes,
@@ -12,10 +13,13 @@ static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32
                                   .rounds = mscclpp_dev_rounds_count(schedule->nodes, schedule->radix)};
 }
 
-/* The first block of a message. An all-to-all moves blocks that do not follow one another; they are not named. */
-static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender, mscclpp_dev_rounds_message_t m)
+/*
+ * Returns the number of the first block of a message. The blocks of an all-to-all do not follow one another, so they
+ * are not named, and this returns 0.
+ */
+static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender, mscclpp_dev_rounds_message_t message)
 {
-    const uint32_t n = schedule->nodes;
+    const uint32_t nodes = schedule->nodes;
 
     switch (schedule->pattern) {
     case MSCCLPP_DEV_BCAST:
@@ -24,44 +28,48 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
         return 0;
     case MSCCLPP_DEV_SCATTER:
     case MSCCLPP_DEV_REDUCE_SCATTER:
-        return (uint32_t)(((uint64_t)sender + m.first) % n);
+        return (uint32_t)(((uint64_t)sender + message.first) % nodes);
     default:
-        return (sender + n - (m.count > 0 ? m.count - 1 : 0)) % n;
+        return (sender + nodes - (message.count > 0 ? message.count - 1 : 0)) % nodes;
     }
 }
 
-/* How many distances a round has. */
-static uint32_t count_distances(const mscclpp_dev_rounds_t *r, uint32_t round)
+/* Returns how many distances a round has. */
+static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t round)
 {
-    const uint32_t most = (r->nnodes - 1) / mscclpp_dev_rounds_worth(r, round);
+    const uint32_t fitting = (rounds->nnodes - 1) / mscclpp_dev_rounds_worth(rounds, round);
 
-    return most < r->radix - 1 ? most : r->radix - 1;
+    return fitting < rounds->radix - 1 ? fitting : rounds->radix - 1;
 }
 
+/*
+ * Finds a step of a schedule in rounds. In each round, a node sends one message for each distance, and then receives
+ * one for each.
+ */
 bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
-    const mscclpp_dev_rounds_t r = rounds_of(schedule, node);
+    const mscclpp_dev_rounds_t rounds = rounds_of(schedule, node);
     const bool combines = schedule->pattern == MSCCLPP_DEV_REDUCE || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
-    mscclpp_dev_rounds_message_t m;
-    uint32_t round = 0, distances, j, sender;
+    mscclpp_dev_rounds_message_t message;
+    uint32_t round = 0, distances, multiple, sender;
     bool sends;
 
-    while (round < r.rounds && index >= 2 * (uint64_t)count_distances(&r, round)) {
-        index -= 2 * (uint64_t)count_distances(&r, round++);
+    while (round < rounds.rounds && index >= 2 * (uint64_t)count_distances(&rounds, round)) {
+        index -= 2 * (uint64_t)count_distances(&rounds, round++);
     }
-    if (round == r.rounds) {
+    if (round == rounds.rounds) {
         return false;
     }
-    distances = count_distances(&r, round);
+    distances = count_distances(&rounds, round);
     sends = index < distances;
-    j = (uint32_t)(sends ? index : index - distances) + 1;
-    sender = sends ? node : mscclpp_dev_rounds_before(&r, j * mscclpp_dev_rounds_worth(&r, round));
-    m = mscclpp_dev_rounds_message(&r, sender, round, j);
+    multiple = (uint32_t)(sends ? index : index - distances) + 1;
+    sender = sends ? node : mscclpp_dev_rounds_before(&rounds, multiple * mscclpp_dev_rounds_worth(&rounds, round));
+    message = mscclpp_dev_rounds_message(&rounds, sender, round, multiple);
     (void)mscclpp_step_set(step_p,
                            sends      ? MSCCLPP_STEP_SEND
                            : combines ? MSCCLPP_STEP_AFTER
                                       : MSCCLPP_STEP_STORE,
-                           sends ? mscclpp_dev_rounds_behind(&r, m.distance) : sender, first_block(schedule, sender, m),
-                           m.count);
-    return mscclpp_step_at(step_p, round, round * (r.radix - 1) + j - 1, true);
+                           sends ? mscclpp_dev_rounds_behind(&rounds, message.distance) : sender,
+                           first_block(schedule, sender, message), message.count);
+    return mscclpp_step_set_slot(step_p, round, round * (rounds.radix - 1) + multiple - 1, true);
 }

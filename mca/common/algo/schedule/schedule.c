@@ -32,8 +32,8 @@ mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name)
     return (mscclpp_schedule_kind_t)kind;
 }
 
-/* True if schedules of this kind support the pattern. */
-static bool is_for(mscclpp_schedule_kind_t kind, int pattern)
+/* True if there are schedules of this kind for the pattern. */
+static bool supports(mscclpp_schedule_kind_t kind, int pattern)
 {
     switch (kind) {
     case MSCCLPP_SCHEDULE_DIRECT:
@@ -51,7 +51,7 @@ static bool is_for(mscclpp_schedule_kind_t kind, int pattern)
     }
 }
 
-/* The number of blocks that steps of such a schedule refer to. */
+/* Returns how many blocks the steps of such a schedule refer to. */
 static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
 {
     if (pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
@@ -65,36 +65,37 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
                : nodes;
 }
 
-/* Counts the rounds and slots of a schedule. */
-static void count_rounds(mscclpp_schedule_t *s)
+/* Fills in the numbers of rounds and slots of a schedule, and of places if its kind has some. */
+static void count_rounds(mscclpp_schedule_t *schedule)
 {
-    const uint32_t n = s->nodes, digits = mscclpp_digits(n, s->radix), log2 = mscclpp_log2(n);
-    const uint32_t pairing = n > mscclpp_power_of_two(n) ? 2 : 0;
-    const bool reduces = s->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
+    const uint32_t nodes = schedule->nodes, digits = mscclpp_digits(nodes, schedule->radix), log2 = mscclpp_log2(nodes);
+    const uint32_t pair_steps = nodes > mscclpp_power_of_two(nodes) ? 2 : 0;
+    const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
 
-    switch (s->kind) {
+    switch (schedule->kind) {
     case MSCCLPP_SCHEDULE_SPLIT:
-        s->rounds = 2;
-        s->slots = 2 * n;
+        schedule->rounds = 2;
+        schedule->slots = 2 * nodes;
         return;
     case MSCCLPP_SCHEDULE_RING:
-        s->rounds = s->slots = (reduces ? 2 : 1) * (n - 1);
+        schedule->rounds = schedule->slots = (reduces ? 2 : 1) * (nodes - 1);
         return;
     case MSCCLPP_SCHEDULE_DOUBLING:
-        s->rounds = s->slots = log2 + pairing;
+        schedule->rounds = schedule->slots = log2 + pair_steps;
         return;
     case MSCCLPP_SCHEDULE_HALVING:
-        s->rounds = s->slots = 2 * log2 + pairing;
-        s->places = (pairing > 0 ? 3 : 2) * s->blocks;
+        schedule->rounds = schedule->slots = 2 * log2 + pair_steps;
+        schedule->places = (pair_steps > 0 ? 3 : 2) * schedule->blocks;
         return;
     case MSCCLPP_SCHEDULE_TREE:
     case MSCCLPP_SCHEDULE_BRUCK:
-        s->rounds = reduces ? 4 : digits;
-        s->slots = digits * (s->radix - 1) + (reduces ? 1 : 0);
+        schedule->rounds = reduces ? 4 : digits;
+        schedule->slots = digits * (schedule->radix - 1) + (reduces ? 1 : 0);
         return;
     default:
-        s->rounds = 1;
-        s->slots = s->pattern == MSCCLPP_DEV_BCAST || s->pattern == MSCCLPP_DEV_SCATTER ? 1 : n;
+        schedule->rounds = 1;
+        schedule->slots =
+            schedule->pattern == MSCCLPP_DEV_BCAST || schedule->pattern == MSCCLPP_DEV_SCATTER ? 1 : nodes;
         return;
     }
 }
@@ -102,7 +103,7 @@ static void count_rounds(mscclpp_schedule_t *s)
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix)
 {
-    if (kind >= MSCCLPP_SCHEDULE_LAST || !is_for(kind, pattern) || nodes < 1 || nodes > MSCCLPP_SCHEDULE_MAX_NODES ||
+    if (kind >= MSCCLPP_SCHEDULE_LAST || !supports(kind, pattern) || nodes < 1 || nodes > MSCCLPP_SCHEDULE_MAX_NODES ||
         root >= nodes || radix == 1 || radix > MSCCLPP_SCHEDULE_MAX_RADIX) {
         return false;
     }
@@ -124,34 +125,34 @@ bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
 
 uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t node)
 {
-    uint64_t least = 0, most = 1;
+    uint64_t low = 0, high = 1;
     mscclpp_step_t step;
 
-    while (mscclpp_schedule_step(schedule, node, most - 1, &step)) {
-        least = most;
-        most *= 2;
+    while (mscclpp_schedule_step(schedule, node, high - 1, &step)) {
+        low = high;
+        high *= 2;
     }
-    /* Invariant: step least - 1 exists, and step most - 1 does not. */
-    while (least + 1 < most) {
-        const uint64_t middle = least + (most - least) / 2;
+    /* Step low - 1 exists, and step high - 1 does not. */
+    while (low + 1 < high) {
+        const uint64_t middle = low + (high - low) / 2;
 
         if (mscclpp_schedule_step(schedule, node, middle - 1, &step)) {
-            least = middle;
+            low = middle;
         } else {
-            most = middle;
+            high = middle;
         }
     }
-    return least;
+    return low;
 }
 
 uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclpp_step_t *step, uint64_t bytes)
 {
-    uint32_t before;
+    uint32_t before_wrap;
 
     if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
         return step->count * bytes;
     }
-    before = schedule->blocks - step->first < step->count ? schedule->blocks - step->first : step->count;
-    return mscclpp_schedule_part(bytes, schedule->blocks, step->first, before) +
-           mscclpp_schedule_part(bytes, schedule->blocks, 0, step->count - before);
+    before_wrap = schedule->blocks - step->first < step->count ? schedule->blocks - step->first : step->count;
+    return mscclpp_schedule_part(bytes, schedule->blocks, step->first, before_wrap) +
+           mscclpp_schedule_part(bytes, schedule->blocks, 0, step->count - before_wrap);
 }

@@ -8,11 +8,14 @@
  * thread. Kernels and hosts take the partners and the parts from here and from device/types/nodes.h. mscclpp_sim runs
  * the lists on a model of a network.
  *
- * Steps speak of blocks. Of an all-reduce a block is a part of the shard. Of all other collectives it is what one node
- * has for another one, or for all: of a broadcast, a reduce and a scan there is block 0 alone; else a block has the
- * number of the node that it comes from (all-gather, gather) or goes to (scatter, reduce-scatter). Of an all-to-all it
- * has the number of the peer, where it is sent and where it is received; except for BRUCK, whose messages have blocks
- * of several nodes, which the steps do not name.
+ * Steps refer to blocks by number:
+ * - In an all-reduce, a block is a part of the shard. In all other collectives, it is what one node has for another
+ *   node, or for all.
+ * - A broadcast, a reduce and a scan have block 0 alone.
+ * - In an all-gather and a gather, a block has the number of the node that it comes from; in a scatter and a
+ *   reduce-scatter, that of the node that it goes to.
+ * - In an all-to-all, a block has the number of the peer, on both sides. Messages of BRUCK contain blocks of several
+ *   nodes, which the steps do not name.
  */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
 #define MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
@@ -64,18 +67,18 @@ typedef struct {
     mscclpp_schedule_kind_t kind;
     int pattern; /* mscclpp_dev_pattern_t, or MSCCLPP_SCHEDULE_ALLREDUCE */
     uint32_t nodes;
-    uint32_t root; /* node of the root */
-    uint32_t
-        fanout; /* DIRECT and SPLIT: messages that a node sends ahead of those that it has received; 0: any number */
-    uint32_t radix; /* TREE and BRUCK: the base of the numbers of nodes */
-    uint32_t blocks;
+    uint32_t root;   /* node of the root */
+    uint32_t fanout; /* DIRECT, SPLIT: sends that a node may be ahead of its receptions; 0: any number */
+    uint32_t radix;  /* TREE, BRUCK: base of the numbers of nodes */
+    uint32_t blocks; /* number of blocks that steps refer to */
     uint32_t slots;  /* number of slots that is enough for any node */
     uint32_t places; /* HALVING: blocks that a node needs room for, those of messages included; else 0 */
     uint32_t rounds; /* the largest number of rounds of any node */
 } mscclpp_schedule_t;
 
 /*
- * Bytes of blocks `first` to `first + count` - 1, without wrapping around, of `bytes` bytes that are cut into blocks.
+ * Returns how many bytes blocks `first` to `first + count` - 1 have, without wrapping around, if `bytes` bytes are cut
+ * into `blocks` blocks. Blocks are whole units; the last ones may be shorter or empty.
  */
 static inline uint64_t mscclpp_schedule_part(uint64_t bytes, uint32_t blocks, uint32_t first, uint32_t count)
 {
@@ -87,8 +90,10 @@ static inline uint64_t mscclpp_schedule_part(uint64_t bytes, uint32_t blocks, ui
     return end - begin;
 }
 
-/* The names of the kinds, and the kind with a name; MSCCLPP_SCHEDULE_LAST if there is none. */
+/* Returns the name of a kind. */
 const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind);
+
+/* Returns the kind with this name, or MSCCLPP_SCHEDULE_LAST if there is none. */
 mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name);
 
 /*
@@ -98,13 +103,17 @@ mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name);
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix);
 
-/* Step `index` of a node's list, counted from 0. False if the list has no such step. */
+/*
+ * Finds step `index` of a node's list, counted from 0. False if the list has no such step; *step_p is undefined then.
+ */
 bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p);
 
-/* The number of steps of a node's list. */
+/* Returns the number of steps of a node's list. */
 uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t node);
 
-/* Bytes of a step's message. `bytes` is the size of the shard in an all-reduce, and else of a block. */
+/*
+ * Returns the bytes of a step's message. `bytes` is the size of the shard in an all-reduce, otherwise that of a block.
+ */
 uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclpp_step_t *step, uint64_t bytes);
 
 #endif

@@ -5,14 +5,14 @@
 #define MIB ((uint64_t)1024 * 1024)
 
 /*
- * The number of chunks of a shard. Each copy costs the engine a pause, so there are only two: the result of the first
- * returns while the second is reduced. There are more if two do not fit into the slots, and fewer if they would be too
- * small.
+ * How many chunks a shard is cut into, and the least size of a chunk in bytes. Each copy costs the engine a pause, so
+ * there are only two chunks: the result of the first returns while the second is reduced. There are more if two do not
+ * fit into the slots, and fewer if they would be too small.
  */
 #define CHUNKS_WANTED 2u
 #define CHUNK_MIN MIB
 
-/* The smallest multiple of `grain` that is not below `value`. */
+/* Returns the smallest multiple of `grain` that is not below `value`. */
 static uint64_t round_up(uint64_t value, uint64_t grain)
 {
     return (value + grain - 1) / grain * grain;
@@ -32,20 +32,20 @@ uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *pro
 bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
                          mscclpp_engine_plan_t *plan_p)
 {
-    const uint64_t largest = mscclpp_engine_chunk_max(nranks, protocol);
+    const uint64_t largest_chunk = mscclpp_engine_chunk_max(nranks, protocol);
     mscclpp_engine_plan_t plan;
 
-    if (largest == 0 || bytes == 0) {
+    if (largest_chunk == 0 || bytes == 0) {
         return false;
     }
     plan.shard = round_up((bytes + nranks - 1) / nranks, MSCCLPP_DEV_ENGINE_GRAIN);
-    plan.chunk = largest;
+    plan.chunk = largest_chunk;
     if (protocol->engine_chunk == 0) {
-        const uint64_t least = (plan.shard + largest - 1) / largest;
-        const uint64_t chunks = least < CHUNKS_WANTED ? CHUNKS_WANTED : least;
+        const uint64_t fewest_chunks = (plan.shard + largest_chunk - 1) / largest_chunk;
+        const uint64_t chunks = fewest_chunks < CHUNKS_WANTED ? CHUNKS_WANTED : fewest_chunks;
         const uint64_t chunk = round_up((plan.shard + chunks - 1) / chunks, MSCCLPP_DEV_ENGINE_GRAIN);
 
-        plan.chunk = chunk < CHUNK_MIN && CHUNK_MIN < largest ? CHUNK_MIN : chunk;
+        plan.chunk = chunk < CHUNK_MIN && CHUNK_MIN < largest_chunk ? CHUNK_MIN : chunk;
     }
     plan.chunks = (plan.shard + plan.chunk - 1) / plan.chunk;
     *plan_p = plan;

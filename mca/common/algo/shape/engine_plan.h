@@ -14,11 +14,17 @@ typedef struct {
     uint64_t chunks; /* chunks of a shard, at least 1 */
 } mscclpp_engine_plan_t;
 
-/* Fills in the plan for at least two ranks. False if engines cannot carry a message of that size. Pure. */
+/*
+ * Fills in the plan for at least two ranks. False if the message is empty, or if the slots are too small for any chunk.
+ * Pure.
+ */
 bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
                          mscclpp_engine_plan_t *plan_p);
 
-/* The largest chunk, in bytes, that a team's slots can hold; 0 if not even one grain fits. Pure. */
+/*
+ * Returns the largest chunk, in bytes, that a team's slots can hold and the parameter engine_chunk allows; 0 if not
+ * even one grain fits. Pure.
+ */
 uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol);
 
 #endif

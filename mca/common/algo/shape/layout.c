@@ -7,7 +7,8 @@ void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size)
 
 void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint64_t bulk_size, uint64_t put_size)
 {
-    const uint64_t page = 4096, line = 512;
+    /* The total is a multiple of 512 bytes, so that pieces of the pool (mca/common/gpu/pool.h) are aligned to that. */
+    const uint64_t page = 4096, alignment = 512;
 
     layout->packet_half = packet_half / page * page;
     layout->bulk_offset = MSCCLPP_DEV_LL128_OFFSET(layout->packet_half) + layout->packet_half;
@@ -15,5 +16,5 @@ void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint6
     layout->put_offset = layout->bulk_offset + layout->bulk_size;
     layout->put_size = put_size / page * page;
     layout->state_offset = layout->put_offset + layout->put_size;
-    layout->total = layout->state_offset + (sizeof(mscclpp_dev_state_t) + line - 1) / line * line;
+    layout->total = layout->state_offset + (sizeof(mscclpp_dev_state_t) + alignment - 1) / alignment * alignment;
 }
