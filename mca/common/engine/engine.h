@@ -15,10 +15,11 @@
  * - After a failure all streams run empty by themselves, and nothing is sent that was not ready.
  *
  * Hosts report progress to each other in three words of the board (mca/common/group/board.h). This costs the engines no
- * time, unlike a copy of a flag after each copy of data. The words hold:
- * - the number of operand chunks that their engines have delivered to all peers, known from an event after each copy;
- * - the number of chunks of their own shard that their kernels have reduced, known from the mailbox;
- * - the number of result chunks that their engines have delivered, updated at the end of a call.
+ * time, unlike a copy of a flag after each copy of data. The words of a rank hold:
+ * - the number of operand chunks that this rank's engines have delivered to all peers, known from an event after each
+ *   copy;
+ * - the number of chunks of its own shard that its kernels have reduced, known from the mailbox;
+ * - the number of result chunks that its engines have delivered to all peers, updated at the end of a call.
  *
  * Why send and receive buffer may be the same: in a rank's buffer, the result of a peer's chunk overwrites this rank's
  * operand for it. The peer sends the result after it has reduced the chunk, so the operand has arrived there, and this
@@ -52,32 +53,32 @@ typedef struct {
     mscclpp_dev_engine_t *memory;                       /* this rank's engine memory; NULL: none */
     char *mapped[MSCCLPP_DEV_MAX_RANKS];                /* `memory` of all ranks, mapped; includes this rank's */
     mscclpp_gpu_handle_t handle[MSCCLPP_DEV_MAX_RANKS]; /* handles of the peers' memory */
-    uint64_t base; /* number of chunks in all earlier calls; the words on the board count from the first call */
+    uint64_t earlier_chunks; /* of a shard, in all earlier calls; the words on the board count from the first call */
 
     /*
-     * For each peer: the events after the operand copy to each slot, and the event after the last result copy of a
-     * call.
+     * Events for each peer; NULL for this rank itself. An event of operand_copied passes once an operand is in that
+     * slot of the peer, and result_copied once the last result of a call is in the peer's output.
      */
-    mscclpp_gpu_event_t *operand[MSCCLPP_DEV_MAX_RANKS][MSCCLPP_DEV_ENGINE_DEPTH];
-    mscclpp_gpu_event_t *result[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_gpu_event_t *operand_copied[MSCCLPP_DEV_MAX_RANKS][MSCCLPP_DEV_ENGINE_DEPTH];
+    mscclpp_gpu_event_t *result_copied[MSCCLPP_DEV_MAX_RANKS];
 
     /* The current call. */
     mscclpp_engine_plan_t plan;
     mscclpp_dev_launch_t launch;    /* reduces a chunk; its arguments are filled in per chunk */
     const mscclpp_dev_args_t *args; /* contains the buffers of the whole message */
-    char *const *peer_out;
+    char *const *peer_out;          /* the mapped outputs of all ranks */
     mscclpp_engine_peer_t peer[MSCCLPP_DEV_MAX_RANKS];
-    uint64_t begun;    /* chunks of this rank's shard whose reduction was started */
-    uint64_t launches; /* number of the team's operations before this call */
-    uint64_t kernels;  /* kernels launched in this call; an empty chunk takes none */
+    uint64_t begun;            /* chunks of this rank's shard whose reduction was started */
+    uint64_t earlier_launches; /* number of the team's operations before this call */
+    uint64_t kernels;          /* kernels launched in this call; an empty chunk takes none */
     mscclpp_gpu_stream_t *streams[MSCCLPP_ENGINE_STREAMS];
     int stream_count;
 } mscclpp_engine_t;
 
 /*
  * Sets up the copy engines at the first call, when *engine_p is NULL: allocates their memory, maps it on all ranks and
- * tests the copies. Collective, and blocking at the first call only. All ranks agree on *usable_p, once for the team's
- * life.
+ * tests the copies. Collective; only the first call blocks. *usable_p tells whether copy engines can serve: all ranks
+ * agree on that, once for the team's life. *engine_p may exist even after a failure; mscclpp_engine_close frees it.
  */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol,
                                      mscclpp_engine_t **engine_p, bool *usable_p);
@@ -89,8 +90,9 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
 void *mscclpp_engine_close(mscclpp_engine_t *engine);
 
 /*
- * Carries out one blocking call. `peer_out` are the mapped outputs of all ranks, from an exchange. All fields of `args`
- * are filled in. If it fails, either no engine of this rank uses any buffer any more, or the runner is marked as stuck.
+ * Carries out one blocking call, and returns once all results of all ranks are delivered. `peer_out` are the mapped
+ * outputs of all ranks, from an exchange. All fields of `args` are filled in. If it fails, either no engine of this
+ * rank uses any buffer any more, or the runner is marked as stuck.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out);

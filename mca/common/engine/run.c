@@ -12,93 +12,106 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/gpu/streams.h"
 
-/* Seconds that work in flight gets to end after a failure. */
-#define SETTLE_TIME 10.0
+/* After a failure, work in flight gets this many seconds to end. */
+#define SETTLE_SECONDS 10.0
 
-/* Streams on the twin, where engines are threads. */
-#define HOST_STREAMS 2
+/* The most streams of a call on the twin, where engines are threads. */
+#define TWIN_STREAMS 2
 
-/* Turns between two calls of the embedding runtime's progress. Each turn queries one event per peer. */
-#define TURNS 16u
+/* Turns of the polling loop for one call of the embedding runtime's progress. Each turn queries one event per peer. */
+#define TURNS_PER_PROGRESS 16u
 
-/* The size in bytes of chunk `k` of the shard of rank `owner`. *first_p is its offset in the message. */
-static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, uint64_t *first_p)
+/*
+ * Returns the size, in bytes, of a chunk of the shard of rank `owner`; 0 for an empty chunk. *offset_p is its offset in
+ * the message, in bytes. Chunks of a shard are numbered from 0.
+ */
+static uint64_t locate_chunk(const mscclpp_engine_t *engine, int owner, uint64_t chunk, uint64_t *offset_p)
 {
     const mscclpp_engine_plan_t *plan = &engine->plan;
     uint64_t begin = (uint64_t)owner * plan->shard, end = begin + plan->shard, size;
 
-    *first_p = begin + k * plan->chunk;
+    *offset_p = begin + chunk * plan->chunk;
     end = end < engine->args->bytes ? end : engine->args->bytes;
-    size = *first_p < end ? end - *first_p : 0;
+    size = *offset_p < end ? end - *offset_p : 0;
     return size < plan->chunk ? size : plan->chunk;
 }
 
-/* The offset, in bytes, in the memory of rank `owner` of the slot for the operand of rank `sender` for chunk `k`. */
-static uint64_t slot_of(const mscclpp_engine_t *engine, int sender, int owner, uint64_t k)
+/*
+ * Returns where the operand of rank `sender` for a chunk goes: the offset of its slot, in bytes, in the memory of rank
+ * `owner`.
+ */
+static uint64_t slot_offset(const mscclpp_engine_t *engine, int sender, int owner, uint64_t chunk)
 {
-    const uint64_t place = (uint64_t)sender - (sender > owner);
+    const uint64_t sender_index = (uint64_t)sender - (sender > owner);
 
     return MSCCLPP_DEV_ENGINE_SLOTS +
-           (place * MSCCLPP_DEV_ENGINE_DEPTH + k % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
+           (sender_index * MSCCLPP_DEV_ENGINE_DEPTH + chunk % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
 }
 
-/* The stream for copies to a peer. Peers share streams if there are fewer streams. */
+/* Returns the stream for copies to a peer. Peers share streams if there are fewer streams than peers. */
 static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 {
     return engine
         ->streams[(peer - engine->group->rank + engine->group->size - 1) % engine->group->size % engine->stream_count];
 }
 
-/* Starts the copy of this rank's next operand to a slot of its owner, and records the event of that slot. */
+/*
+ * Starts the copy of this rank's next operand for `owner` into a slot there, and records the event of that slot.
+ * Nothing is copied for an empty chunk.
+ */
 static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
-    const uint64_t k = engine->peer[owner].sent;
-    uint64_t first, size = chunk_of(engine, owner, k, &first);
+    const uint64_t chunk = engine->peer[owner].sent;
+    uint64_t offset, size = locate_chunk(engine, owner, chunk, &offset);
     mscclpp_gpu_stream_t *stream = stream_of(engine, owner);
-    char *slot = engine->mapped[owner] + slot_of(engine, engine->group->rank, owner, k);
+    char *slot = engine->mapped[owner] + slot_offset(engine, engine->group->rank, owner, chunk);
     mscclpp_status_t status =
-        size > 0 ? engine->runner->gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
+        size > 0 ? engine->runner->gpu->put(stream, slot, (const char *)engine->args->in + offset, size) : MSCCLPP_OK;
 
     if (status == MSCCLPP_OK) {
-        status = engine->runner->gpu->event_record(engine->operand[owner][k % MSCCLPP_DEV_ENGINE_DEPTH], stream);
+        status =
+            engine->runner->gpu->event_record(engine->operand_copied[owner][chunk % MSCCLPP_DEV_ENGINE_DEPTH], stream);
     }
-    engine->peer[owner].sent = k + 1;
+    engine->peer[owner].sent = chunk + 1;
     return status;
 }
 
 /* Starts the copy of the next result of this rank's shard to a peer. After the last one, records the peer's event. */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
-    const uint64_t k = engine->peer[peer].returned;
-    uint64_t first, size = chunk_of(engine, engine->group->rank, k, &first);
+    const uint64_t chunk = engine->peer[peer].returned;
+    uint64_t offset, size = locate_chunk(engine, engine->group->rank, chunk, &offset);
     mscclpp_gpu_stream_t *stream = stream_of(engine, peer);
-    mscclpp_status_t status = size > 0 ? engine->runner->gpu->put(stream, engine->peer_out[peer] + first,
-                                                                  (const char *)engine->args->out + first, size)
+    mscclpp_status_t status = size > 0 ? engine->runner->gpu->put(stream, engine->peer_out[peer] + offset,
+                                                                  (const char *)engine->args->out + offset, size)
                                        : MSCCLPP_OK;
 
-    if (status == MSCCLPP_OK && k + 1 == engine->plan.chunks) {
-        status = engine->runner->gpu->event_record(engine->result[peer], stream);
+    if (status == MSCCLPP_OK && chunk + 1 == engine->plan.chunks) {
+        status = engine->runner->gpu->event_record(engine->result_copied[peer], stream);
     }
-    engine->peer[peer].returned = k + 1;
+    engine->peer[peer].returned = chunk + 1;
     return status;
 }
 
-/* Starts the reduction of the next chunk of this rank's shard, of which all operands have arrived. */
+/*
+ * Starts the reduction of the next chunk of this rank's shard, of which all operands have arrived. An empty chunk takes
+ * no kernel.
+ */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
-    const uint64_t k = engine->begun;
-    uint64_t first, size = chunk_of(engine, engine->group->rank, k, &first);
+    const uint64_t chunk = engine->begun;
+    uint64_t offset, size = locate_chunk(engine, engine->group->rank, chunk, &offset);
     mscclpp_dev_reduce_args_t args;
     mscclpp_dev_launch_t launch = engine->launch;
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (size > 0) {
         args.common = *engine->args;
-        args.common.in = (const char *)engine->args->in + first;
-        args.common.out = (char *)engine->args->out + first;
+        args.common.in = (const char *)engine->args->in + offset;
+        args.common.out = (char *)engine->args->out + offset;
         args.common.bytes = size;
         args.slots = engine->mapped[engine->group->rank] + MSCCLPP_DEV_ENGINE_SLOTS +
-                     k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+                     chunk % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         launch.args = &args;
         mscclpp_linger_clear(engine->runner);
@@ -108,21 +121,24 @@ static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
         }
         ++engine->kernels;
     }
-    engine->begun = k + 1;
+    engine->begun = chunk + 1;
     return status;
 }
 
-/* The number of chunks of this rank's shard that are reduced. Empty chunks count, too; they come last. */
-static uint64_t reduced_chunks(const mscclpp_engine_t *engine)
+/*
+ * Returns how many chunks of this rank's shard have been reduced in this call. Empty chunks count, too; they come last.
+ */
+static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
 {
-    const uint64_t done = mscclpp_mailbox_ended(engine->runner->mailbox, engine->launch.nblocks);
-    const uint64_t ended = done > engine->launches ? done - engine->launches
-                                                   : 0; /* `done` may be less: earlier operations may still be queued */
+    const uint64_t ended_by_team = mscclpp_mailbox_ended(engine->runner->mailbox, engine->launch.nblocks);
+    const uint64_t ended = ended_by_team > engine->earlier_launches
+                               ? ended_by_team - engine->earlier_launches
+                               : 0; /* earlier operations of the team may still be queued */
 
     return ended == engine->kernels ? engine->begun : ended;
 }
 
-/* The smallest value of a word of the board on the other ranks. */
+/* Returns the smallest value that a word of the board has on the other ranks. `word` is this rank's own. */
 static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *word)
 {
     uint64_t smallest = UINT64_MAX;
@@ -137,7 +153,10 @@ static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t
     return smallest;
 }
 
-/* Queries an event. *passed_p tells whether it has passed. If it has not, the status is MSCCLPP_OK, too. */
+/*
+ * Finds out whether an event has passed. MSCCLPP_OK also if it has not; any other status is an error of the work before
+ * it.
+ */
 static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
 {
     mscclpp_status_t status = engine->runner->gpu->event_query(event);
@@ -146,7 +165,10 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* Publishes on the board how many operand chunks of this rank have arrived at all peers. */
+/*
+ * Publishes on the board how many operand chunks of this rank have arrived at all peers. Notes at most one
+ * more chunk for each peer.
+ */
 static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
@@ -160,13 +182,14 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
         bool passed = false;
 
         if (peer->landed < peer->sent) {
-            status = query_event(engine, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
+            status =
+                query_event(engine, engine->operand_copied[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
         }
         peer->landed += passed;
         landed_at_all = peer->landed < landed_at_all ? peer->landed : landed_at_all;
     }
-    if (status == MSCCLPP_OK && mscclpp_board_load(word) != engine->base + landed_at_all) {
-        mscclpp_board_store(word, engine->base + landed_at_all);
+    if (status == MSCCLPP_OK && mscclpp_board_load(word) != engine->earlier_chunks + landed_at_all) {
+        mscclpp_board_store(word, engine->earlier_chunks + landed_at_all);
     }
     return status;
 }
@@ -186,15 +209,15 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 {
     mscclpp_board_line_t *mine = &engine->group->board[engine->group->rank];
-    const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(engine);
+    const uint64_t chunks = engine->plan.chunks, reduced = count_reduced_chunks(engine);
     mscclpp_status_t status = publish_sent(engine);
     int i;
 
-    if (mscclpp_board_load(&mine->engine.reduced) != engine->base + reduced) {
-        mscclpp_board_store(&mine->engine.reduced, engine->base + reduced);
+    if (mscclpp_board_load(&mine->engine.reduced) != engine->earlier_chunks + reduced) {
+        mscclpp_board_store(&mine->engine.reduced, engine->earlier_chunks + reduced);
     }
     if (status == MSCCLPP_OK && engine->begun < chunks &&
-        smallest_of_peers(engine, &mine->engine.sent) > engine->base + engine->begun) {
+        smallest_of_peers(engine, &mine->engine.sent) > engine->earlier_chunks + engine->begun) {
         status = reduce_next_chunk(engine);
     }
     for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {
@@ -202,7 +225,7 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
         const mscclpp_engine_peer_t *peer = &engine->peer[rank];
 
         if (peer->sent < chunks &&
-            engine->base + peer->sent <
+            engine->earlier_chunks + peer->sent <
                 mscclpp_board_load(&engine->group->board[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
             status = send_operand(engine, rank);
         }
@@ -215,61 +238,64 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 
 /*
  * Publishes on the board that this rank's engines have delivered all results of the call to all peers, once they have.
- * *all_p tells whether they have.
+ * *all_returned_p tells whether they have; it is valid if the status is MSCCLPP_OK.
  */
-static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_p)
+static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_returned_p)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
-    const uint64_t end = engine->base + engine->plan.chunks;
+    const uint64_t target = engine->earlier_chunks + engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     bool all_returned = true;
     int rank;
 
-    if (mscclpp_board_load(word) != end) {
+    if (mscclpp_board_load(word) != target) {
         for (rank = 0; rank < engine->group->size && all_returned && status == MSCCLPP_OK; ++rank) {
             if (rank != engine->group->rank) {
                 all_returned = engine->peer[rank].returned == engine->plan.chunks;
                 if (all_returned) {
-                    status = query_event(engine, engine->result[rank], &all_returned);
+                    status = query_event(engine, engine->result_copied[rank], &all_returned);
                 }
             }
         }
         if (all_returned && status == MSCCLPP_OK) {
-            mscclpp_board_store(word, end);
+            mscclpp_board_store(word, target);
         }
     }
-    *all_p = all_returned;
+    *all_returned_p = all_returned;
     return status;
 }
 
-/* Carries out the call. Returns once all results of all ranks are delivered. */
-static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
+/*
+ * Carries out the call, whose name in messages is `call`. Returns once all results of all ranks are delivered, or at
+ * the first failure, with work in flight. The kernel is checked whenever the wait has looked for late and failed peers.
+ */
+static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
 {
     const uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
-    const uint64_t end = engine->base + engine->plan.chunks;
+    const uint64_t target = engine->earlier_chunks + engine->plan.chunks;
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
     uint32_t turns = 0;
     bool all_returned;
 
-    mscclpp_group_wait_init(&wait, engine->group, what, engine->args->bytes);
+    mscclpp_group_wait_init(&wait, engine->group, call, engine->args->bytes);
     wait.words = word;
-    wait.target = end;
+    wait.target = target;
     for (;;) {
-        const double next = wait.next_check;
+        const double next_check = wait.next_check;
 
         status = start_ready_work(engine);
         if (status == MSCCLPP_OK) {
             status = publish_returned(engine, &all_returned);
         }
-        if (status == MSCCLPP_OK && all_returned && smallest_of_peers(engine, word) >= end) {
+        if (status == MSCCLPP_OK && all_returned && smallest_of_peers(engine, word) >= target) {
             return MSCCLPP_OK;
         }
-        if (status == MSCCLPP_OK && (engine->group->on_twin || ++turns % TURNS == 0)) {
+        if (status == MSCCLPP_OK && (engine->group->on_twin || ++turns % TURNS_PER_PROGRESS == 0)) {
             status = mscclpp_group_wait_turn(&wait);
         }
-        if (status == MSCCLPP_OK && wait.next_check > next && mscclpp_group_may_ask(&wait)) {
-            status = mscclpp_runner_check_kernel(engine->runner, what);
+        if (status == MSCCLPP_OK && wait.next_check > next_check && mscclpp_group_may_ask(&wait)) {
+            status = mscclpp_runner_check_kernel(engine->runner, call);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -277,12 +303,15 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
     }
 }
 
-/* Waits for the work in a stream until `until`. If it has not ended well by then, marks the runner as stuck. */
-static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double until)
+/*
+ * Waits for the work in a stream until `deadline`, with progress. If it has failed or has not ended by then, marks the
+ * runner as stuck.
+ */
+static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double deadline)
 {
     mscclpp_status_t status;
 
-    while ((status = engine->runner->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
+    while ((status = engine->runner->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < deadline) {
         mscclpp_group_progress(engine->group);
     }
     engine->runner->stuck = engine->runner->stuck || status != MSCCLPP_OK;
@@ -290,27 +319,30 @@ static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_
 
 void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream)
 {
-    await_stream_end(engine, stream, mscclpp_now() + SETTLE_TIME);
+    await_stream_end(engine, stream, mscclpp_now() + SETTLE_SECONDS);
 }
 
-/* Waits for the work in all streams of the call, with one deadline. */
+/* After a failure, waits for the work in all streams of the call, with one deadline. */
 static void await_all_streams(const mscclpp_engine_t *engine)
 {
-    const double until = mscclpp_now() + SETTLE_TIME;
+    const double deadline = mscclpp_now() + SETTLE_SECONDS;
     int i;
 
     for (i = 0; i < engine->stream_count; ++i) {
-        await_stream_end(engine, engine->streams[i], until);
+        await_stream_end(engine, engine->streams[i], deadline);
     }
     if (engine->runner->stream != NULL) {
-        await_stream_end(engine, engine->runner->stream, until);
+        await_stream_end(engine, engine->runner->stream, deadline);
     }
 }
 
-/* Takes one stream for each peer from the pool, up to a limit. */
+/*
+ * Takes one stream for each peer from the pool, up to a limit, and the runner's stream for kernels. After a failure,
+ * give_streams returns the streams for copies that were taken.
+ */
 static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
-    int limit = engine->group->on_twin ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    int limit = engine->group->on_twin ? TWIN_STREAMS : MSCCLPP_ENGINE_STREAMS;
     int wanted = engine->group->size - 1 < limit ? engine->group->size - 1 : limit;
     mscclpp_status_t status = mscclpp_runner_take_stream(engine->runner);
 
@@ -323,10 +355,11 @@ static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Gives the streams back to the pool, unless work in them may not end. */
+/*
+ * Gives the streams for copies back to the pool. Keeps them if the runner is stuck, because work in them may never end.
+ */
 static void give_streams(mscclpp_engine_t *engine)
 {
-
     while (engine->stream_count > 0 && !engine->runner->stuck) {
         mscclpp_stream_put(engine->runner->gpu, engine->runner->device, engine->streams[--engine->stream_count], false);
     }
@@ -347,10 +380,10 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
     engine->launch.nblocks = choice->nblocks;
     engine->launch.nthreads = choice->nthreads;
     engine->begun = 0;
-    engine->launches = engine->runner->launches;
+    engine->earlier_launches = engine->runner->launches;
     engine->kernels = 0;
-    mscclpp_runner_keep_mappings(engine->runner,
-                                 true); /* until no engine writes there any more, which no end of a launch tells */
+    /* Mappings stay until no engine writes there any more. The end of a launch does not tell. */
+    mscclpp_runner_keep_mappings(engine->runner, true);
     status = take_streams(engine);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
                   engine->group->oob.label, (unsigned long long)engine->group->call,
@@ -360,7 +393,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
         status = carry_out(engine, choice->algo->name);
     }
     if (status == MSCCLPP_OK) {
-        engine->base += engine->plan.chunks;
+        engine->earlier_chunks += engine->plan.chunks;
         mscclpp_linger_note_end(engine->runner);
         status = mscclpp_runner_check_mailbox(engine->runner, choice->algo->name);
     }

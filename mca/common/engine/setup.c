@@ -5,28 +5,30 @@
 #include "mca/common/engine/engine.h"
 #include "mca/common/base/log.h"
 
-/* The value that rank `from` writes into the memory of rank `to`, to test that its engines reach it. */
+/*
+ * Returns the value that rank `from` writes into the memory of rank `to`, to test that its engines reach it. Never 0.
+ */
 static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
 {
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
-/* Destroys the events of all peers that were made. */
+/* Destroys all events that were made, for all peers. */
 static void destroy_events(mscclpp_engine_t *engine)
 {
     int rank, slot;
 
     for (rank = 0; rank < engine->group->size; ++rank) {
         for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH; ++slot) {
-            engine->runner->gpu->event_destroy(engine->operand[rank][slot]);
-            engine->operand[rank][slot] = NULL;
+            engine->runner->gpu->event_destroy(engine->operand_copied[rank][slot]);
+            engine->operand_copied[rank][slot] = NULL;
         }
-        engine->runner->gpu->event_destroy(engine->result[rank]);
-        engine->result[rank] = NULL;
+        engine->runner->gpu->event_destroy(engine->result_copied[rank]);
+        engine->result_copied[rank] = NULL;
     }
 }
 
-/* Makes the events of each peer. After a failure, destroy_events frees what was made. */
+/* Makes the events of each peer. After a failure, the caller has to call destroy_events. */
 static mscclpp_status_t create_events(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -37,16 +39,19 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
             continue;
         }
         for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH && status == MSCCLPP_OK; ++slot) {
-            status = engine->runner->gpu->event_create(engine->runner->device, &engine->operand[rank][slot]);
+            status = engine->runner->gpu->event_create(engine->runner->device, &engine->operand_copied[rank][slot]);
         }
         if (status == MSCCLPP_OK) {
-            status = engine->runner->gpu->event_create(engine->runner->device, &engine->result[rank]);
+            status = engine->runner->gpu->event_create(engine->runner->device, &engine->result_copied[rank]);
         }
     }
     return status;
 }
 
-/* Creates what this rank owns: events, and memory with slots for its peers' operands. */
+/*
+ * Creates what this rank owns: events, and memory with slots for its peers' operands. After a failure, free_resources
+ * frees what was created.
+ */
 static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
@@ -72,8 +77,9 @@ static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 }
 
 /*
- * Maps the peers' memory and writes a word into the memory of each, with the same kind of copy that calls use. This
- * tests the copies, and makes the GPU runtime load whatever they need.
+ * Maps the peers' memory and writes a word into the memory of each rank, with the same kind of copy that calls use.
+ * This tests the copies, and makes the GPU runtime load whatever they need. If it fails, mappings that were made stay
+ * for free_resources.
  */
 static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 {
@@ -109,7 +115,7 @@ static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
     return status;
 }
 
-/* True if the words of all peers have arrived. */
+/* True if the words of all ranks have arrived in this rank's memory. Call it once all ranks have written theirs. */
 static bool test_values_arrived(const mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
@@ -144,7 +150,10 @@ static void close_peers(mscclpp_engine_t *engine)
     }
 }
 
-/* Frees everything but the engine struct, after all peers have closed their mappings. */
+/*
+ * Frees everything but the engine struct. Collective: memory is freed once all peers have closed their mappings. If the
+ * runner is stuck, or a peer does not come, memory stays until mscclpp_engine_close hands it to the caller.
+ */
 static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status;
@@ -168,8 +177,8 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 }
 
 /*
- * Sets up the engines on all ranks together. A rank that lacks something still takes part in every exchange, so that
- * all ranks return the same result.
+ * Sets up the engines on all ranks together, and sets engine->usable. A rank that lacks something still takes part in
+ * every exchange, so that all ranks return the same result. It is no error if engines cannot be used.
  */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
@@ -191,12 +200,12 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, all_can && own_status == MSCCLPP_OK,
                                         &all_can);
     if (status == MSCCLPP_OK && all_can) {
-        bool written = test_values_arrived(engine);
+        bool has_arrived = test_values_arrived(engine);
 
         mscclpp_group_begin_exchange(engine->group);
         status = mscclpp_group_meet_exchange(engine->group, "trial of copy engines", 0);
         if (status == MSCCLPP_OK) {
-            status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, written, &all_can);
+            status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, has_arrived, &all_can);
         }
     }
     if (status == MSCCLPP_OK && !all_can) {

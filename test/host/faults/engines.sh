@@ -10,11 +10,11 @@ plant engine-operand-missing engines "$engine" "$engine" 's/(smallest = theirs) 
 plant engine-reduced-early engines "$engine" "$engine" 's/(return) ended == engine->kernels .*/\1 engine->begun;/'
 plant engine-empty-chunks engines "$engine" "$engine" 's/(return) ended == engine->kernels .*/\1 ended;/'
 plant engine-result-early engines "$engine" "$engine" 's/(peer->returned) < reduced/\1 <= reduced/'
-plant engine-returned-early engines "$engine" "$engine" '/status = query_event\(engine, engine->result/d'
+plant engine-returned-early engines "$engine" "$engine" '/status = query_event\(engine, engine->result_copied/d'
 plant engine-end-early engines "$engine" "$engine" \
     's/all_returned && smallest_of_peers\(engine, word\) >= .*\) \{/all_returned) {/'
 plant engine-event-early engines "$engine" "$engine" \
-    '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
+    '/event_record\(engine->operand_copied/s/\[chunk % MSCCLPP_DEV_ENGINE_DEPTH/[(chunk + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
 plant engine-unsettled unsettled "$engine" "$engine" 's/^ *await_all_streams\(engine\);$//'
 plant engine-mappings-held engines "$engine" "$engine" \
     's/(mscclpp_runner_keep_mappings\(engine->runner,) engine->runner->stuck\)/\1 true)/'
