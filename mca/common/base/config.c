@@ -262,7 +262,7 @@ typedef union {
     const char *string;
 } config_value_t;
 
-/* Parses a truth value, by the words that Open MPI accepts. */
+/* Parses a truth value: one of the words that Open MPI accepts, in upper or lower case. */
 static bool parse_bool(const char *text, bool *value_p)
 {
     static const char *const yes[] = {"1", "true", "yes", "on", "enabled"};
@@ -281,24 +281,27 @@ static bool parse_bool(const char *text, bool *value_p)
     return false;
 }
 
-/* Reads digits only. (strtoull would also accept signs, blanks, hexadecimal numbers and empty texts.) */
+/*
+ * Reads a whole number of digits only; *end_p is the first character behind them. False if there is no digit, or if the
+ * number is too large. (strtoull would also accept signs, blanks, hexadecimal numbers and empty texts.)
+ */
 static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p)
 {
     uint64_t value = 0;
-    const char *at = text;
+    const char *cursor = text;
 
-    for (; *at >= '0' && *at <= '9'; ++at) {
-        uint64_t digit = (uint64_t)(*at - '0');
+    for (; *cursor >= '0' && *cursor <= '9'; ++cursor) {
+        uint64_t digit = (uint64_t)(*cursor - '0');
         if (value > (UINT64_MAX - digit) / 10) {
             return false;
         }
         value = value * 10 + digit;
     }
-    if (at == text) {
+    if (cursor == text) {
         return false;
     }
     *value_p = value;
-    *end_p = at;
+    *end_p = cursor;
     return true;
 }
 
@@ -315,7 +318,7 @@ bool mscclpp_config_parse_int(const char *text, int *value_p)
     return true;
 }
 
-/* Parses a size with an optional suffix k, m or g. False if the text is none, or too large. */
+/* Parses a size with an optional suffix k, m or g. False if the text is no size, or too large a one. */
 bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 {
     unsigned shift = 0;
@@ -341,6 +344,7 @@ bool mscclpp_config_parse_size(const char *text, size_t *value_p)
     default:
         break;
     }
+    /* After the number, or after its suffix, the text has to end. */
     if ('\0' != end[0 != shift] || value > (SIZE_MAX >> shift)) {
         return false;
     }
@@ -349,26 +353,27 @@ bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 }
 
 /*
- * Reads a decimal number. (strtod depends on the locale that the application has set, which may want a decimal comma.)
+ * Reads a decimal number without sign and exponent. False if the text is none. (strtod depends on the locale that the
+ * application has set, which may want a decimal comma.)
  */
 static bool parse_double(const char *text, double *value_p)
 {
     double value = 0;
-    double unit = 1;
-    bool any = false;
+    double place_value = 1;
+    bool has_digits = false;
 
     for (; *text >= '0' && *text <= '9'; ++text) {
         value = value * 10 + (*text - '0');
-        any = true;
+        has_digits = true;
     }
     if ('.' == *text) {
         for (++text; *text >= '0' && *text <= '9'; ++text) {
-            unit /= 10;
-            value += unit * (*text - '0');
-            any = true;
+            place_value /= 10;
+            value += place_value * (*text - '0');
+            has_digits = true;
         }
     }
-    if (!any || '\0' != *text) {
+    if (!has_digits || '\0' != *text) {
         return false;
     }
     *value_p = value;
@@ -390,8 +395,8 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
-/* Parses a value by the parameter's type. False if it is not allowed. */
-static bool parse(const mscclpp_param_t *param, const char *text, config_value_t *value_p)
+/* Parses a value as the parameter's type demands. False if it is not allowed. A string is not copied. */
+static bool parse_value(const mscclpp_param_t *param, const char *text, config_value_t *value_p)
 {
     switch (param->type) {
     case MSCCLPP_PARAM_BOOL:
@@ -412,7 +417,7 @@ static bool parse(const mscclpp_param_t *param, const char *text, config_value_t
 }
 
 /* Writes a parsed value to the parameter's field. */
-static void store(mscclpp_config_t *config, const mscclpp_param_t *param, const config_value_t *value)
+static void store_value(mscclpp_config_t *config, const mscclpp_param_t *param, const config_value_t *value)
 {
     void *field = (char *)config + param->offset;
 
@@ -436,7 +441,7 @@ static void store(mscclpp_config_t *config, const mscclpp_param_t *param, const 
 }
 
 /* Logs that a value is not allowed, and which values are. */
-static void report(const mscclpp_param_t *param, const char *text)
+static void report_refusal(const mscclpp_param_t *param, const char *text)
 {
     switch (param->type) {
     case MSCCLPP_PARAM_BOOL:
@@ -466,10 +471,10 @@ void mscclpp_config_init(mscclpp_config_t *config)
     for (int i = 0; i < mscclpp_param_count; ++i) {
         const mscclpp_param_t *param = &mscclpp_params[i];
         config_value_t value;
-        if (parse(param, param->default_value, &value)) {
-            store(config, param, &value);
+        if (parse_value(param, param->default_value, &value)) {
+            store_value(config, param, &value);
         } else {
-            report(param, param->default_value); /* the table is wrong; a unit test looks for this message */
+            report_refusal(param, param->default_value); /* the table is wrong; a unit test looks for this message */
         }
     }
 }
@@ -478,11 +483,11 @@ mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_para
 {
     config_value_t parsed;
 
-    if (value == NULL || !parse(param, value, &parsed)) {
-        report(param, value == NULL ? "" : value);
+    if (value == NULL || !parse_value(param, value, &parsed)) {
+        report_refusal(param, value == NULL ? "" : value);
         return MSCCLPP_ERR_INVALID;
     }
-    store(config, param, &parsed);
+    store_value(config, param, &parsed);
     return MSCCLPP_OK;
 }
 
@@ -498,7 +503,7 @@ const mscclpp_param_t *mscclpp_param_find(const char *name)
 
 mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
 {
-    mscclpp_status_t first = MSCCLPP_OK;
+    mscclpp_status_t first_error = MSCCLPP_OK;
 
     for (int i = 0; i < mscclpp_param_count; ++i) {
         char name[64];
@@ -509,10 +514,10 @@ mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
         const char *value = getenv(name);
         if (value != NULL) {
             mscclpp_status_t status = mscclpp_config_set(config, &mscclpp_params[i], value);
-            if (MSCCLPP_OK == first) {
-                first = status;
+            if (MSCCLPP_OK == first_error) {
+                first_error = status;
             }
         }
     }
-    return first;
+    return first_error;
 }

@@ -18,7 +18,10 @@ typedef struct {
     int verbose;
     const char *device;    /* "auto", "cuda", "host" */
     const char *algorithm; /* "auto", the name of a registered algorithm, or "stage" */
-    /* The algorithm of each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "stage". */
+    /*
+     * The algorithm of each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "nodes",
+     * "nodes_packets", "nodes_rounds", "stage".
+     */
 #define MSCCLPP_CONFIG_COLL(id_, name_, pattern_) const char *name_##_algorithm;
     MSCCLPP_COLLS(MSCCLPP_CONFIG_COLL)
 #undef MSCCLPP_CONFIG_COLL
@@ -115,7 +118,7 @@ typedef struct {
 extern const mscclpp_param_t mscclpp_params[];
 extern const int mscclpp_param_count;
 
-/* Fills in all defaults. Strings point into the table. */
+/* Fills in the defaults of all parameters. Strings point into the table of parameters. */
 void mscclpp_config_init(mscclpp_config_t *config);
 
 /*
@@ -125,14 +128,20 @@ void mscclpp_config_init(mscclpp_config_t *config);
  */
 mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_param_t *param, const char *value);
 
-/* The parameter with this name, or NULL. */
+/* Returns the parameter with this name, or NULL. */
 const mscclpp_param_t *mscclpp_param_find(const char *name);
 
-/* Parse the text of a value. On a text that is no such value, they return false and leave *value_p as it was. */
+/*
+ * Parse a whole number, and a size with an optional suffix k, m or g. If the text is something else or out of range,
+ * they return false and leave *value_p as it was.
+ */
 bool mscclpp_config_parse_int(const char *text, int *value_p);
 bool mscclpp_config_parse_size(const char *text, size_t *value_p);
 
-/* Reads MSCCLPP_<NAME> (upper case) for every parameter, for programs without Open MPI. Returns the first error. */
+/*
+ * Sets every parameter for which the environment has MSCCLPP_<NAME> (upper case), for programs without Open MPI. Goes
+ * on after a value that is not allowed; returns the first error.
+ */
 mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config);
 
 #endif

@@ -21,7 +21,7 @@
 #define STACK_SIZE ((size_t)4 << 20)
 
 /* The most ended fibers whose stacks are kept for later ones; further stacks are freed. */
-#define KEPT 32
+#define KEPT_MAX 32
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -61,18 +61,18 @@ struct mscclpp_fiber {
     void (*run)(void *argument);
     void *argument;
     char *stack;
-    bool begun; /* code runs on the stack, which may only wait for its next function */
-    bool ended; /* the function has returned */
-    place_t inner;
-    place_t outer;
+    bool begun;    /* the stack is in use, perhaps only by run_functions, which waits for its next function */
+    bool ended;    /* the function has returned */
+    place_t inner; /* where the fiber continues */
+    place_t outer; /* where the thread that runs it continues */
 #if defined(FIBER_TSAN)
     void *inner_fiber;
     void *outer_fiber;
 #endif
 #if defined(FIBER_ASAN)
     void *fake_stack;
-    const void *outer_stack;
-    size_t outer_size;
+    const void *outer_stack; /* of the thread that runs the fiber */
+    size_t outer_size;       /* bytes */
 #endif
 };
 
@@ -93,7 +93,10 @@ __attribute__((noinline)) static void set_current(mscclpp_fiber_t *fiber)
     current = fiber;
 }
 
-/* Switches from the thread's stack to the fiber's. */
+/*
+ * Switches from the thread's stack to the fiber's. `first` is the context to begin with at the first switch; NULL
+ * later. Returns once the fiber has yielded or ended.
+ */
 static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 {
 #if defined(FIBER_TSAN)
@@ -120,6 +123,7 @@ static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 #endif
 }
 
+/* Tells AddressSanitizer that the fiber now runs on its own stack. Call it after each switch to the fiber. */
 #if defined(FIBER_ASAN)
 static void note_arrival(mscclpp_fiber_t *fiber)
 {
@@ -132,7 +136,7 @@ static void note_arrival(mscclpp_fiber_t *fiber)
 }
 #endif
 
-/* Switches from the fiber's stack to that of the thread that runs the fiber. */
+/* Switches from the fiber's stack to that of the thread that runs the fiber. Returns once the fiber is continued. */
 static void switch_to_thread(mscclpp_fiber_t *fiber)
 {
 #if defined(FIBER_TSAN)
@@ -152,8 +156,8 @@ static void switch_to_thread(mscclpp_fiber_t *fiber)
 }
 
 /*
- * The first function on a fiber's stack: runs one function after another. makecontext passes only integers, so the
- * fiber's address comes as two.
+ * The first function on a fiber's stack. It never returns: it runs the fiber's function, and after each one waits for
+ * the next. makecontext passes only integers, so the fiber's address comes in two halves.
  */
 static void run_functions(unsigned high, unsigned low)
 {
@@ -182,7 +186,8 @@ static void begin_fiber(mscclpp_fiber_t *fiber)
     switch_to_fiber(fiber, &first);
 }
 
-static void destroy(mscclpp_fiber_t *fiber)
+/* Frees a fiber that has ended, with its stack. */
+static void destroy_fiber(mscclpp_fiber_t *fiber)
 {
 #if defined(FIBER_TSAN)
     __tsan_destroy_fiber(fiber->inner_fiber);
@@ -191,7 +196,7 @@ static void destroy(mscclpp_fiber_t *fiber)
     free(fiber);
 }
 
-/* Makes a fiber with a stack. NULL: no memory. */
+/* Makes a fiber with a stack. Returns NULL if there is no memory. */
 static mscclpp_fiber_t *make_fiber(void)
 {
     mscclpp_fiber_t *fiber = calloc(1, sizeof(*fiber));
@@ -236,7 +241,7 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
 
 bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
 {
-    bool keep;
+    bool is_kept;
 
     set_current(fiber);
     if (fiber->begun) {
@@ -249,15 +254,15 @@ bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
         return false;
     }
     pthread_mutex_lock(&lock);
-    keep = kept_count < KEPT;
-    if (keep) {
+    is_kept = kept_count < KEPT_MAX;
+    if (is_kept) {
         fiber->next = kept;
         kept = fiber;
         ++kept_count;
     }
     pthread_mutex_unlock(&lock);
-    if (!keep) {
-        destroy(fiber);
+    if (!is_kept) {
+        destroy_fiber(fiber);
     }
     return true;
 }
@@ -286,7 +291,7 @@ void mscclpp_fiber_drain(void)
     while ((fiber = kept) != NULL) {
         kept = fiber->next;
         --kept_count;
-        destroy(fiber);
+        destroy_fiber(fiber);
     }
     pthread_mutex_unlock(&lock);
 }

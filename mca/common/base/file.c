@@ -28,10 +28,10 @@ FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p)
 size_t mscclpp_file_line(FILE *file, char *text, size_t size)
 {
     size_t length = 0;
-    int c = 0;
+    int byte = 0;
 
-    while (length + 1 < size && '\n' != c && EOF != (c = getc(file))) {
-        text[length++] = (char)c;
+    while (length + 1 < size && '\n' != byte && EOF != (byte = getc(file))) {
+        text[length++] = (char)byte;
     }
     text[length] = '\0';
     return ferror(file) ? 0 : length;

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 /* The most writable segments of a program. Programs have one; a linker script can make more. */
-#define SEGMENTS 4
+#define SEGMENTS_MAX 4
 
 /* How many bytes at the end of the main thread's stack count as stack. */
-#define MAIN_STACK ((uintptr_t)8 << 20)
+#define MAIN_STACK_BYTES ((uintptr_t)8 << 20)
 
 typedef struct {
     uintptr_t begin;
@@ -22,7 +22,7 @@ typedef struct {
 
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static uintptr_t heap_begin; /* 0: there is no such heap, or its place is not known */
-static range_t segments[SEGMENTS];
+static range_t segments[SEGMENTS_MAX];
 
 /* This thread's stack; all 0 until find_stack has found it. */
 static _Thread_local range_t own_stack;
@@ -33,8 +33,8 @@ static bool holds(const range_t *range, uintptr_t address)
 }
 
 /*
- * Finds the start of the heap, which is fixed when the program starts, so it may be read at any time. The heap may
- * share a mapping with the main program's variables before it, which are just as certain to be host memory.
+ * Finds the start of the heap. It is fixed when the program starts, so it may be read at any time. The heap may share a
+ * mapping with variables of the main program before it, which are just as certain to be host memory.
  */
 static void find_heap(void)
 {
@@ -58,8 +58,8 @@ static void find_heap(void)
 }
 
 /*
- * Finds the main program's writable segments. It is identified by its headers: in another namespace of the loader, the
- * list holds other objects.
+ * Finds the writable segments of the main program. The loader calls it for each object, until it returns 1 for the main
+ * program. That is recognised by its headers: in another namespace of the loader, the list holds other objects.
  */
 static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
 {
@@ -70,7 +70,7 @@ static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
     if ((uintptr_t)info->dlpi_phdr != (uintptr_t)getauxval(AT_PHDR)) {
         return 0;
     }
-    for (int i = 0; i < info->dlpi_phnum && count < SEGMENTS; ++i) {
+    for (int i = 0; i < info->dlpi_phnum && count < SEGMENTS_MAX; ++i) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
 
         if (header->p_type == PT_LOAD && (header->p_flags & PF_W) != 0) {
@@ -82,6 +82,7 @@ static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
+/* Finds what does not change while the program runs. Called once. */
 static void find_host_memory(void)
 {
     find_heap();
@@ -89,10 +90,12 @@ static void find_host_memory(void)
 }
 
 /*
- * Finds the calling thread's stack. A thread's whole stack is one mapping, which lasts as long as the thread. The main
- * thread's stack grows, and the size that the system reports is the limit of growth; if the limit was raised while the
- * program ran, other mappings may lie within it. So only the last MAIN_STACK bytes count: they are within the limit
- * that programs usually start with, which the system keeps free.
+ * Finds the calling thread's stack; an empty range if the system does not say.
+ *
+ * A thread's whole stack is one mapping, which lasts as long as the thread. The main thread's stack grows, and the size
+ * that the system reports is the limit of growth. If the limit was raised while the program ran, other mappings may lie
+ * within it. So only the last MAIN_STACK_BYTES bytes count: they are within the limit that programs usually start with,
+ * which the system keeps free.
  */
 static void find_stack(range_t *stack)
 {
@@ -107,8 +110,8 @@ static void find_stack(range_t *stack)
     if (pthread_attr_getstack(&attributes, &begin, &size) == 0) {
         stack->begin = (uintptr_t)begin;
         stack->end = stack->begin + size;
-        if (size > MAIN_STACK && syscall(SYS_gettid) == (long)getpid()) {
-            stack->begin = stack->end - MAIN_STACK;
+        if (size > MAIN_STACK_BYTES && syscall(SYS_gettid) == (long)getpid()) {
+            stack->begin = stack->end - MAIN_STACK_BYTES;
         }
     }
     (void)pthread_attr_destroy(&attributes);
@@ -139,6 +142,7 @@ static bool is_on_stack(uintptr_t address)
  */
 extern void *__curbrk __attribute__((weak));
 
+/* Returns the end of the heap, or (void *)-1. */
 static void *find_break(void)
 {
     return &__curbrk != NULL ? __atomic_load_n(&__curbrk, __ATOMIC_RELAXED) : sbrk(0);
@@ -169,7 +173,7 @@ static bool is_in_heap(uintptr_t address)
 /* True if the address lies in a variable of the main program, which, unlike libraries, is never unloaded. */
 static bool is_in_program(uintptr_t address)
 {
-    for (int i = 0; i < SEGMENTS; ++i) {
+    for (int i = 0; i < SEGMENTS_MAX; ++i) {
         if (holds(&segments[i], address)) {
             return true;
         }
@@ -179,8 +183,8 @@ static bool is_in_program(uintptr_t address)
 
 bool mscclpp_host_memory_is_certain(const void *address)
 {
-    uintptr_t at = (uintptr_t)address;
+    uintptr_t place = (uintptr_t)address;
 
     (void)pthread_once(&found_once, find_host_memory);
-    return is_on_stack(at) || is_in_program(at) || is_in_heap(at);
+    return is_on_stack(place) || is_in_program(place) || is_in_heap(place);
 }

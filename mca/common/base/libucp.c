@@ -18,9 +18,10 @@
 #endif
 
 /*
- * File descriptors that UCX may take. UCX 1.13 was seen to keep 5 for its first context, 5 to 8 for a worker on two
- * interfaces, and one or two for a connection, and to open as many again for a moment while it examines devices. The
- * rest is a margin for libraries that end the process if they get no descriptor, such as Open MPI.
+ * File descriptors that UCX may take: for its first context, for each network device, and for each peer. UCX 1.13 was
+ * seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces, and one or two for a connection, and to
+ * open as many again for a moment while it examines devices. UCX_DESCRIPTORS_LEFT more must stay for libraries that end
+ * the process if they get no descriptor, such as Open MPI.
  */
 #define UCX_DESCRIPTORS 32
 #define UCX_DESCRIPTORS_DEVICE 4
@@ -28,8 +29,8 @@
 #define UCX_DESCRIPTORS_LEFT 32
 
 /*
- * Bytes of address space that UCX may take, with the same kind of margin. 11 MB were seen for a first context, 9 MB for
- * a worker, and 1 MB for a peer.
+ * Bytes of address space that UCX may take, for its first context and for each peer, and that must be left. 11 MB were
+ * seen for a first context, 9 MB for a worker, and 1 MB for a peer.
  */
 #define UCX_SPACE ((size_t)64 << 20)
 #define UCX_SPACE_PEER ((size_t)4 << 20)
@@ -41,7 +42,10 @@ static bool load_forbidden; /* guarded by load_lock, like the next two variables
 static bool load_tried;
 static mscclpp_status_t load_status;
 
-/* Opens libucp and restores the signal handlers that loading it has replaced. */
+/*
+ * Opens libucp, and restores the signal handlers that loading it has replaced. Returns NULL if that fails, with the
+ * reason in dlerror(). Call with the lock held.
+ */
 static void *open_library(void)
 {
     struct sigaction before[NSIG];
@@ -87,10 +91,11 @@ void mscclpp_ucx_allow(bool allowed)
 }
 
 /*
- * Whether UCX may be loaded now. Asks for the needed thread in advance, as UCX aborts if it cannot start its own. Call
- * with the lock held.
+ * Checks whether UCX may be loaded now, and returns MSCCLPP_OK or why not. The first check of what the system grants
+ * counts for all later calls. It starts a thread as a trial, since UCX aborts if it cannot start its own. Call with the
+ * lock held.
  */
-static mscclpp_status_t may_load(void)
+static mscclpp_status_t prepare_load(void)
 {
     if (load_forbidden) {
         mscclpp_info("no UCX: the process began without it, as nothing called for it then; it may have threads by now, "
@@ -120,7 +125,7 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
     return MSCCLPP_ERR_NOT_SUPPORTED;
 #endif
     pthread_mutex_lock(&load_lock);
-    status = may_load();
+    status = prepare_load();
     if (status == MSCCLPP_OK) {
         library = open_library();
     }
@@ -146,8 +151,8 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 
 /*
  * Excludes RDMA devices and mapped memory: rare and short messages do not need them, and their transports would cost
- * the process memory, hooks and start-up time. The application's own choice of devices for UCX must not rule out the
- * transports used here, so it is overridden.
+ * the process memory, hooks and start-up time. Overrides the application's own choice of devices for UCX, which could
+ * rule out the transports that are used here.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
 {
@@ -169,9 +174,9 @@ ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
     status = ucx->ucp_config_read("MSCCLPP", NULL, &config);
     if (status == UCS_OK) {
         for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
-            ucs_status_t taken = ucx->ucp_config_modify(config, settings[i][0], settings[i][1]);
-            if (taken != UCS_OK) {
-                mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx->ucs_status_string(taken));
+            ucs_status_t modified = ucx->ucp_config_modify(config, settings[i][0], settings[i][1]);
+            if (modified != UCS_OK) {
+                mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx->ucs_status_string(modified));
             }
         }
         /* The library may be older than the headers, so this asks for the oldest interface version that suffices. */

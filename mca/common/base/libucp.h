@@ -52,9 +52,10 @@ void mscclpp_ucx_allow(bool allowed);
 
 /*
  * Loads UCX if it is not loaded, and gives its functions. Thread-safe. Returns MSCCLPP_ERR_NOT_SUPPORTED if UCX is not
- * installed or not allowed. If the system grants too little at the first call, every later call returns that
- * call's error, even if the system grants more by then: the process may have threads by then, and UCX is not loaded
- * beside threads.
+ * installed or not allowed. If the system grants too little at the first call, every later call returns that call's
+ * error, even if the system grants more meanwhile: the process may have started threads, and UCX is not loaded beside
+ * threads.
+ *
  * The library stays loaded until the process ends. Its signal handlers for crashes are removed again, as crashes are
  * the application's business.
  */

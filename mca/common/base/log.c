@@ -16,28 +16,31 @@ static void *log_context;
 
 mscclpp_log_level_t mscclpp_log_level = MSCCLPP_LOG_WARN;
 
-/* Uses one write for each line, so that lines of several processes on one terminal do not mix. */
+/*
+ * The sink that is used unless the program installs one. Uses one write for each line, so that lines of several
+ * processes on one terminal do not mix.
+ */
 static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *line)
 {
-    static const char *const names[] = {"error", "warning", "info", "debug"};
+    static const char *const level_names[] = {"error", "warning", "info", "debug"};
     char text[LOG_LINE_MAX + 64];
-    const char *name = (unsigned)level < sizeof(names) / sizeof(names[0]) ? names[level] : "message";
+    const char *name = (unsigned)level < sizeof(level_names) / sizeof(level_names[0]) ? level_names[level] : "message";
     int length = snprintf(text, sizeof(text), "[%ld] mscclpp %s: %s\n", (long)getpid(), name, line);
 
     (void)context;
     if (length > 0) {
-        size_t rest = (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1;
-        const char *at = text;
-        while (rest > 0) {
-            ssize_t written = write(STDERR_FILENO, at, rest);
+        size_t remaining = (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1;
+        const char *cursor = text;
+        while (remaining > 0) {
+            ssize_t written = write(STDERR_FILENO, cursor, remaining);
             if (written < 0 && EINTR == errno) {
                 continue;
             }
             if (written <= 0) {
                 break; /* a message that cannot be written has nowhere else to go */
             }
-            at += written;
-            rest -= (size_t)written;
+            cursor += written;
+            remaining -= (size_t)written;
         }
     }
 }
@@ -50,36 +53,36 @@ void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_leve
 }
 
 /*
- * Makes a message one printable line, as sinks are promised, and terminals obey control characters. Text from outside
- * (driver messages, user values, names that the application gives) may contain any. Bytes of UTF-8 stay, except those
- * of its own control characters.
+ * Turns a message into one printable line: sinks are promised one line, and terminals obey control characters. Text
+ * from outside (driver messages, user values, names that the application gives) may contain any. Bytes of UTF-8 stay,
+ * except those of its own control characters.
  */
 static void make_printable(char *line)
 {
     size_t length = strlen(line);
-    char *at;
+    char *cursor;
 
     while (length > 0 && ('\n' == line[length - 1] || '\r' == line[length - 1])) {
         line[--length] = '\0';
     }
-    for (at = line; '\0' != *at; ++at) {
-        const unsigned char byte = (unsigned char)at[0], next = (unsigned char)at[1];
+    for (cursor = line; '\0' != *cursor; ++cursor) {
+        const unsigned char byte = (unsigned char)cursor[0], next = (unsigned char)cursor[1];
 
         if ('\n' == byte || '\r' == byte || '\t' == byte) {
-            *at = ' ';
+            *cursor = ' ';
         } else if (byte < 0x20 || 0x7f == byte) {
-            *at = '?';
+            *cursor = '?';
         } else if (0xc2 == byte && next >= 0x80 && next < 0xa0) {
-            at[0] = '?';
-            at[1] = '?';
+            cursor[0] = '?';
+            cursor[1] = '?';
         }
     }
 }
 
-/* Writes one line, with its level, to the log. */
+/* Cuts a message that is too long, and marks it as cut. */
 void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
 {
-    static const char cut[] = " [...]";
+    static const char ellipsis[] = " [...]";
     char line[LOG_LINE_MAX];
     int saved_errno = errno; /* callers report errno and then act on it */
     va_list arguments;
@@ -94,7 +97,7 @@ void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
     if (length < 0) {
         snprintf(line, sizeof(line), "%s", format);
     } else if ((size_t)length >= sizeof(line)) {
-        memcpy(line + sizeof(line) - sizeof(cut), cut, sizeof(cut));
+        memcpy(line + sizeof(line) - sizeof(ellipsis), ellipsis, sizeof(ellipsis));
     }
 
     make_printable(line);

@@ -24,8 +24,10 @@ void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_leve
 /* The highest level that is printed; read by the macro below so that unprinted messages cost one comparison. */
 extern mscclpp_log_level_t mscclpp_log_level;
 
+/* Passes one message to the sink if its level is printed. Leaves errno as it is. Use the macros below instead. */
 void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Logs a message, formatted as by printf, at a level. */
 #define mscclpp_log(level_, ...)                                                                                       \
     do {                                                                                                               \
         if ((level_) <= mscclpp_log_level) {                                                                           \

@@ -11,6 +11,7 @@
 #define HASH_BASIS UINT64_C(0xcbf29ce484222325)
 #define HASH_PRIME UINT64_C(0x100000001b3)
 
+/* Adds bytes to a hash. */
 static void hash(uint64_t *sum, const void *bytes, size_t length)
 {
     for (size_t i = 0; i < length; ++i) {
@@ -19,20 +20,20 @@ static void hash(uint64_t *sum, const void *bytes, size_t length)
 }
 
 /*
- * Adds the identity of this process's namespace of a kind to the hash. If the system has only one namespace of that
- * kind, the file is missing, and nothing is added. False if the system does not say which namespace it is.
+ * Adds the identity of this process's namespace of a kind ("pid", "net") to a hash. Adds nothing if the system has only
+ * one namespace of that kind, for which it has no file. False if the system does not say which namespace it is.
  */
 static bool hash_namespace(uint64_t *sum, const char *kind)
 {
     char path[32];
-    struct stat space;
+    struct stat info;
 
     snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
-    if (stat(path, &space) != 0) {
+    if (stat(path, &info) != 0) {
         return errno == ENOENT && access("/proc/self/ns", F_OK) == 0;
     }
-    hash(sum, &space.st_dev, sizeof(space.st_dev));
-    hash(sum, &space.st_ino, sizeof(space.st_ino));
+    hash(sum, &info.st_dev, sizeof(info.st_dev));
+    hash(sum, &info.st_ino, sizeof(info.st_ino));
     return true;
 }
 

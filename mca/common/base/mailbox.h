@@ -22,10 +22,10 @@ static inline uint64_t mscclpp_mailbox_ended_by(const mscclpp_dev_mailbox_t *mai
 /* True if each of the first `blocks` blocks has ended at least `launches` operations. */
 static inline bool mscclpp_mailbox_all_ended(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks, uint64_t launches)
 {
-    uint32_t b;
+    uint32_t block;
 
-    for (b = 0; b < blocks; ++b) {
-        if (mscclpp_mailbox_ended_by(mailbox, b) < launches) {
+    for (block = 0; block < blocks; ++block) {
+        if (mscclpp_mailbox_ended_by(mailbox, block) < launches) {
             return false;
         }
     }
@@ -36,10 +36,10 @@ static inline bool mscclpp_mailbox_all_ended(const mscclpp_dev_mailbox_t *mailbo
 static inline uint64_t mscclpp_mailbox_ended(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks)
 {
     uint64_t count = mscclpp_mailbox_ended_by(mailbox, 0);
-    uint32_t b;
+    uint32_t block;
 
-    for (b = 1; b < blocks; ++b) {
-        const uint64_t theirs = mscclpp_mailbox_ended_by(mailbox, b);
+    for (block = 1; block < blocks; ++block) {
+        const uint64_t theirs = mscclpp_mailbox_ended_by(mailbox, block);
 
         count = theirs < count ? theirs : count;
     }

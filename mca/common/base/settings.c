@@ -20,20 +20,25 @@ static const char *const rank_local_names[] = {
     "twin_shared_only", "plans",
 };
 
-/* Network adapters differ from node to node, so their parameters may differ, too. */
-#define OWN_PREFIX "verbs_"
+/* Parameters that begin like this may differ between ranks, too, because network adapters differ from node to node. */
+#define RANK_LOCAL_PREFIX "verbs_"
 
-/* The allowed words of all parameters with a choice, each as its own string. Configurations point to them. */
-#define WORDS_SIZE 8192
+/*
+ * Room for the allowed words of all parameters with choices, each as a string of its own. Configurations point to them.
+ */
+#define WORDS_MAX_BYTES 8192
 
 /* Made once, because every new communicator needs the table and it never changes. */
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
-static char words[WORDS_SIZE];
-static size_t words_begin[MSCCLPP_SETTINGS_MAX];
+static char words[WORDS_MAX_BYTES];
+static size_t words_begin[MSCCLPP_SETTINGS_MAX]; /* where the words of each parameter begin in `words` */
 static bool is_common[MSCCLPP_SETTINGS_MAX];
 static uint64_t names_digest;
 
-/* Copies the choices of all parameters into `words`, each word as its own string. */
+/*
+ * Copies the choices of all parameters into `words`, each word as a string of its own. An empty string ends the words
+ * of a parameter.
+ */
 static void make_words(void)
 {
     size_t used = 0;
@@ -44,7 +49,7 @@ static void make_words(void)
         const size_t length = choices != NULL ? strlen(choices) + 2 : 0;
         char *bar;
 
-        if (used + length > WORDS_SIZE) {
+        if (used + length > WORDS_MAX_BYTES) {
             mscclpp_error("parameter %s: no room for its words",
                           mscclpp_params[i].name); /* impossible: a unit test checks the size */
             return;
@@ -61,8 +66,8 @@ static void make_words(void)
     }
 }
 
-/* The word with this number, or NULL. The table must exist. */
-static const char *word_of(const mscclpp_param_t *param, uint64_t number)
+/* Returns the word of a parameter with this number, or NULL if it has fewer words. The table must exist. */
+static const char *find_word(const mscclpp_param_t *param, uint64_t number)
 {
     const char *word = words + words_begin[param - mscclpp_params];
 
@@ -72,8 +77,8 @@ static const char *word_of(const mscclpp_param_t *param, uint64_t number)
     return *word != '\0' ? word : NULL;
 }
 
-/* The number of a word among a parameter's choices. */
-static uint64_t number_of(const mscclpp_param_t *param, const char *text)
+/* Returns the number of a word among a parameter's choices, from 0 on; the number of choices if it is none of them. */
+static uint64_t find_word_number(const mscclpp_param_t *param, const char *text)
 {
     const char *word = words + words_begin[param - mscclpp_params];
     uint64_t number;
@@ -88,7 +93,7 @@ bool mscclpp_param_is_common(const mscclpp_param_t *param)
 {
     size_t i;
 
-    if (strncmp(param->name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0) {
+    if (strncmp(param->name, RANK_LOCAL_PREFIX, strlen(RANK_LOCAL_PREFIX)) == 0) {
         return false;
     }
     for (i = 0; i < sizeof(rank_local_names) / sizeof(rank_local_names[0]); ++i) {
@@ -99,7 +104,7 @@ bool mscclpp_param_is_common(const mscclpp_param_t *param)
     return true;
 }
 
-/* A parameter's value as a number; for a string with choices, the number of its word. */
+/* Returns a parameter's value as a number: for a string with choices, the number of its word. */
 static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t *param)
 {
     const void *field = (const char *)config + param->offset;
@@ -112,7 +117,7 @@ static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t
     case MSCCLPP_PARAM_SIZE:
         return *(const size_t *)field;
     case MSCCLPP_PARAM_STRING:
-        return number_of(param, *(const char *const *)field);
+        return find_word_number(param, *(const char *const *)field);
     case MSCCLPP_PARAM_DOUBLE:
         break; /* no parameter of this type is common */
     }
@@ -129,6 +134,7 @@ static uint64_t add_number(uint64_t digest, uint64_t number)
     return digest ^ digest >> 32;
 }
 
+/* Adds a text to a digest, with its end, so that "ab" and "c" differ from "a" and "bc". */
 static uint64_t add_text(uint64_t digest, const char *text)
 {
     for (; *text != '\0'; ++text) {
@@ -139,7 +145,7 @@ static uint64_t add_text(uint64_t digest, const char *text)
 
 #define DIGEST_BEGIN UINT64_C(0xcbf29ce484222325)
 
-/* A digest of all parameters' names and choices, to tell tables of different versions apart. */
+/* Returns a digest of all parameters' names and choices. It tells tables of different versions apart. */
 static uint64_t digest_names(void)
 {
     uint64_t digest = DIGEST_BEGIN;
@@ -152,7 +158,7 @@ static uint64_t digest_names(void)
     return digest;
 }
 
-/* Makes the table of words, once. */
+/* Makes the words, the digest of names, and the list of common parameters. Called once. */
 static void make_table(void)
 {
     int i;
@@ -195,7 +201,7 @@ void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *par
         *(size_t *)field = (size_t)value;
         break;
     case MSCCLPP_PARAM_STRING:
-        word = word_of(param, value);
+        word = find_word(param, value);
         if (word != NULL) {
             *(const char **)field = word;
         }
@@ -210,7 +216,7 @@ void mscclpp_settings_text(const mscclpp_param_t *param, uint64_t value, char *t
     const char *word;
 
     pthread_once(&table_once, make_table);
-    word = param->type == MSCCLPP_PARAM_STRING ? word_of(param, value) : NULL;
+    word = param->type == MSCCLPP_PARAM_STRING ? find_word(param, value) : NULL;
     if (word != NULL) {
         snprintf(text, size, "%s", word);
     } else {

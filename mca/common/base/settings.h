@@ -33,10 +33,10 @@ void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *s
  */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value);
 
-/* The value as a user writes it. */
+/* Writes a value as a user writes it: a number, or a word. Truncates the text to `size` bytes. */
 void mscclpp_settings_text(const mscclpp_param_t *param, uint64_t value, char *text, size_t size);
 
-/* Equal values have equal digests. */
+/* Returns a digest of all values. Equal settings have equal digests. */
 uint64_t mscclpp_settings_digest(const mscclpp_settings_t *settings);
 
 #endif

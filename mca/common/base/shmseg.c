@@ -32,7 +32,7 @@ static pthread_mutex_t shmseg_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_shmseg_t *shmseg_list;
 static uint64_t shmseg_next_id = 1;
 
-/* The status for an errno value. */
+/* Returns the status for an errno value. */
 static mscclpp_status_t from_errno(int error)
 {
     switch (error) {
@@ -50,13 +50,13 @@ static mscclpp_status_t from_errno(int error)
  * Writes the name of a segment's file. It holds the creator's token and the segment's number, because descriptors and
  * inode numbers are reused. An attaching process checks the name to make sure that it has the right file.
  */
-static void file_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
+static void write_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
 {
     snprintf(name, SHMSEG_NAME_MAX, "mscclpp-%016llx-%llu", (unsigned long long)descriptor->token,
              (unsigned long long)descriptor->id);
 }
 
-/* Maps a segment's file. The level of the message depends on whether the caller can do without. */
+/* Maps a segment's file. Lack of memory is logged as information only; any other failure is logged as an error. */
 static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -64,7 +64,7 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
     if (MAP_FAILED == base) {
         const mscclpp_status_t status = from_errno(errno);
 
-        /* The caller reports what a lack of memory means, and for which communicator. */
+        /* The caller knows what a lack of memory means, and for which communicator, and reports that. */
         mscclpp_log(MSCCLPP_ERR_NO_MEMORY == status ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "cannot map %zu bytes of shared memory: %m", size);
         return status;
@@ -97,7 +97,7 @@ mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p
     segment->descriptor.id = shmseg_next_id++;
     pthread_mutex_unlock(&shmseg_lock);
 
-    file_name(name, &segment->descriptor);
+    write_name(name, &segment->descriptor);
     segment->fd = memfd_create(name, MFD_CLOEXEC);
     if (segment->fd < 0) {
         status = from_errno(errno);
@@ -160,9 +160,9 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
 static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
 {
     char path[64];
-    char found[SHMSEG_NAME_MAX + 64];
+    char link_target[SHMSEG_NAME_MAX + 64];
     char name[SHMSEG_NAME_MAX];
-    char expected[SHMSEG_NAME_MAX + 64];
+    char expected_target[SHMSEG_NAME_MAX + 64];
     struct stat file;
     ssize_t length;
 
@@ -171,48 +171,49 @@ static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
         return false;
     }
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    length = readlink(path, found, sizeof(found) - 1);
+    length = readlink(path, link_target, sizeof(link_target) - 1);
     if (length < 0) {
         return false;
     }
-    found[length] = '\0';
-    file_name(name, descriptor);
-    snprintf(expected, sizeof(expected), "/memfd:%s (deleted)", name);
-    return 0 == strcmp(found, expected);
+    link_target[length] = '\0';
+    write_name(name, descriptor);
+    snprintf(expected_target, sizeof(expected_target), "/memfd:%s (deleted)", name);
+    return 0 == strcmp(link_target, expected_target);
 }
 
 /*
- * Reads which segment is mapped at the address, by its file's name, and where in that file the address lies. False if
- * no segment is mapped there.
+ * Finds the segment that is mapped at an address: fills in the inode, token and number of *descriptor from the kernel's
+ * list of mappings, and *offset_p with the offset of the address in the segment. False if no segment is mapped there.
  */
 static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descriptor, uint64_t *offset_p)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512];
-    bool found = false;
+    bool is_found = false;
 
-    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
-        uintptr_t low, high;
-        uint64_t begin;
+    while (maps != NULL && !is_found && fgets(line, sizeof(line), maps) != NULL) {
+        uintptr_t first_address, end_address;
+        uint64_t file_offset;
 
         if (6 == sscanf(line,
                         "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNx64 " %*s %" SCNu64 " /memfd:mscclpp-%" SCNx64 "-%" SCNu64,
-                        &low, &high, &begin, &descriptor->ino, &descriptor->token, &descriptor->id) &&
-            (uintptr_t)address >= low && (uintptr_t)address < high) {
-            *offset_p = begin + ((uintptr_t)address - low);
-            found = true;
+                        &first_address, &end_address, &file_offset, &descriptor->ino, &descriptor->token,
+                        &descriptor->id) &&
+            (uintptr_t)address >= first_address && (uintptr_t)address < end_address) {
+            *offset_p = file_offset + ((uintptr_t)address - first_address);
+            is_found = true;
         }
     }
     if (maps != NULL) {
         fclose(maps);
     }
-    return found;
+    return is_found;
 }
 
 bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p)
 {
     mscclpp_shmseg_descriptor_t descriptor = {.pid = (int64_t)getpid()};
-    bool found = false;
+    bool is_found = false;
     struct dirent *entry;
     DIR *files;
 
@@ -220,7 +221,7 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
         return false;
     }
     files = opendir("/proc/self/fd");
-    while (files != NULL && !found && (entry = readdir(files)) != NULL) {
+    while (files != NULL && !is_found && (entry = readdir(files)) != NULL) {
         char *end;
         long fd = strtol(entry->d_name, &end, 10);
         struct stat file;
@@ -230,19 +231,22 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
             descriptor.fd = fd;
             descriptor.dev = (uint64_t)file.st_dev;
             descriptor.length = (uint64_t)file.st_size;
-            found = is_described((int)fd, &descriptor);
+            is_found = is_described((int)fd, &descriptor);
         }
     }
     if (files != NULL) {
         closedir(files);
     }
-    if (found) {
+    if (is_found) {
         *descriptor_p = descriptor;
     }
-    return found;
+    return is_found;
 }
 
-/* Opens and maps the file of a segment that another process made, through that process's entry in /proc. */
+/*
+ * Opens and maps the file of a segment that another process made, through that process's entry in /proc. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, logged at the debug level, if the file cannot be opened or is another one.
+ */
 static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descriptor, void **base_p)
 {
     mscclpp_status_t status;

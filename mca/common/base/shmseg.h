@@ -27,9 +27,14 @@ typedef struct {
     int64_t fd; /* the file's descriptor in the creator */
 } mscclpp_shmseg_descriptor_t;
 
-/* Makes a segment. It takes one file descriptor until it is hidden. No name is left behind if the process aborts. */
+/*
+ * Makes a segment of at least 1 byte. It takes one file descriptor until it is hidden. No name is left behind if the
+ * process aborts. Failures are logged as errors, but a lack of file descriptors at the debug level only, and of memory
+ * to map it as information.
+ */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p);
 
+/* Gives what another process needs to attach a segment that this process has not hidden. */
 void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_descriptor_t *descriptor_p);
 
 /*
@@ -41,7 +46,8 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
 
 /*
  * Like mscclpp_shmseg_locate, for one address, and also for segments that another copy of this library in the process
- * created. Slow: asks the kernel about all mappings and files of the process.
+ * created. Slow: asks the kernel about all mappings and files of the process. May change *offset_p even
+ * if it returns false.
  */
 bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p);
 
@@ -62,6 +68,7 @@ void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment);
 /* Undoes one create or attach. The last one in a process unmaps the segment. NULL is allowed. */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment);
 
+/* Where a segment is mapped in this process, and its size in bytes. */
 void *mscclpp_shmseg_base(const mscclpp_shmseg_t *segment);
 size_t mscclpp_shmseg_length(const mscclpp_shmseg_t *segment);
 

@@ -7,13 +7,13 @@
 extern char **environ;
 
 /*
- * How tools are recognised: prefixes of the environment variables that they set in the programs that they start. The
+ * How tools are recognised: by the beginnings of environment entries that they set in the programs that they start. The
  * tools are compute-sanitizer, Nsight Compute (which shares NV_NSIGHT_INJECTION with the graphics debugger), Nsight
  * Systems and nvprof. cuda-gdb sets nothing that lasts, but traces the process.
  */
 static const struct {
-    const char *beginning;
-    bool blocks;
+    const char *beginning; /* of an environment entry, NAME=VALUE */
+    bool blocks;           /* the tool makes each launch wait for its kernel */
 } traces[] = {
     {"CUDA_INJECTION64_PATH=", false},     {"CUDA_LAUNCH_BLOCKING=1", true},   {"CUDBG_", false},
     {"NSYS_PROFILING_SESSION_ID=", false}, {"NV_COMPUTE_PROFILER_", true},     {"NV_CUDA_START_SUSPENDED=1", false},
@@ -41,8 +41,11 @@ static bool is_traced(void)
     return traced;
 }
 
-/* True if the environment has a variable that a tool sets; `blocks`: a tool that makes launches wait for kernels. */
-static bool find_trace(bool blocks)
+/*
+ * True if the environment has an entry that a tool sets. `blocks` asks only for tools that make launches wait for
+ * kernels.
+ */
+static bool has_trace(bool blocks)
 {
     for (char **entry = environ; entry != NULL && *entry != NULL; ++entry) {
         for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); ++i) {
@@ -57,10 +60,10 @@ static bool find_trace(bool blocks)
 
 bool mscclpp_tool_traces_kernels(void)
 {
-    return find_trace(false) || is_traced();
+    return has_trace(false) || is_traced();
 }
 
 bool mscclpp_tool_blocks_launches(void)
 {
-    return find_trace(true);
+    return has_trace(true);
 }

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # faults/runs.sh sets the names of files
 
 plant proxy-first-word-alone stream mca/common/base/mailbox.h mca/common/port/proxy.c \
-    's/b = 0; b < blocks/b = 0; b < 1/'
+    's/block = 0; block < blocks/block = 0; block < 1/'
 fifo_test=test/unit/test_fifo.c # pushes itself
 plant fifo-commit-relaxed fifo device/lib/fifo.h "$fifo_test" 's/st_release_sys_u64\(&slot/st_relaxed_sys_u64(\&slot/'
 plant fifo-poll-relaxed fifo mca/common/port/fifo.c mca/common/port/fifo.c 's/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/'
