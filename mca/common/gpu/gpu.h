@@ -25,9 +25,9 @@ typedef enum {
 
 /* How kernels of a device reach some memory. */
 typedef enum {
-    MSCCLPP_REACH_NONE,
-    MSCCLPP_REACH_FAR, /* kernels reach it, but it is, or may be, in another place than the device's own memory */
-    MSCCLPP_REACH_HOME /* it is the device's own memory and stays there */
+    MSCCLPP_REACH_NONE, /* they cannot touch it */
+    MSCCLPP_REACH_FAR,  /* kernels reach it, but it is, or may be, in another place than the device's own memory */
+    MSCCLPP_REACH_HOME  /* it is the device's own memory and stays there */
 } mscclpp_reach_t;
 
 /* What is known of the allocation behind an address. */
@@ -40,11 +40,12 @@ typedef struct {
     size_t length;      /* size of the allocation, bytes; 0 if unknown */
 } mscclpp_mem_info_t;
 
+/* What is known of a device. */
 typedef struct {
     char name[64];
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* equal for two processes exactly if they use the same GPU */
-    int sm_count; /* number of multiprocessors; this many blocks run at once with one block on each */
-    int compute_major;
+    int sm_count;      /* number of multiprocessors; this many blocks run at once with one block on each */
+    int compute_major; /* compute capability; 0.0 on the twin */
     int compute_minor;
     uint64_t server;     /* two processes with the same value, other than 0, run their kernels at the same time (MPS);
                             others take turns */
@@ -98,6 +99,8 @@ typedef struct {
 
     /* Gives the calling thread's current device, without creating a context. */
     mscclpp_status_t (*current_device)(int *device_p);
+
+    /* Describes a device. */
     mscclpp_status_t (*device_info)(int device, mscclpp_gpu_info_t *info_p);
 
     /*
@@ -137,18 +140,18 @@ typedef struct {
      */
     mscclpp_status_t (*settle)(const void *address);
 
-    /* Zeroed device memory that can be exported. `device_free` may wait for the device's running kernels. */
+    /* Allocates zeroed device memory that can be exported. `device_free` may wait for the device's running kernels. */
     mscclpp_status_t (*device_alloc)(int device, size_t size, void **address_p);
     void (*device_free)(int device, void *address);
 
     /*
-     * Device memory for use by this process alone, allocated and freed in the stream's order (from a pool where the
-     * runtime has one).
+     * Allocates device memory for this process alone, with undefined contents. Only work that is put into the stream
+     * between the two calls may use it. It comes from a pool where the runtime has one.
      */
     mscclpp_status_t (*temp_alloc)(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
     void (*temp_free)(mscclpp_gpu_stream_t *stream, void *address);
 
-    /* Zeroed pinned host memory; *device_address_p is where kernels see it. */
+    /* Allocates zeroed pinned host memory; *device_address_p is where kernels see it. */
     mscclpp_status_t (*host_alloc)(size_t size, void **host_address_p, void **device_address_p);
     void (*host_free)(void *host_address);
 
@@ -160,12 +163,16 @@ typedef struct {
     mscclpp_status_t (*host_register)(void *host_address, size_t size, void **device_address_p);
     void (*host_unregister)(void *host_address);
 
-    /* Makes a handle for [address, address + 1). MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported. */
+    /*
+     * Makes a handle by which peers map the allocation that `address` lies in. MSCCLPP_ERR_NOT_SUPPORTED for memory
+     * that cannot be exported.
+     */
     mscclpp_status_t (*export_memory)(const void *address, mscclpp_gpu_handle_t *handle_p);
 
     /*
      * Maps the allocation of a handle for kernels of `device`. *base_p is the mapping's first byte; the exported
-     * address is at base + handle->offset. Each import is undone by one close with the same handle and base.
+     * address is at base + handle->offset. MSCCLPP_ERR_NOT_SUPPORTED if the device cannot reach the memory. Each import
+     * is undone by one close with the same handle and base.
      */
     mscclpp_status_t (*import_memory)(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
     void (*close_memory)(int device, const mscclpp_gpu_handle_t *handle, void *base);
@@ -177,7 +184,7 @@ typedef struct {
      */
     mscclpp_status_t (*export_dmabuf)(const void *address, size_t length, int *fd_p, uint64_t *offset_p);
 
-    /* A stream that neither waits for nor delays the application's default stream. */
+    /* Makes a stream that neither waits for nor delays the application's default stream. */
     mscclpp_status_t (*stream_create)(int device, mscclpp_gpu_stream_t **stream_p);
     void (*stream_destroy)(mscclpp_gpu_stream_t *stream);
 
@@ -240,7 +247,7 @@ typedef struct {
      */
     mscclpp_status_t (*event_query)(mscclpp_gpu_event_t *event);
 
-    /* Starts a kernel in the stream's order; `args` is copied. See device/launch/launch.h. */
+    /* Puts a kernel into the stream. Its arguments are copied. See device/launch/launch.h. */
     mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
 
     /*

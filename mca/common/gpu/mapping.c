@@ -15,7 +15,7 @@ struct mscclpp_mapping {
     int device;
     mscclpp_gpu_handle_t handle;
     void *base;
-    unsigned references;
+    unsigned references; /* gets that no put has undone yet */
     bool busy;   /* a thread is opening or closing the mapping outside the lock: wait for mapping_changed, then look it
                     up again */
     bool shared; /* memory that teams share: the mapping counts towards no limit and is closed as soon as it is
@@ -31,8 +31,8 @@ static pthread_mutex_t mapping_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t mapping_changed = PTHREAD_COND_INITIALIZER;
 static mscclpp_mapping_t *mapping_buckets[MAPPING_BUCKETS];
 static mscclpp_mapping_t *newest_mapping, *oldest_mapping;
-static int open_count;
-static uint64_t open_bytes;
+static int open_count;                        /* mappings that count towards the limit */
+static uint64_t open_bytes;                   /* bytes of their allocations */
 static mscclpp_mapping_limit_t current_limit; /* the limit that the last mscclpp_mapping_get was given */
 
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
@@ -42,6 +42,7 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
     return limit;
 }
 
+/* Returns the hash bucket of an allocation. */
 static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
 {
     uint64_t hash = handle->token ^ (uint64_t)handle->pid ^ handle->buffer_id * UINT64_C(0x9e3779b97f4a7c15);
@@ -54,15 +55,18 @@ static bool is_same_process(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_han
     return a->pid == b->pid && a->token == b->token;
 }
 
-/* The address matters only for allocations without a number (0); otherwise the number tells everything. */
+/*
+ * True if two handles are for the same allocation. The address matters only for allocations without a number (0);
+ * otherwise the number tells everything.
+ */
 static bool is_same_allocation(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_handle_t *b)
 {
     return is_same_process(a, b) && a->buffer_id == b->buffer_id && a->address == b->address && a->length == b->length;
 }
 
 /*
- * Finds the mapping of an allocation for a device; NULL if there is none. Call with the lock held, like the functions
- * below.
+ * Returns the mapping of an allocation for a device; NULL if there is none. Call this and all functions below that do
+ * not lock with the lock held.
  */
 static mscclpp_mapping_t *find_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
 {
@@ -144,6 +148,7 @@ static void close_unused(mscclpp_mapping_t *mapping)
     pthread_cond_broadcast(&mapping_changed);
 }
 
+/* True if no caller and no thread uses the mapping. */
 static bool is_unused(const mscclpp_mapping_t *mapping)
 {
     return 0 == mapping->references && !mapping->busy;
@@ -155,8 +160,8 @@ static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
 }
 
 /*
- * Closes unused mappings: stale ones, and the least recently used ones above the limit. Returns how many. Starts again
- * after each close, because the list may have changed.
+ * Closes unused mappings that are shared or stale, and the least recently used ones above the limit. Returns how many.
+ * Starts again after each close, because the list may have changed while the lock was released.
  */
 static int close_surplus(mscclpp_mapping_limit_t limit)
 {
@@ -176,8 +181,8 @@ static int close_surplus(mscclpp_mapping_limit_t limit)
 }
 
 /*
- * Marks the mappings that the allocation of a handle replaces. If it lies where an older allocation of the same process
- * lay, the older one has been freed.
+ * Marks the mappings that the allocation of a handle replaces as stale. If it lies where an older allocation of the
+ * same process lay, the older one has been freed.
  */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
@@ -191,8 +196,8 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Closes the unused mappings of one process; returns how many. It does not compare tokens, as a process may have
- * several copies of this library, each with a token of its own.
+ * Closes the unused mappings of the process that made the handle; returns how many. It does not compare tokens, as a
+ * process may have several copies of this library, each with a token of its own.
  */
 static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 {
@@ -212,9 +217,11 @@ static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Opens an allocation, with the lock released meanwhile. If that fails, closes mappings that may be the reason, and
- * tries again. CUDA refuses memory at an exporter's address as long as freed memory that was there is still mapped;
- * since allocations share pages, such a mapping need not lie at exactly the same place.
+ * Opens an allocation, with the lock released meanwhile. If that fails, closes mappings that may be the reason. If it
+ * has closed any, it tries once more.
+ *
+ * CUDA refuses memory at an exporter's address as long as freed memory that was there is still mapped. Since
+ * allocations share pages, such a mapping need not lie at exactly the same place.
  */
 static mscclpp_status_t open_memory(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     void **base_p)
@@ -247,9 +254,12 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
     return status;
 }
 
-/* Finds or opens a mapping. `limit` NULL: the memory is shared by teams and counts towards no limit. */
-static mscclpp_status_t get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
-                            const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)
+/*
+ * Finds or opens a mapping, and counts one more reference to it. If another thread is opening or closing it, waits for
+ * that first. A NULL `limit` means that teams share the memory, which counts towards no limit.
+ */
+static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                    const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_mapping_t *mapping;
@@ -300,13 +310,13 @@ out:
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p)
 {
-    return get(ops, device, handle, &limit, mapping_p);
+    return get_mapping(ops, device, handle, &limit, mapping_p);
 }
 
 mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                        mscclpp_mapping_t **mapping_p)
 {
-    return get(ops, device, handle, NULL, mapping_p);
+    return get_mapping(ops, device, handle, NULL, mapping_p);
 }
 
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping)
@@ -328,13 +338,13 @@ void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
 
 int mscclpp_mapping_drain(void)
 {
-    int left;
+    int still_open;
 
     pthread_mutex_lock(&mapping_lock);
     (void)close_surplus((mscclpp_mapping_limit_t){0, 0});
-    left = open_count;
+    still_open = open_count;
     pthread_mutex_unlock(&mapping_lock);
-    return left;
+    return still_open;
 }
 
 int mscclpp_mapping_count(void)

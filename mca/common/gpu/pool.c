@@ -7,7 +7,7 @@
 
 #include "mca/common/base/log.h"
 
-/* The largest piece that shares an allocation. */
+/* The largest piece, in bytes, that shares an allocation. */
 #define PIECE_MAX ((uint64_t)256 << 10)
 
 /*
@@ -20,32 +20,36 @@
 /* The most pieces of an allocation; this limits allocations of small pieces. */
 #define PIECES_MAX 512
 
+/* An allocation that is cut into pieces of one size. */
 typedef struct slab {
     struct slab *next;
     const mscclpp_gpu_ops_t *ops;
     int device;
-    uint64_t size; /* size of one piece, bytes */
-    int pieces;
-    int used;
-    char *base;
-    bool taken[PIECES_MAX];
-    bool dirty[PIECES_MAX]; /* the piece has been used before, so it is not zero */
+    uint64_t size;   /* size of one piece, bytes */
+    int piece_count; /* pieces in the allocation */
+    int taken_count; /* pieces in use */
+    char *base;      /* start of the allocation */
+    bool is_taken[PIECES_MAX];
+    bool is_dirty[PIECES_MAX]; /* the piece has been used before, so it is not zero */
 } slab_t;
 
 /* The lock is never held while device memory is allocated or freed, which may wait for kernels. */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static slab_t *slabs;
 
-/* Finds an allocation with a free piece; NULL if there is none. Call with the lock held. */
-static slab_t *find_free(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *any_p)
+/*
+ * Returns an allocation with a free piece of this size; NULL if there is none. *has_any_p tells whether there is any
+ * allocation for such pieces, free or not. Call with the lock held.
+ */
+static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *has_any_p)
 {
     slab_t *slab;
 
-    *any_p = false;
+    *has_any_p = false;
     for (slab = slabs; slab != NULL; slab = slab->next) {
         if (slab->ops == ops && slab->device == device && slab->size == size) {
-            *any_p = true;
-            if (slab->used < slab->pieces) {
+            *has_any_p = true;
+            if (slab->taken_count < slab->piece_count) {
                 return slab;
             }
         }
@@ -53,24 +57,31 @@ static slab_t *find_free(const mscclpp_gpu_ops_t *ops, int device, uint64_t size
     return NULL;
 }
 
-/* Takes a free piece of an allocation. Call with the lock held. */
-static char *take_piece(slab_t *slab, bool *dirty_p)
+/*
+ * Takes a free piece of an allocation that has one. *is_dirty_p tells whether it has to be zeroed. Call with the lock
+ * held.
+ */
+static char *take_piece(slab_t *slab, bool *is_dirty_p)
 {
     int i = 0;
 
-    while (slab->taken[i]) {
+    while (slab->is_taken[i]) {
         ++i;
     }
-    *dirty_p = slab->dirty[i];
-    slab->taken[i] = slab->dirty[i] = true;
-    ++slab->used;
+    *is_dirty_p = slab->is_dirty[i];
+    slab->is_taken[i] = slab->is_dirty[i] = true;
+    ++slab->taken_count;
     return slab->base + (uint64_t)i * slab->size;
 }
 
-/* Allocates memory for pieces of one size. Call without the lock, because the allocation may wait for kernels. */
-static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool first, slab_t **slab_p)
+/*
+ * Allocates memory for pieces of one size. `is_first` asks for less, as for the first pieces of that size. Call without
+ * the lock, because the allocation may wait for kernels.
+ */
+static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool is_first,
+                                  slab_t **slab_p)
 {
-    const uint64_t pieces = (first ? FIRST_BYTES : NEXT_BYTES) / size;
+    const uint64_t pieces = (is_first ? FIRST_BYTES : NEXT_BYTES) / size;
     slab_t *slab = calloc(1, sizeof(*slab));
     mscclpp_status_t status;
     void *base;
@@ -82,8 +93,8 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
     slab->ops = ops;
     slab->device = device;
     slab->size = size;
-    slab->pieces = pieces < PIECES_MAX ? (int)pieces : PIECES_MAX;
-    status = ops->device_alloc(device, (uint64_t)slab->pieces * size, &base);
+    slab->piece_count = pieces < PIECES_MAX ? (int)pieces : PIECES_MAX;
+    status = ops->device_alloc(device, (uint64_t)slab->piece_count * size, &base);
     if (status != MSCCLPP_OK) {
         free(slab);
         return status;
@@ -94,7 +105,8 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
 }
 
 /* Zeroes a piece that was used before, and waits until that has ended. */
-static mscclpp_status_t zero(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_stream_t *stream, char *piece, uint64_t size)
+static mscclpp_status_t zero_piece(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_stream_t *stream, char *piece,
+                                   uint64_t size)
 {
     char *zeros = calloc(1, size);
     mscclpp_status_t status;
@@ -113,17 +125,17 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
                                     uint64_t size, void **address_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
-    bool any, dirty = false;
+    bool has_any, is_dirty = false;
     slab_t *slab;
 
     if (size > PIECE_MAX) {
         return ops->device_alloc(device, size, address_p);
     }
     pthread_mutex_lock(&pool_lock);
-    slab = find_free(ops, device, size, &any);
+    slab = find_slab_with_room(ops, device, size, &has_any);
     if (slab == NULL) {
         pthread_mutex_unlock(&pool_lock);
-        status = make_slab(ops, device, size, !any, &slab);
+        status = make_slab(ops, device, size, !has_any, &slab);
         if (status != MSCCLPP_OK) {
             return status;
         }
@@ -131,10 +143,10 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
         slab->next = slabs;
         slabs = slab;
     }
-    *address_p = take_piece(slab, &dirty);
+    *address_p = take_piece(slab, &is_dirty);
     pthread_mutex_unlock(&pool_lock);
-    if (dirty) {
-        status = zero(ops, stream, *address_p, size);
+    if (is_dirty) {
+        status = zero_piece(ops, stream, *address_p, size);
     }
     if (status != MSCCLPP_OK) {
         mscclpp_pool_free(ops, device, *address_p);
@@ -146,7 +158,7 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
  * Returns the link to the allocation that contains an address; a link to NULL if there is none. Call with the lock
  * held.
  */
-static slab_t **find(const mscclpp_gpu_ops_t *ops, int device, const char *address)
+static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *address)
 {
     slab_t **link = &slabs;
 
@@ -154,7 +166,7 @@ static slab_t **find(const mscclpp_gpu_ops_t *ops, int device, const char *addre
         const slab_t *slab = *link;
 
         if (slab->ops == ops && slab->device == device && address >= slab->base &&
-            address < slab->base + (uint64_t)slab->pieces * slab->size) {
+            address < slab->base + (uint64_t)slab->piece_count * slab->size) {
             break;
         }
         link = &(*link)->next;
@@ -170,14 +182,14 @@ void mscclpp_pool_free(const mscclpp_gpu_ops_t *ops, int device, void *address)
         return;
     }
     pthread_mutex_lock(&pool_lock);
-    link = find(ops, device, address);
+    link = find_slab(ops, device, address);
     slab = *link;
     if (slab != NULL) {
-        slab->taken[((uint64_t)((char *)address - slab->base)) / slab->size] = false;
-        if (--slab->used == 0) {
+        slab->is_taken[((uint64_t)((char *)address - slab->base)) / slab->size] = false;
+        if (--slab->taken_count == 0) {
             *link = slab->next;
         } else {
-            address = NULL;
+            address = NULL; /* other pieces are in use, so the allocation stays */
         }
     }
     pthread_mutex_unlock(&pool_lock);

@@ -4,12 +4,15 @@
 
 #include "mca/common/base/log.h"
 
-static const mscclpp_gpu_ops_t *real;
-static mscclpp_gpu_ops_t table;
-static mscclpp_gpu_refuses_fn_t asked;
+static const mscclpp_gpu_ops_t *real_ops;
+static mscclpp_gpu_ops_t refusing_ops;
+static mscclpp_gpu_refuses_fn_t is_refused;
 
-/* The functions of the table that take memory or other limited resources: X(function, parameters, their names). */
-#define TAKING(X)                                                                                                      \
+/*
+ * The functions of the table that take memory or other limited resources: X(function, parameters, names of the
+ * parameters).
+ */
+#define RESOURCE_FUNCTIONS(X)                                                                                          \
     X(device_alloc, (int device, size_t size, void **address_p), (device, size, address_p))                            \
     X(temp_alloc, (mscclpp_gpu_stream_t * stream, size_t size, void **address_p), (stream, size, address_p))           \
     X(host_alloc, (size_t size, void **address_p, void **device_p), (size, address_p, device_p))                       \
@@ -23,17 +26,18 @@ static mscclpp_gpu_refuses_fn_t asked;
     X(launch_prepare, (int device, const mscclpp_dev_launch_t *launch, mscclpp_gpu_prepared_t **prepared_p),           \
       (device, launch, prepared_p))
 
+/* For each of them, a function that asks the test first. LIST takes the parentheses off a list. */
 #define LIST(...) __VA_ARGS__
 #define REFUSING(function_, params_, args_)                                                                            \
     static mscclpp_status_t refusing_##function_(LIST params_)                                                         \
     {                                                                                                                  \
-        if (asked(#function_)) {                                                                                       \
+        if (is_refused(#function_)) {                                                                                  \
             mscclpp_info("%s is refused by the test", #function_);                                                     \
             return MSCCLPP_ERR_NO_MEMORY;                                                                              \
         }                                                                                                              \
-        return real->function_(LIST args_);                                                                            \
+        return real_ops->function_(LIST args_);                                                                        \
     }
-TAKING(REFUSING)
+RESOURCE_FUNCTIONS(REFUSING)
 
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
 {
@@ -41,15 +45,16 @@ const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
     union {
         void *address;
         mscclpp_gpu_refuses_fn_t function;
-    } found = {.address = dlsym(RTLD_DEFAULT, MSCCLPP_GPU_REFUSES)};
+    } symbol = {.address = dlsym(RTLD_DEFAULT, MSCCLPP_GPU_REFUSES)};
 
-    if (found.address == NULL) {
+    if (symbol.address == NULL) {
         return ops;
     }
-    asked = found.function;
-    real = ops;
-    table = *ops;
-#define REPLACE(function_, params_, args_) table.function_ = ops->function_ != NULL ? refusing_##function_ : NULL;
-    TAKING(REPLACE)
-    return &table;
+    is_refused = symbol.function;
+    real_ops = ops;
+    refusing_ops = *ops;
+#define REPLACE(function_, params_, args_)                                                                             \
+    refusing_ops.function_ = ops->function_ != NULL ? refusing_##function_ : NULL;
+    RESOURCE_FUNCTIONS(REPLACE)
+    return &refusing_ops;
 }

@@ -11,7 +11,7 @@ typedef struct idle {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     mscclpp_gpu_stream_t *stream;
-    bool lingering;
+    bool lingering; /* lent again only when it is seen to be empty */
 } idle_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -19,22 +19,22 @@ static idle_t *idle_first;
 
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p)
 {
-    idle_t **link, *found;
+    idle_t **link, *entry;
 
     pthread_mutex_lock(&lock);
-    for (link = &idle_first; (found = *link) != NULL; link = &found->next) {
-        if (found->gpu == gpu && found->device == device &&
-            (!found->lingering || gpu->stream_query(found->stream) == MSCCLPP_OK)) {
-            *link = found->next;
+    for (link = &idle_first; (entry = *link) != NULL; link = &entry->next) {
+        if (entry->gpu == gpu && entry->device == device &&
+            (!entry->lingering || gpu->stream_query(entry->stream) == MSCCLPP_OK)) {
+            *link = entry->next;
             break;
         }
     }
     pthread_mutex_unlock(&lock);
-    if (found == NULL) {
+    if (entry == NULL) {
         return gpu->stream_create(device, stream_p);
     }
-    *stream_p = found->stream;
-    free(found);
+    *stream_p = entry->stream;
+    free(entry);
     return MSCCLPP_OK;
 }
 

@@ -11,21 +11,27 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/process.h"
 
+/* The most GPUs that a process joins the users of. It is not counted on further ones. */
 #define GPUS_MAX 64
+
+/* Room for the longest prefix of a socket's name. */
 #define NAME_MAX_BYTES 72
 
 typedef struct {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t process; /* the process that has joined; a forked child has another id and has not joined */
-    int fd;
+    int fd;           /* the socket; -1 if it could not be made */
 } membership_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static membership_t memberships[GPUS_MAX];
 static int membership_count;
 
-/* Writes the prefix of the names of all users of a GPU or, if `server_p` is not NULL, of its users with that server. */
-static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
+/*
+ * Writes the prefix that the socket names of all users of a GPU have or, if `server_p` is not NULL, those of its users
+ * with that server.
+ */
+static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
 {
     int length = snprintf(name, NAME_MAX_BYTES, "mscclpp.gpu.");
 
@@ -38,8 +44,8 @@ static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char n
     }
 }
 
-/* Opens a socket with that name and this process's token. -1 if that fails. */
-static int open_socket(const char *name)
+/* Opens a socket whose name is a prefix and this process's token. Returns -1 if that fails. */
+static int open_socket(const char *prefix)
 {
     struct sockaddr_un address;
     socklen_t length;
@@ -51,7 +57,7 @@ static int open_socket(const char *name)
     memset(&address, 0, sizeof(address));
     address.sun_family = AF_UNIX;
     /* The first byte is zero, so the name is not in a file system and goes away with the process. */
-    snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%.*s%016llx", NAME_MAX_BYTES - 1, name,
+    snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%.*s%016llx", NAME_MAX_BYTES - 1, prefix,
              (unsigned long long)mscclpp_process_token());
     length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1));
     if (bind(fd, (const struct sockaddr *)&address, length) != 0) {
@@ -62,33 +68,36 @@ static int open_socket(const char *name)
 }
 
 /*
- * Counts the users of a GPU, whose names begin with `all`. *strangers_p counts those of them whose names do not begin
- * with `near`.
+ * Counts the users of a GPU, whose socket names begin with `gpu_prefix`. *strangers_p counts those of them whose names
+ * do not begin with `server_prefix`. Returns 0 if sockets cannot be listed.
  */
-static uint32_t count_sockets(const char *all, const char *near, uint32_t *strangers_p)
+static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, uint32_t *strangers_p)
 {
     FILE *sockets = fopen("/proc/net/unix", "re");
-    char line[512], wanted[NAME_MAX_BYTES + 2];
+    char line[512], pattern[NAME_MAX_BYTES + 2];
     uint32_t count = 0;
 
     *strangers_p = 0;
     if (sockets == NULL) {
         return 0;
     }
-    snprintf(wanted, sizeof(wanted), " @%s", all);
+    snprintf(pattern, sizeof(pattern), " @%s", gpu_prefix);
     while (fgets(line, sizeof(line), sockets) != NULL) {
-        const char *found = strstr(line, wanted);
+        const char *name = strstr(line, pattern);
 
-        if (found != NULL) {
+        if (name != NULL) {
             ++count;
-            *strangers_p += strncmp(found + 2, near, strlen(near)) != 0;
+            *strangers_p += strncmp(name + 2, server_prefix, strlen(server_prefix)) != 0;
         }
     }
     fclose(sockets);
     return count;
 }
 
-/* Finds this process's membership in the users of a GPU. NULL if there is none. Call with the lock held. */
+/*
+ * Returns this process's membership in the users of a GPU, perhaps inherited from its parent; NULL if there is none.
+ * Call with the lock held.
+ */
 static membership_t *find_membership(const unsigned char *uuid)
 {
     int i = 0;
@@ -99,8 +108,11 @@ static membership_t *find_membership(const unsigned char *uuid)
     return i < membership_count ? &memberships[i] : NULL;
 }
 
-/* Makes this process one of the users of a GPU, if it is not yet. Call with the lock held. */
-static void join_users(const unsigned char *uuid, const char *name)
+/*
+ * Makes this process one of the users of a GPU if it is not yet. Reports a failure at the info level only. Call with
+ * the lock held.
+ */
+static void join_users(const unsigned char *uuid, const char *prefix)
 {
     membership_t *membership = find_membership(uuid);
 
@@ -116,23 +128,23 @@ static void join_users(const unsigned char *uuid, const char *name)
         return;
     }
     membership->process = mscclpp_process_token();
-    membership->fd = open_socket(name);
+    membership->fd = open_socket(prefix);
     if (membership->fd < 0) {
-        mscclpp_info("other users of the GPU will not learn of this process: no socket named %s", name);
+        mscclpp_info("other users of the GPU will not learn of this process: no socket named %s", prefix);
     }
 }
 
 uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
 {
-    char all[NAME_MAX_BYTES], own[NAME_MAX_BYTES];
+    char gpu_prefix[NAME_MAX_BYTES], server_prefix[NAME_MAX_BYTES];
     uint32_t count;
 
-    name_gpu(uuid, NULL, all);
-    name_gpu(uuid, &server, own);
+    write_prefix(uuid, NULL, gpu_prefix);
+    write_prefix(uuid, &server, server_prefix);
     pthread_mutex_lock(&lock);
-    join_users(uuid, own);
+    join_users(uuid, server_prefix);
     pthread_mutex_unlock(&lock);
-    count = count_sockets(all, own, strangers_p);
+    count = count_users(gpu_prefix, server_prefix, strangers_p);
     return count == 0 ? 1 : count;
 }
 

@@ -11,6 +11,10 @@
 #include "mca/common/gpu/twin/copy.h"
 #include "mca/common/base/log.h"
 
+/* How often stream_sync yields before it sleeps, and how long it sleeps at a time. */
+#define YIELDS_MAX 1000
+#define SLEEP_NANOSECONDS 50000
+
 /* Memory given to temp_free that queued kernels may still use. */
 typedef struct host_pending {
     struct host_pending *next;
@@ -43,8 +47,8 @@ static mscclpp_status_t from_errno(int error)
     }
 }
 
-/* Makes a stream for a queue. */
-static mscclpp_status_t stream_new(mscclpp_dev_twin_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
+/* Makes a stream for a queue. `owned`: the stream destroys the queue. Destroys nothing if it fails. */
+static mscclpp_status_t make_stream(mscclpp_dev_twin_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
 
@@ -74,7 +78,7 @@ mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **s
         mscclpp_error("cannot create a queue of the host twin: %m");
         return from_errno(error);
     }
-    status = stream_new(queue, true, stream_p);
+    status = make_stream(queue, true, stream_p);
     if (MSCCLPP_OK != status) {
         mscclpp_dev_twin_queue_destroy(queue);
     }
@@ -89,10 +93,10 @@ mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_
         mscclpp_error("the host twin has no default stream to wrap");
         status = MSCCLPP_ERR_INVALID;
     }
-    return MSCCLPP_OK == status ? stream_new(native, false, stream_p) : status;
+    return MSCCLPP_OK == status ? make_stream(native, false, stream_p) : status;
 }
 
-/* Frees the memory that waited for the stream's kernels, which have ended. */
+/* Frees the memory that waited for the stream's kernels. Call it once these have ended. */
 static void free_pending(mscclpp_gpu_stream_t *stream)
 {
     host_pending_t *pending;
@@ -132,10 +136,10 @@ mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 {
     /* Yields first, because the kernels need the CPU. Sleeps if it takes longer, as the peers' kernels need it, too. */
     for (unsigned turn = 0; !mscclpp_dev_twin_queue_idle(stream->queue); ++turn) {
-        if (turn < 1000) {
+        if (turn < YIELDS_MAX) {
             sched_yield();
         } else {
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = SLEEP_NANOSECONDS}, NULL);
         }
     }
     free_pending(stream);
@@ -163,7 +167,10 @@ mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     return mscclpp_twin_alloc_zeroed(size, address_p);
 }
 
-/* Frees in the stream's order: queued kernels may still use the memory, and to wait for them here could deadlock. */
+/*
+ * Frees memory once queued kernels, which may still use it, have ended. Does not wait for them, as that could deadlock.
+ * If there is no memory to remember it by, it is lost, which is logged.
+ */
 void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     host_pending_t *pending;
@@ -195,7 +202,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Copies rows of `width` bytes that lie `pitch` bytes apart, after the work in the stream. */
+/* Copies rows of `width` bytes that lie `pitch` bytes apart. First waits for the work in the stream. */
 mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
@@ -222,7 +229,7 @@ mscclpp_status_t mscclpp_twin_copy_batch(mscclpp_gpu_stream_t *stream, const msc
     return status;
 }
 
-/* Puts a copy into the stream's queue. */
+/* Puts a copy into the stream's queue. The call does not wait for it. */
 mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     const mscclpp_dev_twin_copy_t copy = {to, from, size};
@@ -283,7 +290,7 @@ mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* Prepared launches bring the twin no speed. They exist so that code that uses them runs on the twin, too. */
+/* Prepared launches are no faster on the twin. They exist so that code that uses them runs on the twin, too. */
 struct mscclpp_gpu_prepared {
     mscclpp_dev_launch_t launch; /* its `args` follow this struct in the same memory */
 };

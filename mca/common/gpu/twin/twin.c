@@ -64,7 +64,7 @@ static mscclpp_status_t host_current_device(int *device_p)
 }
 
 /*
- * Makes the device's UUID, one for each machine. All processes of a machine use the same CPUs, so the twin's device is
+ * Writes the device's UUID, one for each machine. All processes of a machine use the same CPUs, so the twin's device is
  * one GPU that they share.
  */
 static void host_uuid(unsigned char *uuid)
@@ -95,7 +95,7 @@ static mscclpp_status_t host_preload(int device)
     return mscclpp_twin_check_device(device);
 }
 
-/* Tells whether an address lies in a piece of memory. */
+/* True if an address lies in a piece of memory. */
 static bool holds(const host_memory_t *memory, const void *address)
 {
     uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
@@ -103,7 +103,10 @@ static bool holds(const host_memory_t *memory, const void *address)
     return (uintptr_t)address - base < mscclpp_shmseg_length(memory->segment);
 }
 
-/* Returns the link to the memory at an address, or to the list's terminating NULL. Call with host_lock held. */
+/*
+ * Returns the link to the memory that an address lies in, among imported or allocated memory; a link to NULL if there
+ * is none. Call with host_lock held.
+ */
 static host_memory_t **find_memory(const void *address, bool imported)
 {
     host_memory_t **link = &host_memories;
@@ -114,7 +117,10 @@ static host_memory_t **find_memory(const void *address, bool imported)
     return link;
 }
 
-/* Adds memory to the list. `handle` is NULL for memory that was allocated here. */
+/*
+ * Adds memory to the list. `handle` is NULL for memory that was allocated here. If it fails, which is logged, the
+ * caller keeps the segment.
+ */
 static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_handle_t *handle)
 {
     host_memory_t *memory = malloc(sizeof(*memory));
@@ -138,7 +144,10 @@ static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_
     return MSCCLPP_OK;
 }
 
-/* Removes memory from the list and detaches its segment. `base` must be its first byte. */
+/*
+ * Removes memory from the list and detaches its segment. `base` must be its first byte, or NULL; anything else is
+ * reported and stays.
+ */
 static void remove_memory(void *base, bool imported)
 {
     host_memory_t **link;
@@ -165,7 +174,7 @@ static void remove_memory(void *base, bool imported)
     free(memory);
 }
 
-/* Tells whether a test wants an address to count as host memory. */
+/* True if a test wants an address to count as host memory. */
 static bool is_hidden(const void *address)
 {
     host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
@@ -173,10 +182,13 @@ static bool is_hidden(const void *address)
     return is_host != NULL && is_host(address);
 }
 
-/* The filter for tests applies only to the application's memory; memory allocated here is always device memory. */
+/*
+ * True for all memory but NULL, unless a test's filter hides it. The filter applies only to the application's memory;
+ * memory allocated here is always device memory.
+ */
 static bool host_is_device(const void *address)
 {
-    bool ours;
+    bool is_own;
 
     if (address == NULL) {
         return false;
@@ -185,9 +197,9 @@ static bool host_is_device(const void *address)
         return true;
     }
     pthread_mutex_lock(&host_lock);
-    ours = *find_memory(address, false) != NULL;
+    is_own = *find_memory(address, false) != NULL;
     pthread_mutex_unlock(&host_lock);
-    return ours;
+    return is_own;
 }
 
 static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reach_t *reach_p)
@@ -229,7 +241,7 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
     pthread_mutex_unlock(&host_lock);
 }
 
-/* Allocates device memory of the twin: a shared segment, zeroed. */
+/* Allocates device memory of the twin: a shared segment, which is zeroed. */
 static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -286,10 +298,13 @@ static void host_host_unregister(void *host_address)
     (void)host_address;
 }
 
-/* Makes a handle for memory in a segment: one of this library, or, in tests, of another copy of it in this process. */
+/*
+ * Makes a handle for memory in a segment of this library. In tests that set bounds, also for a segment of another copy
+ * of the library in this process. MSCCLPP_ERR_NOT_SUPPORTED for all other memory.
+ */
 static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
-    const bool shared = atomic_load_explicit(&host_bounds, memory_order_acquire) != NULL;
+    const bool knows_other_copies = atomic_load_explicit(&host_bounds, memory_order_acquire) != NULL;
     mscclpp_shmseg_descriptor_t descriptor;
     const host_memory_t *memory;
     uint64_t offset = 0;
@@ -303,7 +318,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
         offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));
     }
     pthread_mutex_unlock(&host_lock);
-    if (!is_found && !(shared && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
+    if (!is_found && !(knows_other_copies && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(handle_p, 0, sizeof(*handle_p));
@@ -321,7 +336,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
  * True if this process still maps memory that its owner has freed and that lay where the handle's memory is now. CUDA
  * refuses to map the new memory in that case, and so does the twin.
  */
-static bool is_in_the_way(const mscclpp_gpu_handle_t *handle)
+static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
 {
     bool is_found = false;
 
@@ -342,8 +357,8 @@ static bool is_in_the_way(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * In the exporting process itself this returns the exporter's address, as a process maps each segment at one address
- * only.
+ * Maps the segment of a handle. In the exporting process itself this returns the exporter's address, as a process maps
+ * each segment at one address only.
  */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -351,7 +366,7 @@ static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_
     mscclpp_shmseg_descriptor_t descriptor;
     mscclpp_shmseg_t *segment;
 
-    if (MSCCLPP_OK == status && is_in_the_way(handle)) {
+    if (MSCCLPP_OK == status && is_blocked_by_freed_memory(handle)) {
         mscclpp_debug("%llu bytes of process %lld are where freed memory is still mapped",
                       (unsigned long long)handle->length, (long long)handle->pid);
         return MSCCLPP_ERR_NOT_SUPPORTED;
