@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
-static pthread_once_t cuda_find_once = PTHREAD_ONCE_INIT;
-static pthread_once_t cuda_use_once = PTHREAD_ONCE_INIT;
-static PFN_cuCtxGetCurrent_v4000 cuda_get_current; /* NULL if there is no driver; see cuda_find */
+static pthread_once_t cuda_load_once = PTHREAD_ONCE_INIT;
+static pthread_once_t find_once = PTHREAD_ONCE_INIT;
+static pthread_once_t probe_in_use_once = PTHREAD_ONCE_INIT;
+static PFN_cuCtxGetCurrent_v4000 cuda_get_current; /* NULL if there is no driver; see find_init_query */
 static mscclpp_cuda_driver_t cuda_table;
 _Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded; /* points to cuda_table once the table is filled in */
 
@@ -35,8 +35,8 @@ CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, 
 }
 
 /*
- * The level for messages about a failed release. At the end of the process the runtime may be gone before its users;
- * then nothing is wrong, because its resources are gone with it.
+ * Returns the level for messages about a failed release. At the end of the process the runtime may be gone before its
+ * users. Then nothing is wrong, because its resources are gone with it.
  */
 static mscclpp_log_level_t release_level(cudaError_t error)
 {
@@ -49,31 +49,35 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error)
     (void)mscclpp_cuda_check(release_level(error), call, error);
 }
 
-/* Finds a function of the driver, in the version that the headers of that CUDA version describe. */
-static cudaError_t driver_entry(const char *name, unsigned version, void **function_p)
+/*
+ * Finds a function of the driver, with the signature that it has in the given version of CUDA, such as 11040. The error
+ * is cudaErrorSymbolNotFound if the driver has no such function.
+ */
+static cudaError_t find_driver_function(const char *name, unsigned version, void **function_p)
 {
-    enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    enum cudaDriverEntryPointQueryResult lookup = cudaDriverEntryPointSymbolNotFound;
     cudaError_t error;
 
 #if CUDART_VERSION >= 12050
-    error = cudaGetDriverEntryPointByVersion(name, function_p, version, cudaEnableDefault, &found);
+    error = cudaGetDriverEntryPointByVersion(name, function_p, version, cudaEnableDefault, &lookup);
 #elif CUDART_VERSION >= 12000
     (void)version;
-    error = cudaGetDriverEntryPoint(name, function_p, cudaEnableDefault, &found);
+    error = cudaGetDriverEntryPoint(name, function_p, cudaEnableDefault, &lookup);
 #else
     (void)version;
     error = cudaGetDriverEntryPoint(name, function_p, cudaEnableDefault);
-    found = cudaDriverEntryPointSuccess;
+    lookup = cudaDriverEntryPointSuccess;
 #endif
-    if (cudaSuccess == error && (cudaDriverEntryPointSuccess != found || *function_p == NULL)) {
+    if (cudaSuccess == error && (cudaDriverEntryPointSuccess != lookup || *function_p == NULL)) {
         error = cudaErrorSymbolNotFound;
     }
     return error;
 }
 
 /*
- * Finds the driver's functions and its devices. Failures are logged at the debug level: they mean that the machine has
- * no usable CUDA device, which is ordinary.
+ * Fills in cuda_table and publishes it. Runs once. If there is no device, or if the driver lacks a function that is
+ * needed, mscclpp_cuda_driver_loaded stays NULL, and the reason is logged at the debug level only, since both are
+ * ordinary. Lack of memory is an error.
  */
 static void cuda_load(void)
 {
@@ -86,13 +90,14 @@ static void cuda_load(void)
     }
 #define CUDA_DRIVER_LOAD(field_, function_, version_)                                                                  \
     if (cudaSuccess == error) {                                                                                        \
-        error = driver_entry(#function_, version_, (void **)&table->field_);                                           \
+        error = find_driver_function(#function_, version_, (void **)&table->field_);                                   \
         (void)mscclpp_cuda_check(MSCCLPP_LOG_DEBUG, "looking for " #function_, error);                                 \
     }
     CUDA_DRIVER_ENTRIES(CUDA_DRIVER_LOAD)
 #undef CUDA_DRIVER_LOAD
+/* Not logged: older drivers lack these functions. */
 #define CUDA_DRIVER_LOAD_OPTIONAL(field_, function_, version_)                                                         \
-    if (cudaSuccess != driver_entry(#function_, version_, (void **)&table->field_)) {                                  \
+    if (cudaSuccess != find_driver_function(#function_, version_, (void **)&table->field_)) {                          \
         (void)cudaGetLastError();                                                                                      \
         table->field_ = NULL;                                                                                          \
     }
@@ -117,7 +122,7 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 {
     const mscclpp_cuda_driver_t *driver;
 
-    pthread_once(&cuda_once, cuda_load);
+    pthread_once(&cuda_load_once, cuda_load);
     driver = mscclpp_cuda_driver();
     if (driver == NULL) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -127,31 +132,32 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 }
 
 /*
- * True if the operating system's driver runs a GPU that this process may see. Looks for its files instead of asking
- * CUDA: initialising CUDA takes up to 0.2 s, too much for a program that may never use it. Some systems create these
- * files only when CUDA is first initialised, or have other files; there only probing can tell.
+ * True if the operating system's driver runs a GPU that this process may see. Looks for the driver's files instead of
+ * asking CUDA: initialising CUDA takes up to 0.2 s, too much for a program that may never use it. Some systems create
+ * these files only when CUDA is first initialised, or have other files; there only probing can tell.
  */
 bool mscclpp_cuda_is_likely(void)
 {
     static const char name[] = "nvidia";
     DIR *folder = opendir("/dev");
     const struct dirent *entry;
-    bool found = false;
+    bool is_found = false;
 
-    while (folder != NULL && !found && (entry = readdir(folder)) != NULL) {
-        found = 0 == strncmp(entry->d_name, name, strlen(name)) && isdigit((unsigned char)entry->d_name[strlen(name)]);
+    while (folder != NULL && !is_found && (entry = readdir(folder)) != NULL) {
+        is_found =
+            0 == strncmp(entry->d_name, name, strlen(name)) && isdigit((unsigned char)entry->d_name[strlen(name)]);
     }
     if (folder != NULL) {
         closedir(folder);
     }
-    return found;
+    return is_found;
 }
 
 /*
- * Finds the function that tells whether CUDA is initialised. Loading the driver's library does not initialise it, and
- * an application that uses CUDA has loaded it already.
+ * Finds the function of the driver that tells whether CUDA is initialised. Loading the driver's library does not
+ * initialise it, and an application that uses CUDA has loaded it already. Runs once.
  */
-static void cuda_find(void)
+static void find_init_query(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 
@@ -162,8 +168,8 @@ static void cuda_find(void)
     *(void **)&cuda_get_current = dlsym(library, "cuCtxGetCurrent");
 }
 
-/* Reports, once, that CUDA is in use but has no device for this component. */
-static void cuda_use(void)
+/* Probes, and reports it if CUDA is in use but has no device for this component. Runs once. */
+static void probe_in_use(void)
 {
     int count;
 
@@ -179,17 +185,16 @@ mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
     CUcontext context;
 
     if (driver == NULL) {
-        (void)pthread_once(&cuda_find_once, cuda_find);
+        (void)pthread_once(&find_once, find_init_query);
         if (cuda_get_current == NULL || CUDA_ERROR_NOT_INITIALIZED == cuda_get_current(&context)) {
             return NULL;
         }
-        (void)pthread_once(&cuda_use_once, cuda_use);
+        (void)pthread_once(&probe_in_use_once, probe_in_use);
         driver = mscclpp_cuda_driver();
     }
     return driver;
 }
 
-/* Reports a device number that does not exist. */
 mscclpp_status_t mscclpp_cuda_check_device(int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -213,11 +218,11 @@ mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
         pthread_mutex_lock(&entry->lock);
         context = atomic_load_explicit(&entry->context, memory_order_relaxed);
         if (context == NULL) {
-            int pools = 0;
+            int has_pools = 0;
             result = DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->primary_ctx_retain(&context, device));
             if (CUDA_SUCCESS == result) {
-                (void)driver->device_get_attribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device);
-                entry->has_pools = 0 != pools;
+                (void)driver->device_get_attribute(&has_pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device);
+                entry->has_pools = 0 != has_pools;
                 atomic_store_explicit(&entry->context, context, memory_order_release);
             }
         }
@@ -230,7 +235,6 @@ mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
     return MSCCLPP_OK;
 }
 
-/* Makes the context current again that was current before mscclpp_cuda_enter. */
 void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -329,9 +333,7 @@ unsigned long long mscclpp_cuda_buffer_id(const void *address)
     unsigned long long id = 0;
     void *value = &id;
 
-    /*
-     * Not the function for a single attribute: it treats other memory as an error, which tools that watch calls report.
-     */
+    /* The function for a single attribute would treat other memory as an error, which tools that watch calls report. */
     return CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) ? id
                                                                                                                   : 0;
 }

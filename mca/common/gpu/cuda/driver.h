@@ -47,41 +47,43 @@
     X(ctx_get_flags, cuCtxGetFlags, 7000)                                                                              \
     X(ctx_set_flags, cuCtxSetFlags, 12010)
 
+/* What this library keeps of a device. */
 typedef struct {
-    pthread_mutex_t lock;       /* held while the fields are first set */
+    pthread_mutex_t lock;       /* held while `context`, `has_pools` and `preloaded` are first set */
     _Atomic(CUcontext) context; /* the primary context, retained as long as the process lives; NULL until needed */
-    bool has_pools;
-    bool preloaded;
-    atomic_ullong peers; /* bit p: kernels of this device reach device p */
+    bool has_pools;             /* the device can allocate in the order of a stream; valid once there is a context */
+    bool preloaded;             /* all kernels are loaded */
+    atomic_ullong peers;        /* bit p: kernels of this device reach device p; only for p < 64 */
 } mscclpp_cuda_device_t;
 
+/* The functions of the driver, and its devices. */
 typedef struct {
 #define CUDA_DRIVER_FIELD(field_, function_, version_) PFN_##function_##_v##version_ field_;
     CUDA_DRIVER_ENTRIES(CUDA_DRIVER_FIELD)
     CUDA_DRIVER_OPTIONAL_ENTRIES(CUDA_DRIVER_FIELD)
 #undef CUDA_DRIVER_FIELD
     int device_count;
-    mscclpp_cuda_device_t *devices;
+    mscclpp_cuda_device_t *devices; /* by device number */
 } mscclpp_cuda_driver_t;
 
 /* What mscclpp_cuda_enter changed in the calling thread. */
 typedef struct {
-    CUcontext context;
-    bool switched;
-    CUstreamCaptureMode mode;
+    CUcontext context;        /* the context that was current before; NULL: none */
+    bool switched;            /* another context was made current */
+    CUstreamCaptureMode mode; /* the capture mode before */
 } mscclpp_cuda_scope_t;
 
 extern _Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded;
 
-/* The driver's functions; NULL before a successful mscclpp_cuda_probe. */
+/* Returns the driver's functions; NULL before a successful mscclpp_cuda_probe. */
 static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
 {
     return atomic_load_explicit(&mscclpp_cuda_driver_loaded, memory_order_acquire);
 }
 
 /*
- * Like mscclpp_cuda_driver, but probes first if nobody has, provided that the application has initialised the driver.
- * Until then, returns NULL, and the process owns no device memory.
+ * Like mscclpp_cuda_driver, but probes first if nobody has. Does so only once the application has initialised the
+ * driver. Until then it returns NULL, and the process owns no device memory.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
 
@@ -122,42 +124,51 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
 
-/* cuda/stream.c: the CUDA stream of one of our streams. */
+/* cuda/stream.c: returns the CUDA stream behind one of our streams. */
 cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream);
 
-/* The driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
+/* Returns the driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
 unsigned long long mscclpp_cuda_buffer_id(const void *address);
 
-/*
- * cuda/order.c: whether an allocation is known, so that `settle` has nothing to do; and what `settle` does if it is
- * not.
- */
+/* cuda/order.c: true if an allocation has been settled, so that `settle` has nothing to do for it. */
 bool mscclpp_cuda_is_settled(unsigned long long buffer_id);
+
+/* cuda/order.c: what `settle` does for an allocation that has not been settled. */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id);
 
+/* MSCCLPP_ERR_INVALID, logged, for the number of a device that does not exist. */
 mscclpp_status_t mscclpp_cuda_check_device(int device);
 
 /* MSCCLPP_ERR_INVALID, logged, for an allocation of 0 bytes. */
 mscclpp_status_t mscclpp_cuda_check_size(size_t size);
 
 /*
- * The primary context of a device whose number was checked. Creates it if needed, and keeps it as long as the process
- * lives.
+ * Gives the primary context of a device whose number was checked. Creates it if needed, and keeps it as long as the
+ * process lives. A failure is logged as an error.
  */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);
 
 /*
- * Makes a device current in this thread until mscclpp_cuda_leave. Uses the relaxed capture mode: another thread of the
- * application may be capturing a stream, and in a stricter mode our calls, which have nothing to do with that, would
- * end the capture.
+ * Makes a device current in this thread until mscclpp_cuda_leave. If it fails, nothing has changed, and there is
+ * nothing to leave.
+ *
+ * Uses the relaxed capture mode: another thread of the application may be capturing a stream. In a stricter mode our
+ * calls, which have nothing to do with that capture, would end it.
  */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p);
+
+/* Puts back the context and the capture mode that the thread had before mscclpp_cuda_enter. */
 void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope);
 
-/* Enters the thread's own device, or one that has a context already; for calls that need any context. */
+/*
+ * Enters the thread's own device or, if it has none, one that has a context already. For calls that need any context.
+ */
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p);
 
-/* Logs a failed call of the runtime at the level that the caller chose, and clears the thread's last error. */
+/*
+ * If a call of the runtime has failed, logs that at the level that the caller chose, and clears the thread's last
+ * error. Returns `error`.
+ */
 cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error);
 #define CUDA_CALL(level_, call_) mscclpp_cuda_check((level_), #call_, (call_))
 
@@ -169,7 +180,7 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error);
 CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, CUresult result);
 #define DRIVER_CALL(level_, call_) mscclpp_cuda_check_driver((level_), #call_, (call_))
 
-/* The status for an error of the CUDA runtime. */
+/* Returns the status for an error of the CUDA runtime. */
 static inline mscclpp_status_t mscclpp_cuda_status(cudaError_t error)
 {
     if (cudaSuccess == error) {

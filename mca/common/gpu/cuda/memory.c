@@ -17,10 +17,10 @@ typedef struct {
 _Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
 
 /*
- * What a thread has recently learnt about addresses, so that it asks the driver fewer questions. An entry holds as long
- * as the address belongs to the same allocation. So each use asks for the allocation's number, which takes a third of
- * the time of the other questions. Only plain allocations are kept, once they are settled; mapped and pool memory can
- * change behind one number.
+ * What a thread has recently learnt about addresses, so that it asks the driver fewer questions. An entry is valid as
+ * long as the address belongs to the same allocation. So each use of an entry asks for the number of the allocation,
+ * which takes a third of the time of the other questions. Only plain allocations are kept, once they are settled;
+ * mapped and pool memory can change behind one number.
  */
 typedef struct {
     const void *address;
@@ -28,18 +28,18 @@ typedef struct {
     int device;
 } known_address_t;
 
-#define RECENT 8u
+#define RECENT_MAX 8u
 
-static _Thread_local known_address_t recent[RECENT];
+static _Thread_local known_address_t recent[RECENT_MAX];
 static _Thread_local unsigned recent_next;
 
 /*
- * The device that holds the address as plain device memory, or -1 if that is not known. `buffer_id` is the number of
- * the allocation that is at the address now, or 0.
+ * Returns the device that holds the address as plain device memory, or -1 if that is not known. `buffer_id` is the
+ * number of the allocation that is at the address now, or 0.
  */
-static int find_known(const void *address, unsigned long long buffer_id)
+static int find_known_device(const void *address, unsigned long long buffer_id)
 {
-    for (unsigned i = 0; i < RECENT && 0 != buffer_id; ++i) {
+    for (unsigned i = 0; i < RECENT_MAX && 0 != buffer_id; ++i) {
         if (recent[i].address == address && recent[i].buffer_id == buffer_id) {
             return recent[i].device;
         }
@@ -47,17 +47,17 @@ static int find_known(const void *address, unsigned long long buffer_id)
     return -1;
 }
 
-/* Keeps what was learnt about an address, in place of the oldest entry. */
+/* Remembers the device of an address, in place of the oldest entry. */
 static void remember_address(const void *address, unsigned long long buffer_id, int device)
 {
-    recent[recent_next % RECENT] = (known_address_t){address, buffer_id, device};
+    recent[recent_next % RECENT_MAX] = (known_address_t){address, buffer_id, device};
     ++recent_next;
 }
 
 /* True if this thread has seen plain device memory at the address. That memory may be gone. */
 static bool was_seen_as_device(const void *address)
 {
-    for (unsigned i = 0; i < RECENT; ++i) {
+    for (unsigned i = 0; i < RECENT_MAX; ++i) {
         if (recent[i].address == address && 0 != recent[i].buffer_id) {
             return true;
         }
@@ -66,10 +66,10 @@ static bool was_seen_as_device(const void *address)
 }
 
 /*
- * Usually asks the driver only one question: the allocation's number if the address was device memory before, else the
- * kind of memory. The driver is slowest for addresses that it does not know, so it is not asked about those that are
- * certainly host memory. Answers for other host memory are not kept: it can be unmapped, and CUDA may then use its
- * addresses.
+ * See `is_device` in gpu.h. Usually asks the driver only one question: the allocation's number if the address was
+ * device memory before, else the kind of memory. The driver is slowest for addresses that it does not know, so it is
+ * not asked about those that are certainly host memory. Answers for other host memory are not kept: it can be unmapped,
+ * and CUDA may then use its addresses.
  */
 bool mscclpp_cuda_is_device(const void *address)
 {
@@ -87,20 +87,20 @@ bool mscclpp_cuda_is_device(const void *address)
     if (driver == NULL) {
         return false;
     }
-    if (was_seen_as_device(address) && find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
+    if (was_seen_as_device(address) && find_known_device(address, mscclpp_cuda_buffer_id(address)) >= 0) {
         return true;
     }
     return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
            (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
 }
 
-/* True if kernels of the device that registered this pinned memory see it at its host address. */
+/* True if kernels of `device`, which registered this pinned memory, see it at its host address. */
 static bool is_mapped_in_place(const void *address, int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
-    CUdeviceptr seen = 0;
-    void *value = &seen;
+    CUdeviceptr device_pointer = 0;
+    void *value = &device_pointer;
     mscclpp_cuda_scope_t scope;
     bool in_place;
 
@@ -108,12 +108,12 @@ static bool is_mapped_in_place(const void *address, int device)
         return false;
     }
     in_place = CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) &&
-               seen == (CUdeviceptr)(uintptr_t)address;
+               device_pointer == (CUdeviceptr)(uintptr_t)address;
     mscclpp_cuda_leave(&scope);
     return in_place;
 }
 
-/* Converts the answer of `query` to one of `reach`. */
+/* Finds out how kernels of `device` reach an address by `query`, which is slower and knows all kinds of memory. */
 static mscclpp_reach_t reach_by_query(int device, const void *address)
 {
     mscclpp_mem_info_t info;
@@ -126,8 +126,9 @@ static mscclpp_reach_t reach_by_query(int device, const void *address)
 }
 
 /*
- * The answer of `reach` by as few questions as possible. Most calls pass plain memory of the device's primary context,
- * or pool memory, which has no context; for all other memory this asks `query`.
+ * Finds out how kernels of `device` reach an address, by as few questions as possible. Most calls pass plain memory of
+ * the device's primary context, or pool memory, which has no context; for all other memory this asks `query`. Remembers
+ * plain memory that is settled.
  */
 static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
 {
@@ -173,7 +174,7 @@ mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_rea
         return MSCCLPP_OK;
     }
     buffer_id = mscclpp_cuda_buffer_id(address);
-    if (find_known(address, buffer_id) == device) {
+    if (find_known_device(address, buffer_id) == device) {
         *reach_p = MSCCLPP_REACH_HOME;
         return MSCCLPP_OK;
     }
@@ -311,27 +312,27 @@ static bool is_unreachable(cudaError_t error)
     }
 }
 
-/* Logs why an import failed, at the level that the cause deserves, and converts the error. */
+/* Logs why an import failed, at the level that the cause deserves, and returns the status for the error. */
 static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
                                      int device)
 {
-    bool unreachable = is_unreachable(error);
+    bool is_unreachable_memory = is_unreachable(error);
     /* If memory is short, the caller may be able to free some, or to do without. */
     bool is_short = cudaErrorMemoryAllocation == error;
 
-    mscclpp_log(unreachable ? MSCCLPP_LOG_DEBUG
-                : is_short  ? MSCCLPP_LOG_WARN
-                            : MSCCLPP_LOG_ERROR,
+    mscclpp_log(is_unreachable_memory ? MSCCLPP_LOG_DEBUG
+                : is_short            ? MSCCLPP_LOG_WARN
+                                      : MSCCLPP_LOG_ERROR,
                 "%s for %llu bytes of process %lld on CUDA device %d failed: %s (%s)", call,
                 (unsigned long long)handle->length, (long long)handle->pid, device, cudaGetErrorName(error),
                 cudaGetErrorString(error));
     (void)cudaGetLastError();
-    return unreachable ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
+    return is_unreachable_memory ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
 }
 
 /*
- * Lets kernels of the current device reach another device of this process. Does so only once, as CUDA treats a second
- * time as an error.
+ * Lets kernels of the current device reach another device of this process. Does so only once for each pair of devices,
+ * as CUDA treats a second time as an error.
  */
 static cudaError_t enable_peer_access(int device, int peer)
 {
@@ -359,7 +360,8 @@ static cudaError_t enable_peer_access(int device, int peer)
 
 /*
  * Imports memory of this process itself. All its devices share addresses, so only access between them may be missing.
- * Call with `device` entered.
+ * MSCCLPP_ERR_NOT_SUPPORTED if the memory has been freed, or if the devices cannot reach each other. Call with `device`
+ * entered.
  */
 static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
                                    void **base_p)
@@ -421,7 +423,10 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
     }
 }
 
-/* Exports whole pages as a dma-buf; the driver exports nothing smaller. Call with the owner's device entered. */
+/*
+ * Exports whole pages as a dma-buf; the driver exports nothing smaller. The caller closes *fd_p. Call with the owner's
+ * device entered.
+ */
 static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

@@ -25,18 +25,20 @@
  * The numbers of allocations that need no more ordering. The driver numbers allocations in sequence and never reuses a
  * number, so allocations that are in use together rarely share a slot. One that has lost its slot is ordered once more.
  */
-#define SETTLED 4096u
+#define SETTLED_SLOTS 4096u
 
-static atomic_ullong settled[SETTLED];
+static atomic_ullong settled[SETTLED_SLOTS];
 
 bool mscclpp_cuda_is_settled(unsigned long long buffer_id)
 {
-    return 0 != buffer_id && atomic_load_explicit(&settled[buffer_id % SETTLED], memory_order_acquire) == buffer_id;
+    return 0 != buffer_id &&
+           atomic_load_explicit(&settled[buffer_id % SETTLED_SLOTS], memory_order_acquire) == buffer_id;
 }
 
 /*
- * Waits for the work in one of the current context's default streams. False if that is not possible: while any thread
- * captures a stream that the default one waits for, querying the default stream would end the capture.
+ * Waits for the work in one of the current context's default streams. Returns true if that work has ended well. Returns
+ * false without waiting while the stream cannot be queried: if any thread captures a stream that the default one waits
+ * for, a query would end the capture. If the work has failed, returns false and stores the error in *result_p.
  */
 static bool await_default_stream(CUstream stream, CUresult *result_p)
 {
@@ -56,18 +58,18 @@ static bool await_default_stream(CUstream stream, CUresult *result_p)
 
 /*
  * Waits for the work in both default streams of the current context: the one that all threads share, and the calling
- * thread's own.
+ * thread's own. Tries both. True if both have ended well.
  */
 static bool await_default_streams(CUresult *result_p)
 {
-    bool legacy = await_default_stream(CU_STREAM_LEGACY, result_p);
+    bool has_legacy_ended = await_default_stream(CU_STREAM_LEGACY, result_p);
 
-    return await_default_stream(CU_STREAM_PER_THREAD, result_p) && legacy;
+    return await_default_stream(CU_STREAM_PER_THREAD, result_p) && has_legacy_ended;
 }
 
 /*
- * Makes synchronous calls in the current context wait from now on, and waits for earlier ones. If it cannot wait for
- * these, the next call tries again.
+ * Makes synchronous calls in the current context wait from now on, and waits for earlier ones. True if it has done so;
+ * an error of earlier work is stored in *result_p. If it cannot wait for earlier ones, the next call tries again.
  */
 static bool make_calls_wait(CUresult *result_p)
 {
@@ -90,33 +92,37 @@ static bool make_calls_wait(CUresult *result_p)
 
 /*
  * Calls `visit` in the thread's own context, in which it made its latest calls, and in `context`, that of the memory's
- * owner. NULL means no context. True if both calls succeeded.
+ * owner. NULL means no context. True if both calls succeeded. Switches back to the thread's own context.
  */
 static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUcontext own = NULL;
-    bool good = true;
+    bool has_succeeded = true;
 
     (void)driver->ctx_get_current(&own);
     (void)driver->exchange_capture_mode(&mode);
     if (own != NULL) {
-        good = visit(result_p);
+        has_succeeded = visit(result_p);
     }
     if (context != NULL && own != context) {
         if (CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(context))) {
-            good = visit(result_p) && good;
+            has_succeeded = visit(result_p) && has_succeeded;
             (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_current(own));
         } else {
-            good = false;
+            has_succeeded = false;
         }
     }
     (void)driver->exchange_capture_mode(&mode);
-    return good;
+    return has_succeeded;
 }
 
-/* Waits until work that synchronous calls of the runtime have left on an allocation has ended. */
+/*
+ * Waits until work that synchronous calls have left on an allocation has ended, and makes later calls on it wait by
+ * themselves. Notes the allocation as settled if this lasts. If a capture forbids waiting, returns MSCCLPP_OK and does
+ * not note it. Returns MSCCLPP_ERR_DEVICE if the work has failed.
+ */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -140,7 +146,7 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
         CUDA_SUCCESS ==
             DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->pointer_set_attribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at))) {
         if (call_in_contexts(context, await_default_streams, &result)) {
-            atomic_store_explicit(&settled[buffer_id % SETTLED], buffer_id, memory_order_release);
+            atomic_store_explicit(&settled[buffer_id % SETTLED_SLOTS], buffer_id, memory_order_release);
         }
     } else {
         if (context == NULL && ordinal >= 0 && ordinal < driver->device_count) {

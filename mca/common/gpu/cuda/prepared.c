@@ -11,26 +11,28 @@ struct mscclpp_gpu_prepared {
     int device;
 };
 
-/* Captures a launch in a graph. Call with the device entered. */
-static cudaError_t capture(int device, cudaStream_t stream, const mscclpp_dev_launch_t *launch, cudaGraph_t *graph_p)
+/* Captures a launch in a graph, which the caller destroys. Makes no graph if it fails. Call with the device entered. */
+static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp_dev_launch_t *launch,
+                                  cudaGraph_t *graph_p)
 {
     cudaError_t error = CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    cudaError_t launched;
+    cudaError_t launch_error;
 
     if (cudaSuccess != error) {
         return error;
     }
-    launched = (cudaError_t)mscclpp_dev_cuda_launch(device, stream, launch);
+    launch_error = (cudaError_t)mscclpp_dev_cuda_launch(device, stream, launch);
     error = CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaStreamEndCapture(stream, graph_p));
-    if (cudaSuccess != launched && cudaSuccess == error) {
+    if (cudaSuccess != launch_error && cudaSuccess == error) {
         CUDA_RELEASE(cudaGraphDestroy(*graph_p));
     }
-    return cudaSuccess != launched ? launched : error;
+    return cudaSuccess != launch_error ? launch_error : error;
 }
 
 /*
- * Makes the graph in a stream of the highest priority, because the kernel gets the priority of the stream that it is
- * captured from.
+ * Makes a graph of one launch, ready to start. Captures it in a stream of the highest priority, because the kernel gets
+ * the priority of the stream that it is captured from. Failures are logged at the debug level, as the caller can launch
+ * the kernel without a graph. Call with the device entered.
  */
 static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {
@@ -45,7 +47,7 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
     if (cudaSuccess != error) {
         return error;
     }
-    error = capture(device, stream, launch, &graph);
+    error = capture_launch(device, stream, launch, &graph);
     if (cudaSuccess == error) {
         error = CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaGraphInstantiateWithFlags(exec_p, graph, 0));
         CUDA_RELEASE(cudaGraphDestroy(graph));
@@ -63,7 +65,7 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
     return error;
 }
 
-/* Makes a graph of one kernel, for a launch that will be repeated. */
+/* See `launch_prepare` in gpu.h. */
 mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
 {
@@ -88,7 +90,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
     return MSCCLPP_OK;
 }
 
-/* Puts a prepared kernel into the stream. */
+/* See `launch_prepared` in gpu.h. */
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;

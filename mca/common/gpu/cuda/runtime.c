@@ -13,10 +13,11 @@
 #define MPS_FOLDER "/tmp/nvidia-mps"
 
 /*
- * Returns the number of the MPS server that this process uses; 0 without one. Processes with the same server run
- * kernels at the same time. Those without MPS, or with different servers, take turns on a GPU. An MPS daemon is
- * identified by its folder, and has one server for each user. If the folder cannot be read, this process shares with no
- * other.
+ * Returns a number for the MPS server that this process uses; 0 without one. Processes with the same server run kernels
+ * at the same time. Those without MPS, or with different servers, take turns on a GPU.
+ *
+ * An MPS daemon is identified by its folder, and has one server for each user. If the folder cannot be read, this
+ * process counts as one without MPS.
  */
 static uint64_t find_server(int device)
 {
@@ -33,7 +34,7 @@ static uint64_t find_server(int device)
     return 0 == server ? 1 : server;
 }
 
-/* Fills in what is known of a device: name, UUID, multiprocessors, PCI bus, MPS server. */
+/* Describes a device: name, UUID, multiprocessors, PCI bus, MPS server. */
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -71,26 +72,27 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 }
 
 /*
- * CUDA does not report whether lines arrive whole. Native atomics between the devices are taken as the sign: NVLink has
- * them, and PCIe does not.
+ * See `keeps_lines` in gpu.h. CUDA does not report whether lines arrive whole. Native atomics between the devices are
+ * taken as the sign: NVLink has them, and PCIe does not.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
-    mscclpp_gpu_info_t own, info;
+    mscclpp_gpu_info_t own_info, peer_info;
     int peer, atomics = 0, count = 0;
 
-    if (MSCCLPP_OK != cuda_device_info(device, &own) || own.compute_major < 7) {
+    if (MSCCLPP_OK != cuda_device_info(device, &own_info) || own_info.compute_major < 7) {
         return false;
     }
-    if (0 == memcmp(own.uuid, peer_uuid, sizeof(own.uuid))) {
+    if (0 == memcmp(own_info.uuid, peer_uuid, sizeof(own_info.uuid))) {
         return true;
     }
     if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
         return false;
     }
     for (peer = 0; peer < count; ++peer) {
-        if (MSCCLPP_OK == cuda_device_info(peer, &info) && 0 == memcmp(info.uuid, peer_uuid, sizeof(info.uuid))) {
-            return info.compute_major >= 7 &&
+        if (MSCCLPP_OK == cuda_device_info(peer, &peer_info) &&
+            0 == memcmp(peer_info.uuid, peer_uuid, sizeof(peer_info.uuid))) {
+            return peer_info.compute_major >= 7 &&
                    cudaSuccess == CUDA_CALL(MSCCLPP_LOG_DEBUG,
                                             cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
                                                                       device, peer)) &&
@@ -100,7 +102,7 @@ static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
     return false;
 }
 
-/* Loads all kernels on a device, once, so that no later launch has to. */
+/* Loads all kernels on a device, once, so that no later launch has to. After a failure, the next call tries again. */
 static mscclpp_status_t cuda_preload(int device)
 {
     mscclpp_cuda_scope_t scope;
@@ -124,10 +126,10 @@ static mscclpp_status_t cuda_preload(int device)
 }
 
 /*
- * Zeroes memory in a stream of its own. The default stream would wait for the application's work, and must not be used
- * during a capture.
+ * Zeroes memory and waits until that is done. Uses a stream of its own: the default stream would wait for the
+ * application's work, and must not be used during a capture.
  */
-static cudaError_t zero(void *address, size_t size)
+static cudaError_t zero_memory(void *address, size_t size)
 {
     cudaStream_t stream;
     cudaError_t error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -150,7 +152,7 @@ static cudaError_t zero(void *address, size_t size)
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 
-/* Allocates zeroed device memory. */
+/* Allocates zeroed device memory. A shortage of memory is logged as a warning, any other failure as an error. */
 static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -175,7 +177,7 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
                     cudaGetErrorString(error));
         (void)cudaGetLastError();
     } else {
-        error = zero(address, size);
+        error = zero_memory(address, size);
         if (cudaSuccess != error) {
             CUDA_RELEASE(cudaFree(address));
         }
@@ -239,7 +241,7 @@ static void cuda_host_free(void *host_address)
     }
 }
 
-/* Pins memory of the process, so that kernels of all devices reach it. */
+/* Pins memory of the process, so that kernels of all devices reach it. Failures are logged at the info level. */
 static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;

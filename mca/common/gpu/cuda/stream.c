@@ -4,11 +4,10 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* `owned`: created here, and not the application's. */
 struct mscclpp_gpu_stream {
     cudaStream_t stream;
     int device;
-    bool owned;
+    bool owned; /* created here, and not the application's */
 };
 
 struct mscclpp_gpu_event {
@@ -21,7 +20,7 @@ cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
     return stream->stream;
 }
 
-/* Allocates memory that work in the stream may use from now on. */
+/* See `temp_alloc` in gpu.h. Devices without pools use cudaMalloc, whose memory can be used at once. */
 mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -63,8 +62,8 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     mscclpp_cuda_leave(&scope);
 }
 
-/* Makes our stream for a CUDA stream. */
-static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
+/* Makes our stream for a CUDA stream. `owned`: destroying it destroys the CUDA stream. Destroys nothing if it fails. */
+static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
 
@@ -80,8 +79,8 @@ static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, 
 }
 
 /*
- * Makes a stream of the highest priority. So blocks of the application's kernels that wait for a multiprocessor do not
- * delay our kernels, and thereby a peer.
+ * Makes a stream of the highest priority. Otherwise, blocks of the application's kernels that wait for a multiprocessor
+ * would delay our kernels, and thereby a peer.
  */
 mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
@@ -101,7 +100,7 @@ mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **s
     }
     status = mscclpp_cuda_status(error);
     if (MSCCLPP_OK == status) {
-        status = stream_new(device, native, true, stream_p);
+        status = make_stream(device, native, true, stream_p);
         if (MSCCLPP_OK != status) {
             CUDA_RELEASE(cudaStreamDestroy(native));
         }
@@ -129,10 +128,10 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
 {
     mscclpp_status_t status = mscclpp_cuda_check_device(device);
 
-    return MSCCLPP_OK == status ? stream_new(device, native, false, stream_p) : status;
+    return MSCCLPP_OK == status ? make_stream(device, native, false, stream_p) : status;
 }
 
-/* Tells whether work put into the stream goes into a graph that is being captured. */
+/* True if work put into the stream goes into a graph that is being captured, or if nothing may be put into it. */
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -147,12 +146,15 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
         (void)cudaGetLastError(); /* the error is the answer, and must not become the application's */
     }
     mscclpp_cuda_leave(&scope);
-    /* An error means the default stream while another stream captures: nothing may be put into it. */
+    /* An error means that this is the default stream, and that another stream captures: nothing may be put into it. */
     return cudaSuccess != error || cudaStreamCaptureStatusNone != capture;
 }
 
-/* Hands a reference to the graph that is captured. Call with the device entered. */
-static CUresult retain(const mscclpp_cuda_driver_t *driver, CUstream stream, CUhostFn release, void *object)
+/*
+ * Makes the graph that the stream is captured in call `release` once it is gone. Fails, and never calls it, if the
+ * stream is not being captured. Call with the device entered.
+ */
+static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream stream, CUhostFn release, void *object)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = NULL;
@@ -179,12 +181,12 @@ mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*releas
         driver->graph_retain_user_object == NULL || MSCCLPP_OK != mscclpp_cuda_enter(stream->device, &scope)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    result = retain(driver, stream->stream, release, object);
+    result = retain_in_graph(driver, stream->stream, release, object);
     mscclpp_cuda_leave(&scope);
     return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* MSCCLPP_OK if all work in the stream has ended; MSCCLPP_IN_PROGRESS if not; else the error of that work. */
+/* Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if not, or the error of that work. */
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -235,7 +237,7 @@ mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const
     return status;
 }
 
-/* Copies without the runtime's call for batches. */
+/* Makes the copies one after another, up to the first failure. */
 static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -253,6 +255,10 @@ static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscc
 /* Cleared once the driver has refused a batch: older drivers lack the call. */
 static atomic_bool has_batches = true;
 
+/*
+ * See `copy_batch` in gpu.h. A single copy, too many copies, and all copies after a refusal by the runtime are made one
+ * by one. Copies of 0 bytes and of memory onto itself are left out.
+ */
 mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
@@ -297,10 +303,10 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
 }
 #endif
 
-/* The largest pitch that the runtime takes. */
+/* The largest pitch, in bytes, that the runtime takes. */
 #define PITCH_MAX ((size_t)INT_MAX)
 
-/* Copies rows of `width` bytes that lie `pitch` bytes apart. */
+/* Copies rows of `width` bytes that lie `pitch` bytes apart: one by one if the pitch is too large for the runtime. */
 mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
@@ -383,7 +389,7 @@ mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_g
     return status;
 }
 
-/* MSCCLPP_OK if the work before the event has ended; MSCCLPP_IN_PROGRESS if not; else the error of that work. */
+/* Returns MSCCLPP_OK if the work before the event has ended, MSCCLPP_IN_PROGRESS if not, or the error of that work. */
 mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
