@@ -213,9 +213,9 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     const uint64_t rows =
         MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all_ranks, input->nodes, input->max_node_ranks, input->shards);
     const uint64_t put_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
-    const uint64_t header = MSCCLPP_DEV_COLL_NODES_HEAD(data_blocks);
+    const uint64_t header_bytes = MSCCLPP_DEV_COLL_NODES_HEAD(data_blocks);
     const uint64_t put_tile =
-        put_bytes > header ? (put_bytes - header) / data_blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
+        put_bytes > header_bytes ? (put_bytes - header_bytes) / data_blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
     const uint32_t max_blocks = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     uint64_t wanted_blocks = input->on_twin ? max_blocks : block_bytes / NODES_BLOCK_MIN;
     uint64_t row_pitch;
@@ -348,18 +348,18 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     return true;
 }
 
-void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
+void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
-    int used =
-        snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model nodes_packets ",
-                 mscclpp_coll_name(coll), (unsigned long long)most, input->nodes, mscclpp_coll_algo_name(choice->algo));
+    int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model nodes_packets ",
+                        mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
+                        mscclpp_coll_algo_name(choice->algo));
     uint32_t radix;
 
     for (radix = 0; radix <= ROUNDS_RADIX_MAX && used >= 0 && (size_t)used < size; radix = radix == 0 ? 2 : 2 * radix) {
         used += snprintf(text + used, size - (size_t)used, radix == 0 ? "%.1f us" : ", nodes_rounds %.1f us by %u",
-                         packets_cost(input, coll, most, radix) * 1e6, radix);
+                         packets_cost(input, coll, block_bytes, radix) * 1e6, radix);
     }
     if (used >= 0 && (size_t)used < size) {
         mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);

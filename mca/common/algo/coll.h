@@ -128,18 +128,18 @@ typedef struct {
 } mscclpp_coll_choice_t;
 
 /*
- * Chooses the algorithm and its grid for a call whose largest block has `most` bytes. `varied` tells that blocks differ
- * in size. `mapped` is false if peers cannot map the users' buffers. Does not read the fields bytes and queued of
- * `input`. Returns MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged.
+ * Chooses the algorithm and its grid for a call whose largest block has `block_bytes` bytes. `varied` tells that blocks
+ * differ in size. `mapped` is false if peers cannot map the users' buffers. Does not read the fields bytes and queued
+ * of `input`. Returns MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged.
  */
-mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
+mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);
 
 /*
  * Writes the times that the cost model expects of packets between nodes, as one line without a newline. For calls that
  * mscclpp_coll_select gave nodes_packets or nodes_rounds to. Truncates the line to `size` bytes.
  */
-void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
+void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size);
 
 #endif

@@ -107,10 +107,10 @@ typedef struct {
     double messages; /* messages that one node sends or receives */
     double serial;   /* bytes that follow one another */
     double carried;  /* bytes that one link carries */
-} chain_t;
+} critical_path_t;
 
 /* Returns the critical path of a schedule whose blocks have `block` bytes. */
-static chain_t chain_of(const mscclpp_schedule_t *schedule, double block)
+static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, double block)
 {
     const uint32_t power = mscclpp_power_of_two(schedule->nodes);
     const double nodes = schedule->nodes, log2 = mscclpp_log2(power),
@@ -121,33 +121,34 @@ static chain_t chain_of(const mscclpp_schedule_t *schedule, double block)
     double bytes;
 
     switch (schedule->kind) {
-    case MSCCLPP_SCHEDULE_SPLIT:
+    case MSCCLPP_SCHEDULE_SPLIT: /* two exchanges with all other nodes, of one part each */
         bytes = 2 * (nodes - 1) * part_bytes;
-        return (chain_t){2, 2 * (nodes - 1), bytes, bytes};
-    case MSCCLPP_SCHEDULE_RING:
+        return (critical_path_t){2, 2 * (nodes - 1), bytes, bytes};
+    case MSCCLPP_SCHEDULE_RING: /* one message in each round */
         bytes = schedule->rounds * (reduces ? part_bytes : block);
-        return (chain_t){schedule->rounds, schedule->rounds, bytes, bytes};
-    case MSCCLPP_SCHEDULE_DOUBLING:
+        return (critical_path_t){schedule->rounds, schedule->rounds, bytes, bytes};
+    case MSCCLPP_SCHEDULE_DOUBLING: /* the whole block in each round */
         bytes = (log2 + pair_steps) * block;
-        return (chain_t){log2 + pair_steps, log2 + pair_steps, bytes, bytes};
-    case MSCCLPP_SCHEDULE_HALVING:
+        return (critical_path_t){log2 + pair_steps, log2 + pair_steps, bytes, bytes};
+    case MSCCLPP_SCHEDULE_HALVING: /* halves of what is left, and back; pairs send whole blocks */
         bytes = 2 * (power - 1) * part_bytes + pair_steps * block;
-        return (chain_t){2 * log2 + pair_steps, 2 * log2 + pair_steps, bytes, bytes};
+        return (critical_path_t){2 * log2 + pair_steps, 2 * log2 + pair_steps, bytes, bytes};
     case MSCCLPP_SCHEDULE_BRUCK:
         /* A block of an all-to-all goes as often as its distance has digits that are not 0. */
         bytes = schedule->pattern == MSCCLPP_DEV_ALLTOALL
                     ? digits * (schedule->radix - 1) / schedule->radix * nodes * block
                     : (nodes - 1) * block;
-        return (chain_t){digits, children, bytes, bytes};
+        return (critical_path_t){digits, children, bytes, bytes};
     case MSCCLPP_SCHEDULE_TREE:
         if (schedule->blocks > 1) {
-            return (chain_t){digits, children, (nodes - 1) * block, (nodes - 1) * block};
+            return (critical_path_t){digits, children, (nodes - 1) * block, (nodes - 1) * block};
         }
         /* In an all-reduce, the root receives in one direction and sends in the other. */
         bytes = children * block;
-        return (chain_t){(reduces ? 2 : 1) * digits, (reduces ? 2 : 1) * children, (reduces ? 2 : 1) * bytes, bytes};
-    default:
-        return (chain_t){1, nodes - 1, (nodes - 1) * block, (nodes - 1) * block};
+        return (critical_path_t){(reduces ? 2 : 1) * digits, (reduces ? 2 : 1) * children, (reduces ? 2 : 1) * bytes,
+                                 bytes};
+    default: /* one exchange with all other nodes */
+        return (critical_path_t){1, nodes - 1, (nodes - 1) * block, (nodes - 1) * block};
     }
 }
 
@@ -162,19 +163,19 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
 {
     const int pattern = schedule->pattern;
     const mscclpp_cost_load_t load = mscclpp_cost_load(pattern, schedule->nodes, ranks, bytes, true);
-    const chain_t chain = chain_of(schedule, load.block);
+    const critical_path_t path = find_critical_path(schedule, load.block);
     const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
     const double post_time = receives ? figures->gap : larger(figures->overhead, figures->gap);
     const double tiles = load.block > figures->tile ? load.block / figures->tile : 1;
     const double rate = mscclpp_cost_rate(figures, ranks), node_rate = figures->node_bandwidth;
-    const double hops = chain.hops * (figures->latency + figures->overhead);
+    const double hops = path.hops * (figures->latency + figures->overhead);
     /* The time in which a processor posts the messages that need not wait for one another. Transfers hide it. */
-    const double posting = (chain.messages - chain.hops) * post_time * tiles;
+    const double posting = (path.messages - path.hops) * post_time * tiles;
     const bool crosses = schedule->nodes >= CROSSING_NODES &&
                          (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT);
-    const double carried = larger(chain.carried / rate * (crosses ? 1 + figures->crossing : 1), posting);
-    const double serial = larger(chain.serial / rate, posting) - carried;
-    const double handing_on = ranks > 1 ? load.hand * chain.carried / node_rate : 0;
+    const double carried = larger(path.carried / rate * (crosses ? 1 + figures->crossing : 1), posting);
+    const double serial = larger(path.serial / rate, posting) - carried;
+    const double handing_on = ranks > 1 ? load.hand * path.carried / node_rate : 0;
     const double within = ranks > 1 ? (load.give + load.take) / node_rate : 0;
     /*
      * A tile goes through its stages one after another. Several tiles are in different stages at the same time, so each

@@ -34,7 +34,8 @@ static bool find_exchange_step(const mscclpp_schedule_t *schedule, uint64_t inde
  * Finds a step of patterns in which each node sends to all others: a block of its own to each of them, or the same
  * block to all. If blocks are combined, the last step merges what the node has received.
  */
-static bool exchange_with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
+                               mscclpp_step_t *step_p)
 {
     const uint32_t nodes = schedule->nodes;
     const bool combines = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE || MSCCLPP_DEV_COMBINES(schedule->pattern);
@@ -62,8 +63,7 @@ static bool exchange_with_all(const mscclpp_schedule_t *schedule, uint32_t node,
  * Finds a step of a scan. Each node sends its block to all later nodes, and at the end merges the blocks of the earlier
  * ones. Node 0 has nothing to merge.
  */
-static bool send_to_later_nodes(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
-                                mscclpp_step_t *step_p)
+static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t later = schedule->nodes - 1 - node;
 
@@ -82,7 +82,8 @@ static bool send_to_later_nodes(const mscclpp_schedule_t *schedule, uint32_t nod
 /*
  * Finds a step of a broadcast or a scatter, in which the root sends to all other nodes and these receive one message.
  */
-static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+static bool find_step_from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
+                                mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_AHEAD(schedule->nodes, node, 1 + (uint32_t)index);
     const bool block_for_each = schedule->blocks > 1;
@@ -98,7 +99,7 @@ static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_
  * Finds a step of a gather or a reduce, in which all other nodes send one message to the root. In a reduce, the root
  * merges the blocks at the end.
  */
-static bool to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+static bool find_step_to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_BEHIND(schedule->nodes, node, 1 + (uint32_t)index);
     const bool combines = schedule->pattern == MSCCLPP_DEV_REDUCE;
@@ -123,15 +124,15 @@ bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, 
     switch (schedule->pattern) {
     case MSCCLPP_DEV_BCAST:
     case MSCCLPP_DEV_SCATTER:
-        return from_root(schedule, node, index, step_p);
+        return find_step_from_root(schedule, node, index, step_p);
     case MSCCLPP_DEV_GATHER:
     case MSCCLPP_DEV_REDUCE:
-        return to_root(schedule, node, index, step_p);
+        return find_step_to_root(schedule, node, index, step_p);
     case MSCCLPP_DEV_SCAN:
     case MSCCLPP_DEV_EXSCAN:
-        return send_to_later_nodes(schedule, node, index, step_p);
+        return find_scan_step(schedule, node, index, step_p);
     default:
-        return exchange_with_all(schedule, node, index, step_p);
+        return find_step_with_all(schedule, node, index, step_p);
     }
 }
 

@@ -1,6 +1,9 @@
 #include "mca/common/algo/algo.h"
 
+/* Threads of a warp. */
 #define WARP 32u
+
+/* Threads of a block where neither the parameters nor a small grid ask for fewer. */
 #define DEFAULT_THREADS MSCCLPP_DEV_MAX_THREADS
 
 /*
@@ -11,6 +14,7 @@
 #define SMALL_UNITS 256u
 #define SMALL_BLOCK_THREADS 128u
 
+/* Returns the smaller of two numbers. */
 static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -23,7 +27,7 @@ bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint
     uint64_t threads = protocol->max_threads != 0 ? protocol->max_threads : DEFAULT_THREADS;
     uint64_t units_per_block = units <= SMALL_UNITS ? SMALL_UNITS : (units + wanted_blocks - 1) / wanted_blocks;
     uint64_t blocks = protocol->max_blocks != 0 ? protocol->max_blocks : wanted_blocks;
-    uint64_t thread_step = input->on_twin ? 1 : WARP;
+    uint64_t thread_step = input->on_twin ? 1 : WARP; /* blocks have a multiple of this many threads */
 
     if (protocol->max_threads == 0 && small_blocks) {
         threads = units_per_block > SMALL_BLOCK_THREADS || units <= SMALL_UNITS ? units_per_block : SMALL_BLOCK_THREADS;
@@ -42,6 +46,7 @@ bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint
     }
     threads = smaller_of(threads / thread_step * thread_step, DEFAULT_THREADS);
     if (!input->on_twin) {
+        /* No more threads than units. On the twin, tests choose the number. */
         threads = smaller_of(threads, (units + thread_step - 1) / thread_step * thread_step);
     }
     if (threads == 0) {
