@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 typedef enum {
-    MSCCLPP_CALL_NONE = 0,
+    MSCCLPP_CALL_NONE = 0, /* no call has been announced */
     MSCCLPP_CALL_DEVICE = 1,
     MSCCLPP_CALL_HOST = 2,
     MSCCLPP_CALL_EITHER = 3 /* the rank passes no buffer, and follows the other ranks */

@@ -14,7 +14,7 @@ plant engine-returned-early engines "$engine" "$engine" '/status = query_event\(
 plant engine-end-early engines "$engine" "$engine" \
     's/all_returned && smallest_of_peers\(engine, word\) >= .*\) \{/all_returned) {/'
 plant engine-event-early engines "$engine" "$engine" \
-    '/event_record\(engine->operand_copied/s/\[chunk % MSCCLPP_DEV_ENGINE_DEPTH/[(chunk + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
+    '/event_record\(engine->operand_copied/s/\[chunk % MSCCLPP_DEV/[(chunk + 1) % MSCCLPP_DEV/'
 plant engine-unsettled unsettled "$engine" "$engine" 's/^ *await_all_streams\(engine\);$//'
 plant engine-mappings-held engines "$engine" "$engine" \
     's/(mscclpp_runner_keep_mappings\(engine->runner,) engine->runner->stuck\)/\1 true)/'

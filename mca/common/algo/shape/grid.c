@@ -46,7 +46,7 @@ bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint
     }
     threads = smaller_of(threads / thread_step * thread_step, DEFAULT_THREADS);
     if (!input->on_twin) {
-        /* No more threads than units. On the twin, tests choose the number. */
+        /* No more threads than units. On the twin, the parameter twin_threads alone decides. */
         threads = smaller_of(threads, (units + thread_step - 1) / thread_step * thread_step);
     }
     if (threads == 0) {
