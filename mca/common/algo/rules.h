@@ -11,10 +11,10 @@
  * A rule without a collective is for all-reduce. Its `bytes` limit the message. For other collectives they limit the
  * largest block: what a rank has for one other rank, or the whole message of a broadcast, a reduction or a scan.
  *
- * The rules of one collective, number of ranks and kind of device are tried in order. The first one that is for such
- * calls, in place or not, and for so many nodes, and whose size is at least the message's, is used. If there is none,
- * the built-in thresholds decide. A rule that could never be used, because earlier ones take all its calls, is an
- * error. Rules for several nodes can name plans alone.
+ * The rules of one collective, number of ranks and kind of device are tried in order. The first one that fits the call
+ * is used: it must be for calls in place or not as this one, for as many nodes, and its size must be at least the
+ * message's. If there is none, the built-in thresholds decide. A rule that could never be used, because earlier ones
+ * take all its calls, is an error. Rules for several nodes can only name plans.
  *
  *     transport=ucx latency=2.8 overhead=0.4 gap=0.1 bandwidth=23.5
  *
@@ -50,42 +50,45 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
 
 /*
- * The all-reduce rules for `nranks` ranks, on any number of nodes, owned by `rules`. Empty if there are none, if
- * `rules` is NULL, or for one rank.
+ * Returns the all-reduce rules for `nranks` ranks, on any number of nodes. `rules` owns them. They are empty if the
+ * file has none for so many ranks, if `rules` is NULL, or for one rank.
  */
 const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
-/* The rules of the other collectives, as in mscclpp_rules_find. */
+/* Returns the rules of the other collectives, as mscclpp_rules_find does for all-reduce. */
 const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
-/* Measured figures of MSCCLPP_RULE_TRANSPORTS transports, owned by the rules; none is given if `rules` is NULL. */
+/*
+ * Returns the measured figures of MSCCLPP_RULE_TRANSPORTS transports, which `rules` owns. If `rules` is NULL, no
+ * transport has any.
+ */
 const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules);
 
 /* Replaces the figures of a transport (mscclpp_cost_transport). */
 void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures);
 
 /*
- * The number that stands for a plan's name in a rule's `algorithm`: a digest of the name, at least MSCCLPP_RULE_PLANS.
- * It is assumed that two plans in use do not have the same digest.
+ * Returns the number that stands for a plan's name in a rule's `algorithm`: a digest of the name, at least
+ * MSCCLPP_RULE_PLANS. It is assumed that two plans in use do not have the same digest.
  */
 int64_t mscclpp_rule_by_plan(const char *name);
 
 /*
  * Replaces the all-reduce rules for `nranks` ranks of one node, which must be 2 to MSCCLPP_DEV_MAX_RANKS. The sizes of
- * `set` must ascend. Rules for several nodes stay. False, and nothing is replaced, if there are too many of both.
+ * `set` must ascend. Rules for several nodes stay. Returns false, and changes nothing, if both together are too many.
  */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
 
 /*
- * The same for another collective, whose sizes are those of the largest block. Returns false, and changes nothing, if
- * there is no room beside the rules of the others.
+ * Replaces the rules of another collective for `nranks` ranks of one node, whose sizes are those of the largest block.
+ * Rules for several nodes stay. Returns false, and changes nothing, if there is no room beside the rules of the others.
  */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
                                 const mscclpp_rule_set_t *set);
 
 /*
- * Makes the name of a plan known, so that rules which it stands for in `algorithm` are written with it. False if it is
- * not one of 1 to 127 characters, or if there are 256 already.
+ * Makes the name of a plan known, so that rules with its number in `algorithm` are written with the name. False if the
+ * name does not have 1 to 127 characters, or if there are 256 names already.
  */
 bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name);
 

@@ -8,18 +8,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Tells whether `wanted` more files can be open at a time. Opens none to find out. */
+/* True if `wanted` more files can be open at a time. Opens none to find out. Also true if the limit is not known. */
 bool mscclpp_limits_descriptors(size_t wanted);
 
-/* Tells whether `wanted` more bytes of address space are available. */
+/* True if `wanted` more bytes of address space are available. */
 bool mscclpp_limits_address_space(size_t wanted);
 
-/* Tells whether one more thread with the default stack size can be started. */
+/* True if one more thread with the default stack size can be started. Starts one, which ends at once. */
 bool mscclpp_limits_thread(void);
 
 /*
- * The number of network interfaces and RDMA devices of this machine; 0 if they cannot be counted. Opens a folder for a
- * moment.
+ * Returns the number of network interfaces and RDMA devices of this machine; 0 if they cannot be counted. Opens a
+ * folder for a moment.
  */
 size_t mscclpp_limits_devices(void);
 

@@ -6,18 +6,18 @@
 
 #include <stdint.h>
 
-/* Identifies the machine since it was started; 0 where the system does not say. */
+/* Returns a number of the machine that changes when it is restarted; 0 where the system does not say. */
 uint64_t mscclpp_machine_boot(void);
 
 /*
- * Identifies the process-id namespace: if two processes have the same number, a process id names the same process for
- * both. 0 means unknown, and never counts as equal.
+ * Returns a number of the process-id namespace: if two processes have the same number, a process id names the same
+ * process for both. 0 means unknown, and never counts as equal.
  */
 uint64_t mscclpp_machine_pids(void);
 
 /*
- * Identifies machine, host name and namespaces: if two processes of one user have the same number, they can share all
- * that processes of one machine can share. 0 means unknown, and never counts as equal.
+ * Returns a number of machine, host name and namespaces: if two processes of one user have the same number, they can
+ * share all that processes of one machine can share. 0 means unknown, and never counts as equal.
  */
 uint64_t mscclpp_machine_id(void);
 

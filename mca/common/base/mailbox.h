@@ -32,7 +32,7 @@ static inline bool mscclpp_mailbox_all_ended(const mscclpp_dev_mailbox_t *mailbo
     return true;
 }
 
-/* The number of operations that all of the first `blocks` blocks have ended. `blocks` is at least 1. */
+/* Returns the number of operations that all of the first `blocks` blocks have ended. `blocks` is at least 1. */
 static inline uint64_t mscclpp_mailbox_ended(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks)
 {
     uint64_t count = mscclpp_mailbox_ended_by(mailbox, 0);

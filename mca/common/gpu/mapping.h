@@ -21,7 +21,7 @@ typedef struct {
                        until its mapping closes. */
 } mscclpp_mapping_limit_t;
 
-/* The limits that the parameters give. */
+/* Returns the limits that the parameters give. */
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 
 /*
@@ -46,16 +46,19 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                        mscclpp_mapping_t **mapping_p);
 
-/* First byte of the allocation; valid until the put that matches the get. */
+/* Returns the first byte of the allocation; valid until the put that matches the get. */
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 
-/* Undoes one mscclpp_mapping_get. NULL is allowed. */
+/* Undoes one mscclpp_mapping_get or mscclpp_mapping_share. May close mappings. NULL is allowed. */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
 
-/* Closes all mappings that are not in use. Returns how many are left, of those that count: 0 without teams. */
+/*
+ * Closes all mappings that are not in use. Returns how many stay open, not counting those of shared memory; 0 if there
+ * are no teams.
+ */
 int mscclpp_mapping_drain(void);
 
-/* How many mappings are open, but for those of shared memory. */
+/* Returns how many mappings are open, not counting those of shared memory. */
 int mscclpp_mapping_count(void);
 
 #endif

@@ -89,8 +89,8 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 }
 
 /*
- * Format LL128 requires links that deliver whole lines, even if the user asks for it. The parameters `packet` and
- * `lines_min` take precedence over the table.
+ * True if the links deliver whole lines, without which LL128 is impossible even if the user asks for it, and if the
+ * parameters `packet` and `lines_min` or, if they are not set, the table of thresholds choose LL128.
  */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
@@ -122,8 +122,8 @@ bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 }
 
 /*
- * The parameter nodes_split_min decides if it is set. Otherwise the answer is whether the cost model prefers splitting
- * to sending everything to all nodes.
+ * True if the message is at least nodes_split_min bytes or, if that parameter is not set, if the cost model prefers
+ * splitting to sending everything to all nodes.
  */
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
 {
@@ -140,8 +140,9 @@ static bool may_ring(const mscclpp_select_input_t *input)
 }
 
 /*
- * If the number of nodes is a power of two, halving sends as few bytes as splitting and rings do, in a few large
- * messages. A user who sets the sizes for splitting or for rings wants these patterns, so halving does not serve then.
+ * True if the cost model prefers halving to all other patterns. If the number of nodes is a power of two, halving sends
+ * as few bytes as splitting and rings do, in a few large messages. A user who sets the sizes for splitting or for rings
+ * wants these patterns, so halving does not serve then.
  */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 {
@@ -155,8 +156,8 @@ bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 }
 
 /*
- * The parameter nodes_ring_min decides if it is set. Otherwise there must be enough nodes, and the cost model must
- * prefer a ring.
+ * True if the message is at least nodes_ring_min bytes or, if that parameter is not set, if there are enough nodes and
+ * the cost model prefers a ring to splitting and to sending everything to all nodes.
  */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
 {

@@ -9,7 +9,7 @@
 /* twin/memory.c: MSCCLPP_ERR_INVALID, logged, for any device but the twin's only one. */
 mscclpp_status_t mscclpp_twin_check_device(int device);
 
-/* Zeroed memory of the process, to be freed with free(). */
+/* Allocates zeroed memory of the process, to be freed with free(). MSCCLPP_ERR_INVALID, logged, for 0 bytes. */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p);
 
 /* twin/stream.c: entries of mscclpp_gpu_ops_t, which says what they do. */

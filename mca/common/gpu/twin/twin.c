@@ -208,7 +208,7 @@ static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reac
     return MSCCLPP_OK;
 }
 
-/* Nothing to order: the application copies with memcpy, which has ended when it returns. */
+/* Does nothing: the application copies with memcpy, which has ended when it returns. */
 static mscclpp_status_t host_settle(const void *address)
 {
     (void)address;
@@ -285,7 +285,7 @@ static void host_host_free(void *host_address)
     free(host_address);
 }
 
-/* Nothing to register: the twin's kernels reach any memory. */
+/* Pins nothing: the twin's kernels reach any memory. */
 static mscclpp_status_t host_host_register(void *host_address, size_t size, void **device_address_p)
 {
     (void)size;
