@@ -25,15 +25,18 @@ enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 /* The arguments of a call that must be equal on all ranks, packed into one word. */
 typedef uint64_t mscclpp_board_asked_t;
 
-/* Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. */
+/*
+ * Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. The word
+ * keeps the size modulo 64 GiB and the root modulo 4,096.
+ */
 static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
                                                       mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
-    return bytes << 24 | (uint64_t)root << 16 | (uint64_t)coll << 10 | (uint64_t)dtype << 4 | (uint64_t)op;
+    return bytes << 28 | ((uint64_t)root & 4095) << 16 | (uint64_t)coll << 10 | (uint64_t)dtype << 4 | (uint64_t)op;
 }
 
-#define MSCCLPP_CONTROL_ASKED_BYTES(asked_) ((asked_) >> 24)
-#define MSCCLPP_CONTROL_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 255))
+#define MSCCLPP_CONTROL_ASKED_BYTES(asked_) ((asked_) >> 28)
+#define MSCCLPP_CONTROL_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 4095))
 #define MSCCLPP_CONTROL_ASKED_COLL(asked_) ((mscclpp_coll_t)((asked_) >> 10 & 63))
 #define MSCCLPP_CONTROL_ASKED_DTYPE(asked_) ((unsigned)((asked_) >> 4 & 63))
 #define MSCCLPP_CONTROL_ASKED_OP(asked_) ((unsigned)((asked_)&15))

@@ -118,6 +118,7 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     const size_t ranks = (size_t)user->oob.size;
     card_t *cards = malloc(ranks * sizeof(*cards)), card;
     mscclpp_status_t status;
+    bool may_be_mapped = false;
     int rank;
 
     memset(share, 0, sizeof(*share));
@@ -143,13 +144,18 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
         }
     }
     if (status == MSCCLPP_OK) {
+        may_be_mapped = true;
         status = mscclpp_user_agree(user, map_all(user, share, cards), what);
     }
     free(cards);
     if (status != MSCCLPP_OK) {
-        /* After the vote, no rank maps memory any more. A peer may still have to close its mapping of this memory. */
         unmap(user, share);
-        release_own(user, share);
+        /* A rank frees its memory only once all ranks have closed their mappings of it; else it keeps the memory. */
+        if (!may_be_mapped || mscclpp_user_agree(user, MSCCLPP_OK, what) == MSCCLPP_OK) {
+            release_own(user, share);
+        } else {
+            share->own = NULL;
+        }
     }
     return status;
 }
