@@ -67,36 +67,39 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"version", no_argument, NULL, SIM_VERSION},
                                       {NULL, 0, NULL, 0}};
 
-/* Reads the command line. Returns whether to go on; if not, `status` is the exit status. */
-static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, int *status)
+/*
+ * Reads and checks the command line. Returns false if the program has to end with *status_p: after --help, --version,
+ * or a wrong option, of which a line has been printed.
+ */
+static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, int *status_p)
 {
-    bool fine = true;
+    bool ok = true;
     int option;
 
-    *status = 2;
-    while (fine && (option = getopt_long(argc, argv, "c:n:p:b:a:w:h", table, NULL)) != -1) {
+    *status_p = 2;
+    while (ok && (option = getopt_long(argc, argv, "c:n:p:b:a:w:h", table, NULL)) != -1) {
         if (option == 'h') {
-            *status = fputs(help, stdout) < 0 || fflush(stdout) != 0;
+            *status_p = fputs(help, stdout) < 0 || fflush(stdout) != 0;
             return false;
         }
         if (option == SIM_VERSION) {
-            *status = printf("mscclpp_sim %s\n", MSCCLPP_VERSION) < 0 || fflush(stdout) != 0;
+            *status_p = printf("mscclpp_sim %s\n", MSCCLPP_VERSION) < 0 || fflush(stdout) != 0;
             return false;
         }
-        fine = option != '?' && sim_take_option(arguments, option, optarg);
+        ok = option != '?' && sim_take_option(arguments, option, optarg);
     }
-    if (fine && optind < argc) {
+    if (ok && optind < argc) {
         fprintf(stderr, "mscclpp_sim: \"%s\" is no option; --help names them\n", argv[optind]);
-        fine = false;
+        ok = false;
     }
-    return fine && sim_check_arguments(arguments);
+    return ok && sim_check_arguments(arguments);
 }
 
-/* The kind of schedule that the cost model prefers. */
+/* Returns the kind of schedule that the cost model prefers, of those that serve the collective. */
 static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
 {
     mscclpp_schedule_kind_t best = MSCCLPP_SCHEDULE_DIRECT;
-    double least = 0;
+    double least_cost = 0;
     int kind;
 
     for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST; ++kind) {
@@ -106,8 +109,8 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
                                   arguments->root < nodes ? arguments->root : 0, arguments->fanout, arguments->radix)) {
             const double cost = mscclpp_cost_estimate(&arguments->run.figures, &schedule, arguments->run.ranks, bytes);
 
-            if (least <= 0 || cost < least) {
-                least = cost;
+            if (least_cost <= 0 || cost < least_cost) {
+                least_cost = cost;
                 best = (mscclpp_schedule_kind_t)kind;
             }
         }
@@ -115,13 +118,15 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
     return best;
 }
 
-/* Simulates one kind of schedule, if it exists for this collective, and appends a row. Returns 0, or the exit
- * status. */
+/*
+ * Simulates one kind of schedule and appends a row. If this kind does not serve the collective, appends nothing, which
+ * is no failure. Returns 0, or after a message the exit status.
+ */
 static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
-                   sim_row_t *rows, size_t *count)
+                   sim_row_t *rows, size_t *count_p)
 {
-    sim_row_t *row = &rows[*count];
-    const double shard = mscclpp_cost_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block;
+    sim_row_t *row = &rows[*count_p];
+    const double block = mscclpp_cost_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block;
 
     memset(row, 0, sizeof(*row));
     row->run = arguments->run;
@@ -130,50 +135,54 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                                arguments->radix)) {
         return 0;
     }
-    if (shard / (double)row->run.tile >= 65536) {
+    /* The simulation counts the messages of a slot, one for each tile, in 16 bits. */
+    if (block / (double)row->run.tile >= 65536) {
         fprintf(stderr, "mscclpp_sim: --tile is %llu; allowed for %llu bytes are at least %.0f\n",
-                (unsigned long long)row->run.tile, (unsigned long long)bytes, shard / 65535 + 1);
+                (unsigned long long)row->run.tile, (unsigned long long)bytes, block / 65535 + 1);
         return 2;
     }
     row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
-    row->least = sim_least_latency(&row->run.figures, arguments->pattern, nodes);
+    row->least_latency = sim_least_latency(&row->run.figures, arguments->pattern, nodes);
     row->modelled = mscclpp_cost_estimate(&row->run.figures, &row->run.schedule, row->run.ranks, bytes);
-    row->chosen = kind == preferred_kind(arguments, nodes, bytes);
+    row->is_preferred = kind == preferred_kind(arguments, nodes, bytes);
     if (!sim_simulate(&row->run, &row->result)) {
         fprintf(stderr, "mscclpp_sim: no memory for %u nodes\n", nodes);
         return 1;
     }
-    ++*count;
+    ++*count_p;
     return 0;
 }
 
-/* Simulates all requested nodes, sizes and kinds. Prints each row at once unless JSON is wanted. Returns 0, or the
- * exit status. */
-static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_t *count)
+/*
+ * Simulates all numbers of nodes, sizes and kinds that the arguments name, and appends the rows. Prints each row as
+ * soon as it is known, unless JSON is wanted, which is printed at the end. Returns 0, or after a message the exit
+ * status.
+ */
+static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_t *count_p)
 {
-    size_t n, b;
+    size_t i, j;
     int kind, status = 0;
 
-    for (n = 0; n < arguments->nodes.count && status == 0; ++n) {
-        for (b = 0; b < arguments->bytes.count && status == 0; ++b) {
-            const uint32_t nodes = (uint32_t)arguments->nodes.value[n];
-            const uint64_t bytes = arguments->bytes.value[b];
-            const mscclpp_schedule_kind_t best = preferred_kind(arguments, nodes, bytes);
+    for (i = 0; i < arguments->nodes.count && status == 0; ++i) {
+        for (j = 0; j < arguments->bytes.count && status == 0; ++j) {
+            const uint32_t nodes = (uint32_t)arguments->nodes.value[i];
+            const uint64_t bytes = arguments->bytes.value[j];
+            const mscclpp_schedule_kind_t preferred = preferred_kind(arguments, nodes, bytes);
 
             for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST && status == 0; ++kind) {
-                const size_t before = *count;
+                const size_t old_count = *count_p;
 
-                if (!arguments->kinds[kind] && !(arguments->automatic && kind == (int)best)) {
+                if (!arguments->kinds[kind] && !(arguments->wants_auto && kind == (int)preferred)) {
                     continue;
                 }
-                status = add_row(arguments, (mscclpp_schedule_kind_t)kind, nodes, bytes, rows, count);
-                if (*count > before && !arguments->json) {
-                    if (before == 0) {
+                status = add_row(arguments, (mscclpp_schedule_kind_t)kind, nodes, bytes, rows, count_p);
+                if (*count_p > old_count && !arguments->prints_json) {
+                    if (old_count == 0) {
                         sim_print_head(stdout);
                     }
-                    sim_print_row(stdout, &rows[before]);
-                    if (arguments->traffic) {
-                        sim_print_traffic(stdout, &rows[before]);
+                    sim_print_row(stdout, &rows[old_count]);
+                    if (arguments->prints_traffic) {
+                        sim_print_traffic(stdout, &rows[old_count]);
                     }
                     fflush(stdout);
                 }
@@ -183,21 +192,21 @@ static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_
     return status;
 }
 
-/* Writes the picture. Returns 0, or the exit status after a message. */
+/* Draws the rows into the file. Returns 0, or the exit status after a message. */
 static int write_picture(const char *path, const sim_row_t *rows, size_t count)
 {
     FILE *file = fopen(path, "w");
-    bool fine = file != NULL;
+    bool ok = file != NULL;
 
-    if (fine) {
+    if (ok) {
         sim_draw(file, rows, count);
-        fine = ferror(file) == 0;
-        fine = fclose(file) == 0 && fine;
+        ok = ferror(file) == 0;
+        ok = fclose(file) == 0 && ok;
     }
-    if (!fine) {
+    if (!ok) {
         fprintf(stderr, "mscclpp_sim: cannot write %s: %s\n", path, strerror(errno));
     }
-    return fine ? 0 : 1;
+    return ok ? 0 : 1;
 }
 
 int main(int argc, char **argv)
@@ -221,7 +230,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "mscclpp_sim: none of these algorithms serves %s\n", sim_pattern_name(arguments.pattern));
         status = 2;
     }
-    if (status == 0 && arguments.json) {
+    if (status == 0 && arguments.prints_json) {
         sim_print_json(stdout, rows, count);
     }
     if (status == 0 && arguments.picture != NULL) {

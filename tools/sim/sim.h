@@ -10,7 +10,7 @@
 #include "mca/common/algo/schedule/schedule.h"
 
 #define SIM_MAX_NODES 4096u
-#define SIM_MAX_RANKS 64u
+#define SIM_MAX_RANKS 64u /* of a node */
 
 typedef enum { SIM_FULL, SIM_FAT_TREE, SIM_DRAGONFLY, SIM_NETWORKS } sim_network_kind_t;
 
@@ -23,17 +23,17 @@ typedef struct {
     uint32_t ranks; /* of a node */
     uint64_t bytes; /* of the message, or of one rank's block */
     uint64_t tile;  /* bytes of a block that travel at once */
-    uint32_t lanes; /* blocks of the grid, each of which works on one tile at a time */
+    uint32_t lanes; /* of a rank: blocks of its grid, each of which works on one tile at a time */
     sim_network_kind_t network;
     uint32_t group;      /* nodes of a leaf switch or of a group */
     double taper;        /* bandwidth of a group's nodes, divided by that of its links to other groups */
     double jitter;       /* mean delay of a message, seconds; delays are exponentially distributed */
     uint32_t stragglers; /* how many nodes begin late */
-    double late;         /* seconds by which these begin late */
-    int64_t dead;        /* the node that dies; -1: none */
-    uint64_t dead_step;  /* steps of each lane after which it dies */
+    double late_by;      /* seconds by which the stragglers begin late */
+    int64_t dead_node;   /* the node that dies; -1: none */
+    uint64_t dead_step;  /* how many steps each of its lanes still carries out */
     uint64_t seed;
-    bool whole; /* simulate all nodes, even if one is enough */
+    bool whole; /* simulate all nodes, even where one stands for all (sim_is_symmetric) */
 } sim_run_t;
 
 /* Classes of links: of nodes, between leaf switches and the core, between groups of a dragonfly. */
@@ -49,27 +49,27 @@ typedef struct {
 } sim_traffic_t;
 
 typedef struct {
-    double time;     /* seconds until the last node ends; if a node dies, until nothing moves any more */
-    double first;    /* seconds until the first node ends; 0: none does */
-    double begun;    /* when the last node that waits for the dead one began to wait */
-    uint64_t sent;   /* messages that all ranks sent */
-    uint64_t events; /* of the simulation */
-    uint32_t stuck;  /* nodes that never end, without the dead one */
-    uint32_t direct; /* those of them that wait for a message of the dead node itself */
-    uint32_t planes; /* planes that were simulated; there are as many as rails */
-    bool one;        /* one node was simulated for all */
+    double time;             /* seconds until the last node ends; if a node dies, until nothing moves any more */
+    double first_end;        /* seconds until the first node ends; 0: none does */
+    double last_wait_begin;  /* when the last lane that waits for the dead node began to wait, seconds */
+    uint64_t messages;       /* sent by all ranks */
+    uint64_t events;         /* that the simulation handled */
+    uint32_t stuck_nodes;    /* nodes that never end, not counting the dead one */
+    uint32_t waits_for_dead; /* nodes with a lane that waits for a message of the dead node itself */
+    uint32_t planes;         /* planes that were simulated: one for all, or as many as there are rails */
+    bool is_one_for_all;     /* node 0 was simulated for all nodes */
     sim_traffic_t traffic[SIM_CLASSES];
 } sim_result_t;
 
-/* Simulates a run. False without memory. */
+/* Simulates a run and fills in the result. Returns false if memory runs out; then the result is incomplete. */
 bool sim_simulate(const sim_run_t *run, sim_result_t *result);
 
 /*
- * sim_symmetry.c: true if all nodes do the same at the same time, and each receives what it sends itself, at the same
- * place of the list: so one node stands for all. `receives[i]` is then the slot in which the message of step i arrives,
- * for steps that send; the caller frees it.
+ * sim_symmetry.c: returns true if one node can be simulated for all, because all nodes do the same at the same time.
+ * Node 0 then receives what it sends itself. (*slots_p)[i] is the slot in which the message of step i arrives, if step
+ * i sends one. The caller frees the array. It is NULL if memory ran out, or if the function returns false.
  */
-bool sim_is_symmetric(const sim_run_t *run, uint32_t **receives_p);
+bool sim_is_symmetric(const sim_run_t *run, uint32_t **slots_p);
 
 /* ---- sim_network.c ---- */
 
@@ -77,28 +77,32 @@ bool sim_is_symmetric(const sim_run_t *run, uint32_t **receives_p);
 typedef struct {
     uint32_t from, to; /* nodes */
     double bytes;
-    double end; /* when its last byte has left what it has passed so far */
+    double end; /* when its last byte has left the links that it has passed so far, seconds */
 } sim_message_t;
 
 typedef struct sim_links sim_links_t;
 
-/* The links of one plane; `nodes` of them are simulated. NULL without memory. */
+/* Creates the links of one plane, of which `nodes` nodes are simulated. Returns NULL if memory runs out. */
 sim_links_t *sim_links_create(const sim_run_t *run, uint32_t nodes, uint64_t seed);
 void sim_links_destroy(sim_links_t *links);
 
-/* Puts a message on its first link, at `now` or once the link is free. Returns when it begins to be sent. */
+/*
+ * Puts a message on the link of its sender, at `now` or once the link is free. Returns when the link begins to carry
+ * it.
+ */
 double sim_links_send(sim_links_t *links, sim_message_t *message, double now);
 
-/* Draws the random delay of a message, seconds. */
-double sim_links_jitter(sim_links_t *links);
+/* Draws the random delay of a message and returns it, in seconds. */
+double sim_links_draw_delay(sim_links_t *links);
 
-/* Takes a message over the links between two nodes, from `now` on. Returns when its first byte has passed them. */
+/* Takes a message over the links between groups, if it needs any, from `now` on. Returns when its first byte is past
+ * them. */
 double sim_links_pass(sim_links_t *links, sim_message_t *message, double now);
 
-/* Takes a message over its last link. Returns when its last byte has arrived. */
+/* Takes a message over the link of its receiver. Returns when its last byte has arrived. */
 double sim_links_receive(sim_links_t *links, sim_message_t *message, double now);
 
-/* Adds the links' traffic, in `time` seconds, to the result. */
+/* Adds what the links carried, within `time` seconds, to the traffic of the result. */
 void sim_links_count(const sim_links_t *links, double time, sim_result_t *result);
 
 /* ---- sim_heap.c: a queue of events by time; events of one time keep the order in which they were added ---- */
@@ -106,26 +110,29 @@ void sim_links_count(const sim_links_t *links, double time, sim_result_t *result
 typedef struct {
     double time;
     uint64_t number; /* counts the events in the order in which they are added */
-    uint32_t kind;   /* of sim_run.c */
+    uint32_t kind;   /* an event kind of sim_run.c */
     uint32_t lane;   /* the lane that it is for */
     uint32_t slot;   /* where the lane awaits the message */
     sim_message_t message;
 } sim_event_t;
 
 typedef struct {
-    sim_event_t *event;
-    size_t count, room;
-    uint64_t number;
+    sim_event_t *events;
+    size_t count, capacity;
+    uint64_t next_number; /* of the event that is added next */
 } sim_heap_t;
 
-/* Adds an event. False without memory. */
+/* Adds a copy of an event, and numbers it. Returns false if memory runs out. */
 bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event);
-/* Takes the earliest event out. False if there is none. */
+/* Takes the earliest event out of the heap. Returns false if the heap is empty. */
 bool sim_heap_take(sim_heap_t *heap, sim_event_t *event);
 
 /* ---- sim_bound.c ---- */
 
-/* The least time, in seconds, in which any schedule reaches all nodes, or hears from all, in this model. */
+/*
+ * Returns the least time, in seconds, in which any schedule of this model reaches all nodes, or hears from all. Returns
+ * 0 if memory runs out.
+ */
 double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes);
 
 /* ---- Output ---- */
@@ -134,13 +141,14 @@ typedef struct {
     sim_run_t run;
     sim_result_t result;
     mscclpp_cost_bound_t bound;
-    double least;    /* sim_least_latency */
-    double modelled; /* mscclpp_cost_estimate */
-    bool chosen;     /* the cost model prefers it */
+    double least_latency; /* by sim_least_latency, seconds */
+    double modelled;      /* by mscclpp_cost_estimate, seconds */
+    bool is_preferred;    /* the cost model prefers this algorithm */
 } sim_row_t;
 
+/* A pattern is a collective as a schedule knows it: MSCCLPP_SCHEDULE_ALLREDUCE or MSCCLPP_DEV_... */
 const char *sim_pattern_name(int pattern);
-/* Finds the collective of a name. False if there is none. */
+/* Finds the pattern of a collective's name. Returns false if there is none. */
 bool sim_pattern_find(const char *name, int *pattern_p);
 
 void sim_print_head(FILE *out);

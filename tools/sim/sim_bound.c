@@ -3,46 +3,45 @@
 #include "tools/sim/sim.h"
 
 /*
- * A bound by latency: in every collective call, data of one node have to reach all others, or data of all have to reach
- * one.
- *
- * Returns the least time of a broadcast: every node that has the data sends them to one node after another, every
- * `each` seconds (R. M. Karp et al., Optimal Broadcast and Summation in the LogP Model, SPAA 1993). Reversed, it is the
- * least time of a reduction. `when` and `next` have room for all nodes: when each has the data, and when its next send
- * arrives.
+ * Returns the least time of a broadcast, in seconds. It is a bound for every collective call, because data of one node
+ * have to reach all others, or data of all have to reach one: a reduction is a broadcast in reverse. In the fastest
+ * broadcast, every node that has the data sends them to one node after another, every `interval` seconds (R. M. Karp et
+ * al., Optimal Broadcast and Summation in the LogP Model, SPAA 1993). The caller lends two arrays with a place for each
+ * node: `reached_at`, when the node has the data, and `next_arrival`, when its next send arrives.
  */
-static double broadcast_time(const mscclpp_cost_figures_t *figures, double each, uint32_t nodes, double *when,
-                             double *next)
+static double broadcast_time(const mscclpp_cost_figures_t *figures, double interval, uint32_t nodes, double *reached_at,
+                             double *next_arrival)
 {
     const double hop = figures->overhead + figures->latency;
     uint32_t reached = 1, i;
 
-    /* Nodes are numbered in the order in which they get the data. The earliest send of all reaches the next one. */
-    when[0] = 0;
-    next[0] = hop;
+    /* Nodes are numbered in the order in which they get the data. The send that arrives first reaches the next node. */
+    reached_at[0] = 0;
+    next_arrival[0] = hop;
     while (reached < nodes) {
-        uint32_t best = 0;
+        uint32_t sender = 0;
 
-        for (i = 1; i < reached && when[i] + hop <= next[best]; ++i) {
-            best = next[i] < next[best] ? i : best;
+        /* The nodes from i on got the data so late that none of their sends can arrive first. */
+        for (i = 1; i < reached && reached_at[i] + hop <= next_arrival[sender]; ++i) {
+            sender = next_arrival[i] < next_arrival[sender] ? i : sender;
         }
-        when[reached] = next[best];
-        next[reached] = when[reached] + hop;
-        next[best] += each;
+        reached_at[reached] = next_arrival[sender];
+        next_arrival[reached] = reached_at[reached] + hop;
+        next_arrival[sender] += interval;
         ++reached;
     }
-    return when[nodes - 1];
+    return reached_at[nodes - 1];
 }
 
 double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes)
 {
-    const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
-    const double posts = figures->overhead > figures->gap ? figures->overhead : figures->gap;
+    const bool collects = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
+    const double send_interval = figures->overhead > figures->gap ? figures->overhead : figures->gap;
     double *times = calloc(2 * (size_t)nodes, sizeof(double));
     double least = 0;
 
     if (times != NULL && nodes > 1) {
-        least = broadcast_time(figures, receives ? figures->gap : posts, nodes, times, times + nodes);
+        least = broadcast_time(figures, collects ? figures->gap : send_interval, nodes, times, times + nodes);
     }
     free(times);
     return least;

@@ -2,8 +2,8 @@
 #include "mca/common/base/log.h"
 #include "tools/sim/sim_options.h"
 
-/* For mscclpp_log_set: prints a line to standard error. */
-static void to_standard_error(void *context, mscclpp_log_level_t level, const char *line)
+/* For mscclpp_log_set: prints a line of the library's log to standard error. */
+static void print_to_stderr(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;
     (void)level;
@@ -14,15 +14,15 @@ bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figu
 {
     const mscclpp_rule_figures_t *measured;
     mscclpp_rules_t *rules = NULL;
-    bool fine;
+    bool ok;
 
-    mscclpp_log_set(to_standard_error, NULL, MSCCLPP_LOG_WARN);
+    mscclpp_log_set(print_to_stderr, NULL, MSCCLPP_LOG_WARN);
     if (mscclpp_rules_read(path, &rules) != MSCCLPP_OK) {
         return false;
     }
     measured = &mscclpp_rules_find_figures(rules)[mscclpp_cost_transport(transport)];
-    fine = measured->is_given != 0;
-    if (fine) {
+    ok = measured->is_given != 0;
+    if (ok) {
         figures->latency = measured->latency;
         figures->overhead = measured->overhead;
         figures->gap = measured->gap;
@@ -31,5 +31,5 @@ bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figu
         fprintf(stderr, "mscclpp_sim: %s has no line transport=%s\n", path, transport);
     }
     mscclpp_rules_destroy(rules);
-    return fine;
+    return ok;
 }

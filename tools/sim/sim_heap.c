@@ -1,12 +1,15 @@
-/* A heap of events in which each place has four children: fewer levels touch fewer cache lines. */
+/*
+ * A heap of events in an array, the earliest one at place 0. Each place has four children, not two: there are fewer
+ * levels, so that fewer cache lines are touched.
+ */
 #include <stdlib.h>
 
 #include "tools/sim/sim.h"
 
 enum { CHILDREN = 4 };
 
-/* Whether event a comes before event b. */
-static bool before(const sim_event_t *a, const sim_event_t *b)
+/* Whether event a comes before event b. Of two at one time, the one that was added first does. */
+static bool comes_before(const sim_event_t *a, const sim_event_t *b)
 {
     return a->time < b->time || (a->time <= b->time && a->number < b->number);
 }
@@ -15,24 +18,25 @@ bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
 {
     size_t place = heap->count;
 
-    if (heap->count == heap->room) {
-        const size_t room = heap->room == 0 ? 1024 : 2 * heap->room;
-        sim_event_t *grown = realloc(heap->event, room * sizeof(*grown));
+    if (heap->count == heap->capacity) {
+        const size_t capacity = heap->capacity == 0 ? 1024 : 2 * heap->capacity;
+        sim_event_t *grown = realloc(heap->events, capacity * sizeof(*grown));
 
         if (grown == NULL) {
             return false;
         }
-        heap->event = grown;
-        heap->room = room;
+        heap->events = grown;
+        heap->capacity = capacity;
     }
+    /* Put it at the end, and let it change places with its parent as long as it comes before that. */
     ++heap->count;
-    heap->event[place] = *event;
-    heap->event[place].number = heap->number++;
-    while (place > 0 && before(&heap->event[place], &heap->event[(place - 1) / CHILDREN])) {
-        const sim_event_t above = heap->event[(place - 1) / CHILDREN];
+    heap->events[place] = *event;
+    heap->events[place].number = heap->next_number++;
+    while (place > 0 && comes_before(&heap->events[place], &heap->events[(place - 1) / CHILDREN])) {
+        const sim_event_t parent = heap->events[(place - 1) / CHILDREN];
 
-        heap->event[(place - 1) / CHILDREN] = heap->event[place];
-        heap->event[place] = above;
+        heap->events[(place - 1) / CHILDREN] = heap->events[place];
+        heap->events[place] = parent;
         place = (place - 1) / CHILDREN;
     }
     return true;
@@ -46,23 +50,24 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
     if (heap->count == 0) {
         return false;
     }
-    *event = heap->event[0];
-    last = heap->event[--heap->count];
+    *event = heap->events[0];
+    last = heap->events[--heap->count];
+    /* Fill the gap at `place` with its earliest child, until the last event of the array fits there. */
     for (;;) {
-        const size_t first = CHILDREN * place + 1;
-        size_t child, least = first;
+        const size_t first_child = CHILDREN * place + 1;
+        size_t child, earliest = first_child;
 
-        for (child = first + 1; child < first + CHILDREN && child < heap->count; ++child) {
-            least = before(&heap->event[child], &heap->event[least]) ? child : least;
+        for (child = first_child + 1; child < first_child + CHILDREN && child < heap->count; ++child) {
+            earliest = comes_before(&heap->events[child], &heap->events[earliest]) ? child : earliest;
         }
-        if (first >= heap->count || !before(&heap->event[least], &last)) {
+        if (first_child >= heap->count || !comes_before(&heap->events[earliest], &last)) {
             break;
         }
-        heap->event[place] = heap->event[least];
-        place = least;
+        heap->events[place] = heap->events[earliest];
+        place = earliest;
     }
     if (heap->count > 0) {
-        heap->event[place] = last;
+        heap->events[place] = last;
     }
     return true;
 }

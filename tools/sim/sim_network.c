@@ -1,13 +1,13 @@
 /*
  * Networks. A plane has one rail of each node; planes share no links. A link carries one message after another at its
- * rate, in the order in which their first bytes arrive. Messages are cut through: they are passed on while they still
- * arrive, so the slowest link on the way decides how long one takes. Latency is counted once, not for each link.
+ * rate, in the order in which their first bytes arrive. A link passes a message on while the rest of it still arrives,
+ * so the slowest link on the way decides how long a message takes. Latency is counted once, not for each link.
  *
  *   full       no links between nodes are modelled, only the nodes' own
- *   fat-tree   nodes of a group share a leaf switch. Messages are spread over its links upwards, so these are modelled
- *              as one link with the sum of their rates; the same holds downwards.
- *   dragonfly  a link from each group to each other one. A message takes that link or a detour over one of two groups
- *              chosen at random, whichever lets it arrive first.
+ *   fat-tree   nodes of a group share a leaf switch. It spreads messages over its links upwards, so these are modelled
+ *              as one link with the sum of their rates. The same holds downwards.
+ *   dragonfly  there is a link from each group to each other one. A message takes that link, or a detour over one of
+ *              two groups chosen at random, if it saves enough time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,26 +17,28 @@
 const char *const sim_network_names[SIM_NETWORKS] = {"full", "fat-tree", "dragonfly"};
 const char *const sim_class_names[SIM_CLASSES] = {"sending", "receiving", "up", "down", "global"};
 
-enum { DETOURS = 2 };
+enum { DETOURS = 2 }; /* detours that are considered for each message */
 
 typedef struct {
-    double free;  /* when it can take the next message */
+    double free;  /* when the link can take the next message, seconds */
     double bytes; /* carried so far */
 } link_t;
 
 struct sim_links {
     const sim_run_t *run;
     uint32_t nodes, groups;
-    double rate;        /* of a rail, bytes a second */
-    double middle_rate; /* of a link between groups */
-    link_t *sending, *receiving, *up, *down, *global;
-    uint64_t random; /* state of the generator */
+    double rate;                 /* of a rail, bytes a second */
+    double middle_rate;          /* of a link between groups, or of one up or down, bytes a second */
+    link_t *sending, *receiving; /* [node] */
+    link_t *up, *down;           /* [group], of a fat tree */
+    link_t *global;              /* [from group][to group], of a dragonfly */
+    uint64_t random_state;
 };
 
-/* The next random number, by S. Vigna's splitmix64. */
-static uint64_t draw(sim_links_t *links)
+/* Returns the next random number of 64 bits, by S. Vigna's splitmix64. */
+static uint64_t draw_random(sim_links_t *links)
 {
-    uint64_t z = (links->random += 0x9e3779b97f4a7c15u);
+    uint64_t z = (links->random_state += 0x9e3779b97f4a7c15u);
 
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -46,7 +48,7 @@ static uint64_t draw(sim_links_t *links)
 sim_links_t *sim_links_create(const sim_run_t *run, uint32_t nodes, uint64_t seed)
 {
     sim_links_t *links = calloc(1, sizeof(*links));
-    const double leaving = run->figures.bandwidth * run->group / run->taper;
+    const double group_rate = run->figures.bandwidth * run->group / run->taper;
 
     if (links == NULL) {
         return NULL;
@@ -55,8 +57,9 @@ sim_links_t *sim_links_create(const sim_run_t *run, uint32_t nodes, uint64_t see
                            .nodes = nodes,
                            .groups = (run->schedule.nodes + run->group - 1) / run->group,
                            .rate = run->figures.bandwidth,
-                           .random = seed};
-    links->middle_rate = run->network == SIM_DRAGONFLY && links->groups > 1 ? leaving / (links->groups - 1) : leaving;
+                           .random_state = seed};
+    links->middle_rate =
+        run->network == SIM_DRAGONFLY && links->groups > 1 ? group_rate / (links->groups - 1) : group_rate;
     links->sending = calloc(nodes, sizeof(link_t));
     links->receiving = calloc(nodes, sizeof(link_t));
     links->up = calloc(links->groups, sizeof(link_t));
@@ -88,7 +91,7 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Puts a message that arrives at `now` on a link. Returns when the link begins to carry it. */
+/* Puts a message whose first byte arrives at `now` on a link. Returns when the link begins to carry it. */
 static double carry(link_t *link, sim_message_t *message, double now, double rate)
 {
     const double begin = later(now, link->free), end = begin + message->bytes / rate;
@@ -110,37 +113,39 @@ double sim_links_send(sim_links_t *links, sim_message_t *message, double now)
     return begin;
 }
 
-double sim_links_jitter(sim_links_t *links)
+double sim_links_draw_delay(sim_links_t *links)
 {
-    const double uniform = (double)(draw(links) >> 11) * 0x1p-53;
+    const double uniform = (double)(draw_random(links) >> 11) * 0x1p-53; /* at least 0, below 1 */
 
     return links->run->jitter > 0 ? -links->run->jitter * log1p(-uniform) : 0;
 }
 
-/* The link of a dragonfly from one group to another. */
+/* Returns the link of a dragonfly from one group to another. */
 static link_t *global_link(sim_links_t *links, uint32_t from, uint32_t to)
 {
     return &links->global[(size_t)from * links->groups + to];
 }
 
-/* Takes a message from one group to another: directly, or over another group if that is faster. Returns when its
- * first byte has passed. */
+/*
+ * Takes a message from one group to another: directly, or over a third group if that is faster by at least the time
+ * that a link needs for the message. Returns when its first byte has passed.
+ */
 static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
 {
-    const double length = message->bytes / links->middle_rate;
-    double best = later(now, global_link(links, from, to)->free) + length;
+    const double link_seconds = message->bytes / links->middle_rate;
+    double best_end = later(now, global_link(links, from, to)->free) + link_seconds;
     uint32_t via = to, i;
 
     for (i = 0; i < DETOURS; ++i) {
-        const uint32_t group = (uint32_t)(draw(links) % links->groups);
+        const uint32_t group = (uint32_t)(draw_random(links) % links->groups);
 
         if (group != from && group != to) {
-            const double first = later(now, global_link(links, from, group)->free);
-            const double end = later(first, global_link(links, group, to)->free) + length;
+            const double via_begin = later(now, global_link(links, from, group)->free);
+            const double end = later(via_begin, global_link(links, group, to)->free) + link_seconds;
 
-            /* A detour has to save something, as it loads two links. */
-            if (end + length < best) {
-                best = end;
+            /* A detour loads two links, so it has to save as much time as the second one is busy with it. */
+            if (end + link_seconds < best_end) {
+                best_end = end;
                 via = group;
             }
         }
@@ -172,24 +177,24 @@ double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
     return message->end;
 }
 
-/* Adds the traffic of `count` links to the figures of their class. */
+/* Adds the traffic of `count` links of `rate`, within `time` seconds, to the figures of their class. */
 static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
 {
     size_t i;
 
     for (i = 0; i < count; ++i) {
-        const double all = traffic->mean * (double)traffic->links + link[i].bytes, share = link[i].bytes / rate / time;
+        const double total = traffic->mean * (double)traffic->links + link[i].bytes, busy = link[i].bytes / rate / time;
 
         traffic->least = traffic->links == 0 || link[i].bytes < traffic->least ? link[i].bytes : traffic->least;
         traffic->most = later(traffic->most, link[i].bytes);
-        traffic->mean = all / (double)++traffic->links;
-        traffic->busy = later(traffic->busy, share);
+        traffic->mean = total / (double)++traffic->links;
+        traffic->busy = later(traffic->busy, busy);
     }
 }
 
 void sim_links_count(const sim_links_t *links, double time, sim_result_t *result)
 {
-    const bool tree = links->run->network == SIM_FAT_TREE;
+    const bool is_tree = links->run->network == SIM_FAT_TREE;
     uint32_t from, to;
 
     if (!(time > 0)) {
@@ -197,8 +202,8 @@ void sim_links_count(const sim_links_t *links, double time, sim_result_t *result
     }
     count_class(&result->traffic[SIM_SENDING], links->sending, links->nodes, links->rate, time);
     count_class(&result->traffic[SIM_RECEIVING], links->receiving, links->nodes, links->rate, time);
-    count_class(&result->traffic[SIM_UP], links->up, tree ? links->groups : 0, links->middle_rate, time);
-    count_class(&result->traffic[SIM_DOWN], links->down, tree ? links->groups : 0, links->middle_rate, time);
+    count_class(&result->traffic[SIM_UP], links->up, is_tree ? links->groups : 0, links->middle_rate, time);
+    count_class(&result->traffic[SIM_DOWN], links->down, is_tree ? links->groups : 0, links->middle_rate, time);
     for (from = 0; from < links->groups && links->run->network == SIM_DRAGONFLY; ++from) {
         for (to = 0; to < links->groups; ++to) {
             count_class(&result->traffic[SIM_GLOBAL], &links->global[(size_t)from * links->groups + to], from != to,

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define US 1e-6
-#define GB 1e9
+#define US 1e-6 /* microsecond in seconds */
+#define GB 1e9  /* gigabyte in bytes */
 
 void sim_default_arguments(sim_arguments_t *arguments)
 {
     size_t i;
 
     *arguments = (sim_arguments_t){.pattern = MSCCLPP_SCHEDULE_ALLREDUCE,
-                                   .automatic = true,
+                                   .wants_auto = true,
                                    .transport = "verbs",
                                    .nodes = {.value = {8}, .count = 1},
                                    .bytes = {.value = {8}, .count = 1},
@@ -22,16 +22,19 @@ void sim_default_arguments(sim_arguments_t *arguments)
                                            .lanes = 4,
                                            .group = 32,
                                            .taper = 1,
-                                           .late = 100 * US,
-                                           .dead = -1,
+                                           .late_by = 100 * US,
+                                           .dead_node = -1,
                                            .seed = 1}};
-    for (i = 0; i < sizeof(arguments->given) / sizeof(arguments->given[0]); ++i) {
-        arguments->given[i] = -1;
+    for (i = 0; i < sizeof(arguments->figures) / sizeof(arguments->figures[0]); ++i) {
+        arguments->figures[i] = -1;
     }
 }
 
-/* Reads a whole number, with a suffix k, m, g or t if `sized`. *end_p points behind it. */
-static bool scan_whole(const char *text, bool sized, uint64_t *value_p, const char **end_p)
+/*
+ * Reads the whole number that `text` begins with; if `is_size`, a suffix k, m, g or t multiplies it. *end_p then points
+ * behind it. Returns false, without results, if there is no number or it has more than 64 bits.
+ */
+static bool scan_whole(const char *text, bool is_size, uint64_t *value_p, const char **end_p)
 {
     static const char suffixes[] = "kmgt";
     unsigned long long value;
@@ -43,7 +46,7 @@ static bool scan_whole(const char *text, bool sized, uint64_t *value_p, const ch
     if (*text < '0' || *text > '9' || errno != 0) {
         return false;
     }
-    suffix = *end != '\0' && sized ? strchr(suffixes, *end) : NULL;
+    suffix = *end != '\0' && is_size ? strchr(suffixes, *end) : NULL;
     if (suffix != NULL) {
         const int shift = 10 * (int)(suffix - suffixes + 1);
 
@@ -58,21 +61,21 @@ static bool scan_whole(const char *text, bool sized, uint64_t *value_p, const ch
     return true;
 }
 
-/* Takes a whole number. False after a message. */
-static bool take_whole(const char *option, const char *text, bool sized, uint64_t least, uint64_t most,
+/* Reads a whole number from `least` to `most`. Prints a line and returns false if the text is anything else. */
+static bool take_whole(const char *option, const char *text, bool is_size, uint64_t least, uint64_t most,
                        uint64_t *value_p)
 {
     const char *end = text;
 
-    if (!scan_whole(text, sized, value_p, &end) || *end != '\0' || *value_p < least || *value_p > most) {
+    if (!scan_whole(text, is_size, value_p, &end) || *end != '\0' || *value_p < least || *value_p > most) {
         fprintf(stderr, "mscclpp_sim: --%s is \"%s\"; allowed are whole numbers from %llu to %llu%s\n", option, text,
-                (unsigned long long)least, (unsigned long long)most, sized ? ", also with k, m, g or t" : "");
+                (unsigned long long)least, (unsigned long long)most, is_size ? ", also with k, m, g or t" : "");
         return false;
     }
     return true;
 }
 
-/* Takes a whole number of 32 bits. False after a message. */
+/* The same for a number of 32 bits, which has no suffix. */
 static bool take_uint32(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value_p)
 {
     uint64_t value;
@@ -84,18 +87,22 @@ static bool take_uint32(const char *option, const char *text, uint32_t least, ui
     return true;
 }
 
-/* Reads a list of items: a number, or FROM:TO or FROM:TO:FACTOR for numbers that grow by a factor, 2 by default. */
-static bool scan_list(const char *text, bool sized, uint64_t least, uint64_t most, sim_list_t *list)
+/*
+ * Reads a list of items with commas between them. An item is a number, or FROM:TO or FROM:TO:FACTOR for numbers that
+ * grow by a factor, 2 by default. Returns false if the text is no such list, a number is out of range, or there are
+ * more than SIM_LIST of them.
+ */
+static bool scan_list(const char *text, bool is_size, uint64_t least, uint64_t most, sim_list_t *list)
 {
     list->count = 0;
     for (;;) {
         uint64_t from, to, factor = 2;
 
-        if (!scan_whole(text, sized, &from, &text) || from < least || from > most) {
+        if (!scan_whole(text, is_size, &from, &text) || from < least || from > most) {
             return false;
         }
         to = from;
-        if (*text == ':' && (!scan_whole(text + 1, sized, &to, &text) || to < from || to > most)) {
+        if (*text == ':' && (!scan_whole(text + 1, is_size, &to, &text) || to < from || to > most)) {
             return false;
         }
         if (*text == ':' && (!scan_whole(text + 1, false, &factor, &text) || factor < 2 || factor > 1024)) {
@@ -116,22 +123,22 @@ static bool scan_list(const char *text, bool sized, uint64_t least, uint64_t mos
     }
 }
 
-/* Takes a list of numbers. False after a message. */
-static bool take_list(const char *option, const char *text, bool sized, uint64_t least, uint64_t most,
+/* Reads a list of numbers from `least` to `most`. Prints a line and returns false if the text is no such list. */
+static bool take_list(const char *option, const char *text, bool is_size, uint64_t least, uint64_t most,
                       sim_list_t *list_p)
 {
-    if (!scan_list(text, sized, least, most, list_p)) {
+    if (!scan_list(text, is_size, least, most, list_p)) {
         fprintf(stderr,
                 "mscclpp_sim: --%s is \"%s\"; allowed are up to %d numbers from %llu to %llu%s, as 8,64 or 8:512 or "
                 "8:512:8\n",
                 option, text, SIM_LIST, (unsigned long long)least, (unsigned long long)most,
-                sized ? ", also with k, m, g or t" : "");
+                is_size ? ", also with k, m, g or t" : "");
         return false;
     }
     return true;
 }
 
-/* Takes a number with a fraction. False after a message. */
+/* Reads a number that may have a fraction. Prints a line and returns false if it is none or out of range. */
 static bool take_decimal(const char *option, const char *text, double least, double most, double *value_p)
 {
     char *end = NULL;
@@ -145,13 +152,13 @@ static bool take_decimal(const char *option, const char *text, double least, dou
     return true;
 }
 
-/* Takes the value of --algorithm. False after a message. */
+/* Reads the value of --algorithm: names with commas between them. Prints a line and returns false if one is unknown. */
 static bool take_kinds(sim_arguments_t *arguments, const char *text)
 {
     const char *item = text;
     int kind;
 
-    arguments->automatic = false;
+    arguments->wants_auto = false;
     memset(arguments->kinds, 0, sizeof(arguments->kinds));
     while (*item != '\0') {
         const size_t length = strcspn(item, ",");
@@ -160,7 +167,7 @@ static bool take_kinds(sim_arguments_t *arguments, const char *text)
         snprintf(name, sizeof(name), "%.*s", length < sizeof(name) ? (int)length : 0, item);
         kind = (int)mscclpp_schedule_find(name);
         if (strcmp(name, "auto") == 0) {
-            arguments->automatic = true;
+            arguments->wants_auto = true;
         } else if (strcmp(name, "all") == 0) {
             memset(arguments->kinds, 1, sizeof(arguments->kinds));
         } else if (kind < MSCCLPP_SCHEDULE_LAST) {
@@ -181,7 +188,7 @@ static bool take_kinds(sim_arguments_t *arguments, const char *text)
     return false;
 }
 
-/* Takes the value of --network. False after a message. */
+/* Reads the value of --network. Prints a line and returns false if it is unknown. */
 static bool take_network(sim_arguments_t *arguments, const char *text)
 {
     int kind;
@@ -196,7 +203,7 @@ static bool take_network(sim_arguments_t *arguments, const char *text)
     return false;
 }
 
-/* Takes the value of --coll. False after a message. */
+/* Reads the value of --coll. Prints a line and returns false if it is unknown. */
 static bool take_pattern(sim_arguments_t *arguments, const char *text)
 {
     if (sim_pattern_find(text, &arguments->pattern)) {
@@ -218,7 +225,7 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     };
     const char *name = option > SIM_OPTION_FIRST && option < SIM_WHOLE ? names[option - SIM_OPTION_FIRST] : "";
     sim_run_t *run = &arguments->run;
-    uint64_t dead;
+    uint64_t dead_node;
 
     switch (option) {
     case 'c':
@@ -246,7 +253,7 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     case SIM_OPTION_GROUP:
         return take_uint32(name, value, 1, SIM_MAX_NODES, &run->group);
     case SIM_OPTION_TAPER:
-        arguments->tapered = true;
+        arguments->has_taper = true;
         return take_decimal(name, value, 0.01, 1000, &run->taper);
     case SIM_OPTION_RAILS:
     case SIM_OPTION_LATENCY:
@@ -254,10 +261,10 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     case SIM_OPTION_GAP:
     case SIM_OPTION_NODE_LATENCY:
         return take_decimal(name, value, option == SIM_OPTION_RAILS ? 1 : 0, option == SIM_OPTION_RAILS ? 64 : 1e6,
-                            &arguments->given[option]);
+                            &arguments->figures[option]);
     case SIM_OPTION_BANDWIDTH:
     case SIM_OPTION_NODE_BANDWIDTH:
-        return take_decimal(name, value, 0.001, 1e6, &arguments->given[option]);
+        return take_decimal(name, value, 0.001, 1e6, &arguments->figures[option]);
     case SIM_OPTION_TRANSPORT:
         arguments->transport = value;
         return true;
@@ -266,18 +273,18 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
         return true;
     case SIM_OPTION_JITTER:
     case SIM_OPTION_LATE:
-        if (!take_decimal(name, value, 0, 1e6, option == SIM_OPTION_JITTER ? &run->jitter : &run->late)) {
+        if (!take_decimal(name, value, 0, 1e6, option == SIM_OPTION_JITTER ? &run->jitter : &run->late_by)) {
             return false;
         }
-        *(option == SIM_OPTION_JITTER ? &run->jitter : &run->late) *= US;
+        *(option == SIM_OPTION_JITTER ? &run->jitter : &run->late_by) *= US;
         return true;
     case SIM_OPTION_STRAGGLERS:
         return take_uint32(name, value, 0, SIM_MAX_NODES, &run->stragglers);
     case SIM_OPTION_DEAD:
-        if (!take_whole(name, value, false, 0, SIM_MAX_NODES - 1, &dead)) {
+        if (!take_whole(name, value, false, 0, SIM_MAX_NODES - 1, &dead_node)) {
             return false;
         }
-        run->dead = (int64_t)dead;
+        run->dead_node = (int64_t)dead_node;
         return true;
     case SIM_OPTION_DEAD_STEP:
         return take_whole(name, value, false, 0, UINT32_MAX, &run->dead_step);
@@ -290,19 +297,19 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
         run->whole = true;
         return true;
     case SIM_TRAFFIC:
-        arguments->traffic = true;
+        arguments->prints_traffic = true;
         return true;
     default:
-        arguments->json = true;
+        arguments->prints_json = true;
         return true;
     }
 }
 
-/* Replaces a figure by that of an option, if it was given. */
+/* Replaces a figure by the one of an option, times `scale`, if the option was given. */
 static void override_figure(const sim_arguments_t *arguments, int option, double scale, double *figure)
 {
-    if (arguments->given[option] >= 0) {
-        *figure = arguments->given[option] * scale;
+    if (arguments->figures[option] >= 0) {
+        *figure = arguments->figures[option] * scale;
     }
 }
 
@@ -329,10 +336,11 @@ bool sim_check_arguments(sim_arguments_t *arguments)
     override_figure(arguments, SIM_OPTION_NODE_BANDWIDTH, GB, &figures->node_bandwidth);
     figures->tile = (double)arguments->run.tile;
     figures->lanes = arguments->run.lanes;
-    if (arguments->given[SIM_OPTION_RAILS] >= 0) {
-        figures->rails = (uint32_t)arguments->given[SIM_OPTION_RAILS];
+    if (arguments->figures[SIM_OPTION_RAILS] >= 0) {
+        figures->rails = (uint32_t)arguments->figures[SIM_OPTION_RAILS];
     }
-    if (arguments->run.network == SIM_FAT_TREE && !arguments->tapered) {
+    /* --help says the defaults: 2 for a fat tree, 1 for the others. */
+    if (arguments->run.network == SIM_FAT_TREE && !arguments->has_taper) {
         arguments->run.taper = 2;
     }
     for (i = 0; i < arguments->nodes.count; ++i) {
@@ -343,9 +351,9 @@ bool sim_check_arguments(sim_arguments_t *arguments)
                     (unsigned long long)nodes, (unsigned long long)nodes - 1);
             return false;
         }
-        if (arguments->run.dead >= (int64_t)nodes) {
+        if (arguments->run.dead_node >= (int64_t)nodes) {
             fprintf(stderr, "mscclpp_sim: --dead is %lld; allowed with %llu nodes are 0 to %llu\n",
-                    (long long)arguments->run.dead, (unsigned long long)nodes, (unsigned long long)nodes - 1);
+                    (long long)arguments->run.dead_node, (unsigned long long)nodes, (unsigned long long)nodes - 1);
             return false;
         }
     }

@@ -4,7 +4,7 @@
 
 #include "tools/sim/sim.h"
 
-/* Options with a value and without a letter. */
+/* Long options that take a value and have no letter: name, and the end of SIM_OPTION_... */
 #define SIM_OPTIONS(X)                                                                                                 \
     X("root", ROOT)                                                                                                    \
     X("radix", RADIX)                                                                                                  \
@@ -41,7 +41,7 @@ enum {
     SIM_VERSION
 };
 
-#define SIM_LIST 64
+#define SIM_LIST 64 /* the most numbers in a list */
 
 typedef struct {
     uint64_t value[SIM_LIST];
@@ -54,24 +54,31 @@ typedef struct {
     uint32_t root, fanout, radix;
     sim_list_t nodes, bytes;
     bool kinds[MSCCLPP_SCHEDULE_LAST]; /* schedules named by --algorithm */
-    bool automatic;                    /* --algorithm names auto */
-    bool tapered;                      /* --taper was given */
-    bool traffic, json;
-    const char *picture, *transport, *figures_file;
-    double given[SIM_VERSION]; /* [option]: figure given on the command line; below 0: none */
+    bool wants_auto;                   /* --algorithm names auto, or was not given */
+    bool has_taper;                    /* --taper was given */
+    bool prints_traffic, prints_json;
+    const char *picture; /* path; NULL: none */
+    const char *transport;
+    const char *figures_file;    /* path; NULL: none */
+    double figures[SIM_VERSION]; /* [option]: the figure on the command line, in its unit there; below 0: none */
 } sim_arguments_t;
 
+/* Sets all arguments to what they are without any option. */
 void sim_default_arguments(sim_arguments_t *arguments);
 
-/* Takes an option; false, with one line on standard error, if its value is not allowed. */
+/* Stores an option's value. If the value is not allowed, prints one line on standard error and returns false. */
 bool sim_take_option(sim_arguments_t *arguments, int option, const char *value);
 
-/* Checks all options together, and reads the file of figures. False after a message. */
+/*
+ * Called once all options are taken. Checks them together, and completes the run's figures: the transport's built-in
+ * ones, replaced by those of the file, and these by those of the command line. Prints a line and returns false on
+ * failure.
+ */
 bool sim_check_arguments(sim_arguments_t *arguments);
 
 /*
- * sim_figures.c: takes a transport's figures from a rules file (mca/common/algo/rules.h); false, with one line on
- * standard error, if it cannot be read or has none.
+ * sim_figures.c: reads a transport's latency, overhead, gap and bandwidth from a rules file (mca/common/algo/rules.h).
+ * If the file cannot be read or has no such line, prints one line on standard error and returns false.
  */
 bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figures_t *figures);
 

@@ -1,4 +1,4 @@
-/* The table and JSON. */
+/* Prints rows as a table and as JSON, and knows the names of the collectives. */
 #include <string.h>
 
 #include "tools/sim/sim.h"
@@ -66,15 +66,17 @@ void sim_print_row(FILE *out, const sim_row_t *row)
 
     fprintf(out, "%6u %13llu %-10s %12.2f %12.2f", row->run.schedule.nodes, (unsigned long long)row->run.bytes,
             mscclpp_schedule_name(row->run.schedule.kind), result->time * 1e6, bound * 1e6);
-    if (bound > 0 && result->stuck == 0) {
+    if (bound > 0 && result->stuck_nodes == 0) {
         fprintf(out, " %7.2f %6.1f%%", result->time / bound, 100 * row->bound.rails / result->time);
     } else {
         fprintf(out, " %7s %7s", "-", "-");
     }
-    fprintf(out, " %12.2f %12llu  %s", row->modelled * 1e6, (unsigned long long)result->sent, row->chosen ? "*" : "");
-    if (result->stuck > 0) {
+    fprintf(out, " %12.2f %12llu  %s", row->modelled * 1e6, (unsigned long long)result->messages,
+            row->is_preferred ? "*" : "");
+    if (result->stuck_nodes > 0) {
         fprintf(out, " %u nodes do not end; %u of them wait for node %lld itself, the last one from %.2f us on",
-                result->stuck, result->direct, (long long)row->run.dead, result->begun * 1e6);
+                result->stuck_nodes, result->waits_for_dead, (long long)row->run.dead_node,
+                result->last_wait_begin * 1e6);
     }
     fputc('\n', out);
 }
@@ -132,14 +134,14 @@ void sim_print_json(FILE *out, const sim_row_t *rows, size_t count)
         fprintf(out, "\"bytes\": %llu, \"network\": \"%s\", \"seed\": %llu,\n   ", (unsigned long long)run->bytes,
                 sim_network_names[run->network], (unsigned long long)run->seed);
         fprintf(out, "\"seconds\": %.12g, \"first_seconds\": %.12g, \"model_seconds\": %.12g, \"chosen\": %s, ",
-                result->time, result->first, row->modelled, row->chosen ? "true" : "false");
+                result->time, result->first_end, row->modelled, row->is_preferred ? "true" : "false");
         fprintf(out, "\"log2_steps_seconds\": %.12g, \"least_latency_seconds\": %.12g, \"rails_seconds\": %.12g,\n   ",
-                row->bound.steps, row->least, row->bound.rails);
+                row->bound.steps, row->least_latency, row->bound.rails);
         fprintf(out, "\"messages\": %llu, \"events\": %llu, \"planes\": %u, \"one_node_for_all\": %s, ",
-                (unsigned long long)result->sent, (unsigned long long)result->events, result->planes,
-                result->one ? "true" : "false");
+                (unsigned long long)result->messages, (unsigned long long)result->events, result->planes,
+                result->is_one_for_all ? "true" : "false");
         fprintf(out, "\"stuck_nodes\": %u, \"wait_for_the_dead\": %u, \"last_begins_to_wait_seconds\": %.12g,\n   ",
-                result->stuck, result->direct, result->begun);
+                result->stuck_nodes, result->waits_for_dead, result->last_wait_begin);
         print_traffic_json(out, result);
         fprintf(out, "}");
     }

@@ -13,15 +13,15 @@
 
 #include "tools/sim/sim.h"
 
-/* The most messages that a rank has posted to its rail and whose sending has not begun. */
-enum { QUEUE = 64 };
+/* How many messages a rank may have posted to its rail before the rail begins to send the first of them. */
+enum { QUEUE_SIZE = 64 };
 
 /* Kinds of events. */
 enum {
     LANE_GOES_ON,
     MESSAGE_LEAVES,  /* its first byte is past the sender's rail and the latency */
     MESSAGE_ARRIVES, /* its first byte is past the links between the nodes */
-    MESSAGE_IS_THERE /* its last byte is past the receiver's rail */
+    MESSAGE_ENDS     /* its last byte is past the receiver's rail */
 };
 
 /* What a lane does next. */
@@ -34,40 +34,40 @@ typedef enum {
 
 typedef struct {
     phase_t phase;
-    uint64_t tile;  /* its number */
-    uint64_t index; /* of its next step in the node's schedule */
-    uint64_t steps; /* carried out so far, in all tiles */
-    uint32_t kept;  /* messages that a later step will merge */
+    uint64_t tile;       /* number of the tile within its block */
+    uint64_t step;       /* index of the next step in the node's schedule */
+    uint64_t steps_done; /* in all tiles */
+    uint32_t kept;       /* messages that a later step will merge */
 
-    bool waits;    /* for a message: */
-    uint32_t slot; /* where it arrives, */
-    uint32_t peer; /* which node sends it, */
-    double since;  /* and since when the lane waits */
+    bool waits;        /* for a message; if so: */
+    uint32_t slot;     /* where the message arrives */
+    uint32_t peer;     /* the node that sends it */
+    double wait_begin; /* since when the lane waits */
 } lane_t;
 
 typedef struct {
-    double processor;    /* when it is free again */
-    double within;       /* when its links to the other ranks of its node are free again */
-    uint64_t posted;     /* messages posted to the rail so far */
-    double begun[QUEUE]; /* of the last QUEUE messages: when the rail began to send each */
+    double processor_free;    /* when its processor is free again */
+    double node_free;         /* when its links to the other ranks of its node are free again */
+    uint64_t posted;          /* messages posted to the rail so far */
+    double begun[QUEUE_SIZE]; /* [message modulo QUEUE_SIZE]: when the rail began to send it */
 } rank_t;
 
 typedef struct {
     const sim_run_t *run;
-    uint32_t nodes;     /* that are simulated */
-    uint32_t sharing;   /* ranks of a node that share its rail */
-    uint64_t tiles;     /* of a block */
-    uint32_t *receives; /* of sim_is_symmetric: node 0 stands for all nodes; NULL: all nodes are simulated */
-    lane_t *lane;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
-    rank_t *rank;
-    uint16_t *arrived; /* [lane][slot]: messages that have arrived */
-    double *ended;     /* [node]: when its last lane ended; 0: not yet */
-    uint32_t *open;    /* [node]: lanes that have not ended */
+    uint32_t nodes;      /* that are simulated */
+    uint32_t node_ranks; /* ranks of a node that are on this plane: they share its rail */
+    uint64_t tiles;      /* of a block */
+    uint32_t *slots;     /* from sim_is_symmetric: node 0 stands for all nodes; NULL: all nodes are simulated */
+    lane_t *lanes;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
+    rank_t *ranks;       /* in the same order */
+    uint16_t *arrived;   /* [lane][slot]: messages that have arrived */
+    double *ended;       /* [node]: when its last lane ended; 0: not yet */
+    uint32_t *running;   /* [node]: lanes that have not ended */
     sim_links_t *links;
     sim_heap_t heap;
     sim_result_t *result;
-    double now;
-    bool no_memory;
+    double now; /* the time up to which the plane is simulated, seconds */
+    bool is_out_of_memory;
 } plane_t;
 
 /* The later of two times. */
@@ -76,27 +76,27 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* The node of a lane. */
+/* Returns the node that a lane is on. */
 static uint32_t node_of(const plane_t *plane, uint32_t lane)
 {
-    return lane / (plane->sharing * plane->run->lanes);
+    return lane / (plane->node_ranks * plane->run->lanes);
 }
 
-/* Adds an event. */
-static void push(plane_t *plane, const sim_event_t *event)
+/* Adds an event. If memory runs out, notes that, and the simulation ends. */
+static void add_event(plane_t *plane, const sim_event_t *event)
 {
-    plane->no_memory = !sim_heap_add(&plane->heap, event) || plane->no_memory;
+    plane->is_out_of_memory = !sim_heap_add(&plane->heap, event) || plane->is_out_of_memory;
 }
 
-/* Adds an event that lets a lane go on at a time. */
+/* Adds an event that lets a lane go on at `time`. */
 static void schedule_lane(plane_t *plane, uint32_t lane, double time)
 {
     const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane};
 
-    push(plane, &event);
+    add_event(plane, &event);
 }
 
-/* Bytes of the lane's tile: the last tile of a block may be shorter. */
+/* Returns the bytes of the lane's tile of a block of `block` bytes, whose last tile may be shorter. */
 static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double block)
 {
     const uint64_t all = (uint64_t)block, begin = lane->tile * plane->run->tile;
@@ -104,7 +104,7 @@ static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double bloc
     return all - begin < plane->run->tile ? all - begin : plane->run->tile;
 }
 
-/* The bytes that a rank of the lane's node sends, receives and combines in the call. */
+/* Returns what the call demands of a rank of the lane's node. */
 static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
 {
     const sim_run_t *run = plane->run;
@@ -113,56 +113,66 @@ static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
                              node_of(plane, lane) == run->schedule.root);
 }
 
-/* Sends `bytes` from the lane's rank to others of its node. Returns when they have arrived. */
+/*
+ * Sends `bytes` from the rank of lane `number` to the others of its node, from `now` on. Returns when they have
+ * arrived.
+ */
 static double send_within_node(plane_t *plane, uint32_t number, double bytes, double now)
 {
-    rank_t *rank = &plane->rank[number / plane->run->lanes];
+    rank_t *rank = &plane->ranks[number / plane->run->lanes];
 
     if (plane->run->ranks == 1) {
         return now;
     }
-    rank->within = later(rank->within, now) + bytes / plane->run->figures.node_bandwidth;
-    return rank->within + plane->run->figures.node_latency;
+    rank->node_free = later(rank->node_free, now) + bytes / plane->run->figures.node_bandwidth;
+    return rank->node_free + plane->run->figures.node_latency;
 }
 
-/* The tile's share of `bytes` that the whole block gives or takes within the node. */
+/* Returns the tile's share of `bytes`, which are sent within the node for the whole block. */
 static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp_cost_load_t *load, double bytes)
 {
     return load->block > 0 ? bytes * (double)tile_bytes(plane, lane, load->block) / load->block : 0;
 }
 
-/* Sends a step's message. Returns when the rank's processor is free again: it waits while the rail's queue is full. */
+/*
+ * Sends the message of a step of lane `number`. Returns when the rank's processor is free again: it is busy for the
+ * message's overhead, and then waits while the rail's queue is full.
+ */
 static double send_message(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
-    lane_t *lane = &plane->lane[number];
-    rank_t *rank = &plane->rank[number / plane->run->lanes];
-    const uint32_t node = node_of(plane, number), inner = number % (plane->sharing * plane->run->lanes);
-    const uint32_t to = plane->receives != NULL ? 0 : step->peer;
+    lane_t *lane = &plane->lanes[number];
+    rank_t *rank = &plane->ranks[number / plane->run->lanes];
+    const uint32_t node = node_of(plane, number), lane_of_node = number % (plane->node_ranks * plane->run->lanes);
+    const uint32_t to = plane->slots != NULL ? 0 : step->peer;
     const mscclpp_cost_load_t load = load_of(plane, number);
     sim_event_t event = {.kind = MESSAGE_LEAVES,
-                         .lane = to * plane->sharing * plane->run->lanes + inner,
-                         .slot = plane->receives != NULL ? plane->receives[lane->index] : step->slot};
+                         .lane = to * plane->node_ranks * plane->run->lanes + lane_of_node,
+                         .slot = plane->slots != NULL ? plane->slots[lane->step] : step->slot};
     const uint64_t bytes = mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
-    const double shift = plane->run->figures.latency + sim_links_jitter(plane->links);
-    double *begun;
+    const double delay = plane->run->figures.latency + sim_links_draw_delay(plane->links);
+    double *begun_p;
 
-    rank->processor = later(rank->processor, now) + plane->run->figures.overhead;
+    rank->processor_free = later(rank->processor_free, now) + plane->run->figures.overhead;
     event.message = (sim_message_t){.from = node, .to = to, .bytes = (double)bytes};
-    begun = &rank->begun[rank->posted++ % QUEUE];
-    rank->processor = later(rank->processor, *begun);
-    *begun = sim_links_send(plane->links, &event.message, rank->processor);
-    event.message.end += shift;
-    event.time = *begun + shift;
-    ++plane->result->sent;
-    push(plane, &event);
-    return rank->processor;
+    /* The queue has room once the rail has begun the message that is QUEUE_SIZE before this one. */
+    begun_p = &rank->begun[rank->posted++ % QUEUE_SIZE];
+    rank->processor_free = later(rank->processor_free, *begun_p);
+    *begun_p = sim_links_send(plane->links, &event.message, rank->processor_free);
+    event.message.end += delay;
+    event.time = *begun_p + delay;
+    ++plane->result->messages;
+    add_event(plane, &event);
+    return rank->processor_free;
 }
 
-/* Takes the message of a step that has arrived: the lane stores it, combines it, or keeps it for a merge, and sends
- * it on within its node where the collective needs that. Returns when the lane goes on. */
+/*
+ * Carries out a step whose message has arrived: the lane stores it, combines it, keeps it for a merge, or merges what
+ * it has kept. Where the collective needs it, the lane also sends the data on within its node, which does not delay the
+ * lane itself. Returns when the lane goes on.
+ */
 static double receive_message(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
-    lane_t *lane = &plane->lane[number];
+    lane_t *lane = &plane->lanes[number];
     const mscclpp_cost_load_t load = load_of(plane, number);
     const double bytes =
         (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
@@ -182,57 +192,63 @@ static double receive_message(plane_t *plane, uint32_t number, const mscclpp_ste
     return now + bytes / plane->run->figures.combining;
 }
 
-/* Begins the lane's next tile. False if there is none, and the lane has ended. */
-static bool next_tile(plane_t *plane, uint32_t number, double now)
+/* Begins the lane's next tile. If there is none, ends the lane and returns false. */
+static bool begin_next_tile(plane_t *plane, uint32_t number, double now)
 {
-    lane_t *lane = &plane->lane[number];
+    lane_t *lane = &plane->lanes[number];
     const uint32_t node = node_of(plane, number);
 
     lane->tile += plane->run->lanes;
-    lane->index = 0;
+    lane->step = 0;
     lane->phase = lane->tile < plane->tiles ? LANE_GIVES : LANE_ENDED;
-    if (lane->phase == LANE_ENDED && --plane->open[node] == 0) {
+    if (lane->phase == LANE_ENDED && --plane->running[node] == 0) {
         plane->ended[node] = now;
     }
     return lane->phase != LANE_ENDED;
 }
 
-/* Whether no other event comes before `time`, so that the lane can go on at once, without an event of its own. */
-static bool is_next(const plane_t *plane, double time)
+/* Returns true if no other event comes up to `time`, so that a lane can go on at once, without an event of its own. */
+static bool can_go_on_until(const plane_t *plane, double time)
 {
-    return plane->heap.count == 0 || plane->heap.event[0].time > time;
+    return plane->heap.count == 0 || plane->heap.events[0].time > time;
 }
 
-/* Carries out a step. Returns when the lane goes on; below 0: it waits for a message, or its node is dead. */
+/*
+ * Carries out a step, if its message has arrived. Returns when the lane goes on, or -1: it waits for a message, whose
+ * arrival will resume it, or its node is dead.
+ */
 static double run_step(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
-    lane_t *lane = &plane->lane[number];
-    const uint64_t round = lane->tile / plane->run->lanes;
+    lane_t *lane = &plane->lanes[number];
+    const uint64_t tiles_done = lane->tile / plane->run->lanes; /* each took one message from the slot */
 
-    if (node_of(plane, number) == plane->run->dead && lane->steps >= plane->run->dead_step) {
+    if (node_of(plane, number) == plane->run->dead_node && lane->steps_done >= plane->run->dead_step) {
         return -1;
     }
     if (step->kind == MSCCLPP_STEP_SEND) {
         now = send_message(plane, number, step, now);
     } else if (step->kind == MSCCLPP_STEP_MERGE ||
-               plane->arrived[(size_t)number * plane->run->schedule.slots + step->slot] > round) {
+               plane->arrived[(size_t)number * plane->run->schedule.slots + step->slot] > tiles_done) {
         now = receive_message(plane, number, step, now);
     } else {
         lane->waits = true;
         lane->slot = step->slot;
         lane->peer = step->peer;
-        lane->since = now;
+        lane->wait_begin = now;
         return -1;
     }
-    ++lane->index;
-    ++lane->steps;
+    ++lane->step;
+    ++lane->steps_done;
     return now;
 }
 
-/* Runs a lane from `now` on, until it waits, has ended, or other events come first. */
+/*
+ * Runs a lane from `now` on, until it waits or has ended. Where other events come first, it adds an event that resumes
+ * the lane later.
+ */
 static void run_lane(plane_t *plane, uint32_t number, double now)
 {
-    lane_t *lane = &plane->lane[number];
+    lane_t *lane = &plane->lanes[number];
     mscclpp_cost_load_t load;
     mscclpp_step_t step;
 
@@ -246,7 +262,7 @@ static void run_lane(plane_t *plane, uint32_t number, double now)
             next = send_within_node(plane, number, tile_share(plane, lane, &load, load.give), now);
             break;
         case LANE_STEPS:
-            if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, number), lane->index, &step)) {
+            if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, number), lane->step, &step)) {
                 next = run_step(plane, number, &step, now);
             } else {
                 load = load_of(plane, number);
@@ -255,7 +271,7 @@ static void run_lane(plane_t *plane, uint32_t number, double now)
             }
             break;
         case LANE_TAKES:
-            if (!next_tile(plane, number, now)) {
+            if (!begin_next_tile(plane, number, now)) {
                 return;
             }
             break;
@@ -265,7 +281,7 @@ static void run_lane(plane_t *plane, uint32_t number, double now)
         if (next < 0) {
             return;
         }
-        if (next > now && !is_next(plane, next)) {
+        if (next > now && !can_go_on_until(plane, next)) {
             schedule_lane(plane, number, next);
             return;
         }
@@ -273,10 +289,13 @@ static void run_lane(plane_t *plane, uint32_t number, double now)
     }
 }
 
-/* Handles an event. A message that no other one delays passes several stations at once. */
-static void handle(plane_t *plane, sim_event_t *event)
+/*
+ * Handles an event: moves a message by one link, or resumes a lane. A message that no link between groups delays is
+ * received in the same event.
+ */
+static void handle_event(plane_t *plane, sim_event_t *event)
 {
-    lane_t *lane = &plane->lane[event->lane];
+    lane_t *lane = &plane->lanes[event->lane];
 
     plane->now = event->time;
     switch (event->kind) {
@@ -284,16 +303,16 @@ static void handle(plane_t *plane, sim_event_t *event)
         event->kind = MESSAGE_ARRIVES;
         event->time = sim_links_pass(plane->links, &event->message, event->time);
         if (event->time > plane->now) {
-            push(plane, event);
+            add_event(plane, event);
             return;
         }
         /* fall through */
     case MESSAGE_ARRIVES:
-        event->kind = MESSAGE_IS_THERE;
+        event->kind = MESSAGE_ENDS;
         event->time = sim_links_receive(plane->links, &event->message, event->time);
-        push(plane, event);
+        add_event(plane, event);
         return;
-    case MESSAGE_IS_THERE:
+    case MESSAGE_ENDS:
         ++plane->arrived[(size_t)event->lane * plane->run->schedule.slots + event->slot];
         if (lane->waits && lane->slot == event->slot) {
             lane->waits = false;
@@ -305,8 +324,11 @@ static void handle(plane_t *plane, sim_event_t *event)
     }
 }
 
-/* Draws the nodes that begin late, each at most once. */
-static void draw_stragglers(const sim_run_t *run, bool *late)
+/*
+ * Draws the nodes that begin late, each at most once, and sets their entries of `is_late`. The generator is Knuth's
+ * MMIX, with a state that differs from that of the network for the same seed.
+ */
+static void draw_stragglers(const sim_run_t *run, bool *is_late)
 {
     uint64_t random = run->seed ^ 0x5851f42d4c957f2du;
     uint32_t missing = run->stragglers < run->schedule.nodes ? run->stragglers : run->schedule.nodes, node;
@@ -314,133 +336,138 @@ static void draw_stragglers(const sim_run_t *run, bool *late)
     while (missing > 0) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         node = (uint32_t)((random >> 33) % run->schedule.nodes);
-        missing -= late[node] ? 0 : 1;
-        late[node] = true;
+        missing -= is_late[node] ? 0 : 1;
+        is_late[node] = true;
     }
 }
 
-/* Adds the first event of each lane. */
+/* Adds the first event of each lane. Lanes without a tile have ended already. */
 static void start_lanes(plane_t *plane)
 {
-    const uint32_t all = plane->nodes * plane->sharing * plane->run->lanes;
-    bool *late = calloc(plane->run->schedule.nodes, sizeof(bool));
+    const uint32_t lane_count = plane->nodes * plane->node_ranks * plane->run->lanes;
+    bool *is_late = calloc(plane->run->schedule.nodes, sizeof(bool));
     uint32_t number;
 
-    plane->no_memory = late == NULL;
-    if (late != NULL) {
-        draw_stragglers(plane->run, late);
+    plane->is_out_of_memory = is_late == NULL;
+    if (is_late != NULL) {
+        draw_stragglers(plane->run, is_late);
     }
-    for (number = 0; number < all && late != NULL; ++number) {
-        lane_t *lane = &plane->lane[number];
+    for (number = 0; number < lane_count && is_late != NULL; ++number) {
+        lane_t *lane = &plane->lanes[number];
         const uint32_t node = node_of(plane, number);
 
         lane->tile = number % plane->run->lanes;
         if (lane->tile < plane->tiles) {
-            ++plane->open[node];
-            schedule_lane(plane, number, late[node] ? plane->run->late : 0);
+            ++plane->running[node];
+            schedule_lane(plane, number, is_late[node] ? plane->run->late_by : 0);
         } else {
             lane->phase = LANE_ENDED;
         }
     }
-    free(late);
+    free(is_late);
 }
 
-/* Adds what happened on this plane to the result. */
+/* Adds what happened on this plane to the result, which is that of the slowest plane. */
 static void add_result(plane_t *plane)
 {
-    const uint32_t each = plane->sharing * plane->run->lanes;
+    const uint32_t node_lanes = plane->node_ranks * plane->run->lanes;
     sim_result_t *result = plane->result;
-    double first = 0, last = 0;
-    uint32_t node, i, stuck = 0, direct = 0;
+    double first_end = 0, last_end = 0;
+    uint32_t node, i, stuck_nodes = 0, waits_for_dead = 0;
 
     for (node = 0; node < plane->nodes; ++node) {
-        bool waits = false;
+        bool node_waits = false;
 
-        for (i = 0; i < each; ++i) {
-            const lane_t *lane = &plane->lane[node * each + i];
+        for (i = 0; i < node_lanes; ++i) {
+            const lane_t *lane = &plane->lanes[node * node_lanes + i];
 
-            if (lane->waits && lane->peer == plane->run->dead) {
-                waits = true;
-                result->begun = later(result->begun, lane->since);
+            if (lane->waits && lane->peer == plane->run->dead_node) {
+                node_waits = true;
+                result->last_wait_begin = later(result->last_wait_begin, lane->wait_begin);
             }
         }
-        last = later(last, plane->open[node] == 0 ? plane->ended[node] : plane->now);
-        first = plane->open[node] == 0 && (first <= 0 || plane->ended[node] < first) ? plane->ended[node] : first;
-        stuck += plane->open[node] > 0 && node != plane->run->dead;
-        direct += waits;
+        last_end = later(last_end, plane->running[node] == 0 ? plane->ended[node] : plane->now);
+        first_end = plane->running[node] == 0 && (first_end <= 0 || plane->ended[node] < first_end) ? plane->ended[node]
+                                                                                                    : first_end;
+        stuck_nodes += plane->running[node] > 0 && node != plane->run->dead_node;
+        waits_for_dead += node_waits;
     }
-    result->first = result->planes == 0 || (first > 0 && first < result->first) ? first : result->first;
-    result->time = later(result->time, last);
-    result->stuck = stuck > result->stuck ? stuck : result->stuck;
-    result->direct = direct > result->direct ? direct : result->direct;
-    result->one = plane->receives != NULL;
+    result->first_end =
+        result->planes == 0 || (first_end > 0 && first_end < result->first_end) ? first_end : result->first_end;
+    result->time = later(result->time, last_end);
+    result->stuck_nodes = stuck_nodes > result->stuck_nodes ? stuck_nodes : result->stuck_nodes;
+    result->waits_for_dead = waits_for_dead > result->waits_for_dead ? waits_for_dead : result->waits_for_dead;
+    result->is_one_for_all = plane->slots != NULL;
     ++result->planes;
-    sim_links_count(plane->links, last, result);
+    sim_links_count(plane->links, last_end, result);
 }
 
-/* Simulates plane `number`. False without memory. */
-static bool simulate_plane(const sim_run_t *run, uint32_t sharing, uint32_t number, uint32_t *receives,
+/*
+ * Simulates plane `number`, with `node_ranks` ranks of each node, and adds what happened to the result. `slots`: from
+ * sim_is_symmetric, or NULL. Returns false if memory runs out.
+ */
+static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t number, uint32_t *slots,
                            sim_result_t *result)
 {
     const double block =
         mscclpp_cost_load(run->schedule.pattern, run->schedule.nodes, run->ranks, run->bytes, true).block;
     plane_t plane = {.run = run,
-                     .nodes = receives != NULL ? 1 : run->schedule.nodes,
-                     .sharing = sharing,
+                     .nodes = slots != NULL ? 1 : run->schedule.nodes,
+                     .node_ranks = node_ranks,
                      .tiles = ((uint64_t)block + run->tile - 1) / run->tile,
-                     .receives = receives,
+                     .slots = slots,
                      .result = result};
-    const size_t all = (size_t)plane.nodes * sharing * run->lanes;
+    const size_t lane_count = (size_t)plane.nodes * node_ranks * run->lanes;
     sim_event_t event;
 
-    plane.lane = calloc(all, sizeof(lane_t));
-    plane.rank = calloc((size_t)plane.nodes * sharing, sizeof(rank_t));
-    plane.arrived = calloc(all * run->schedule.slots, sizeof(uint16_t));
+    plane.lanes = calloc(lane_count, sizeof(lane_t));
+    plane.ranks = calloc((size_t)plane.nodes * node_ranks, sizeof(rank_t));
+    plane.arrived = calloc(lane_count * run->schedule.slots, sizeof(uint16_t));
     plane.ended = calloc(plane.nodes, sizeof(double));
-    plane.open = calloc(plane.nodes, sizeof(uint32_t));
+    plane.running = calloc(plane.nodes, sizeof(uint32_t));
     plane.links = sim_links_create(run, plane.nodes, run->seed * 1000003u + number);
-    plane.no_memory = plane.lane == NULL || plane.rank == NULL || plane.arrived == NULL || plane.ended == NULL ||
-                      plane.open == NULL || plane.links == NULL;
-    if (!plane.no_memory) {
+    plane.is_out_of_memory = plane.lanes == NULL || plane.ranks == NULL || plane.arrived == NULL ||
+                             plane.ended == NULL || plane.running == NULL || plane.links == NULL;
+    if (!plane.is_out_of_memory) {
         start_lanes(&plane);
-        while (!plane.no_memory && sim_heap_take(&plane.heap, &event)) {
+        while (!plane.is_out_of_memory && sim_heap_take(&plane.heap, &event)) {
             ++result->events;
-            handle(&plane, &event);
+            handle_event(&plane, &event);
         }
         add_result(&plane);
     }
-    free(plane.lane);
-    free(plane.rank);
+    free(plane.lanes);
+    free(plane.ranks);
     free(plane.arrived);
     free(plane.ended);
-    free(plane.open);
-    free(plane.heap.event);
+    free(plane.running);
+    free(plane.heap.events);
     sim_links_destroy(plane.links);
-    return !plane.no_memory;
+    return !plane.is_out_of_memory;
 }
 
 bool sim_simulate(const sim_run_t *run, sim_result_t *result)
 {
     const uint32_t rails = run->figures.rails == 0 || run->figures.rails > run->ranks ? run->ranks : run->figures.rails;
-    const uint32_t sharing = (run->ranks + rails - 1) / rails;
-    const bool chance = run->jitter > 0 || run->network == SIM_DRAGONFLY;
-    uint32_t *receives = NULL;
-    bool fine = true;
-    uint32_t plane;
+    const uint32_t node_ranks = (run->ranks + rails - 1) / rails;
+    const bool is_random = run->jitter > 0 || run->network == SIM_DRAGONFLY;
+    uint32_t *slots = NULL;
+    bool ok = true;
+    uint32_t number;
 
     memset(result, 0, sizeof(*result));
-    if (!run->whole && sim_is_symmetric(run, &receives) && receives == NULL) {
+    if (!run->whole && sim_is_symmetric(run, &slots) && slots == NULL) { /* out of memory */
         return false;
     }
-    for (plane = 0; plane < (chance ? rails : 1) && fine; ++plane) {
-        fine = simulate_plane(run, sharing, plane, receives, result);
+    for (number = 0; number < (is_random ? rails : 1) && ok; ++number) {
+        ok = simulate_plane(run, node_ranks, number, slots, result);
     }
-    if (!chance) {
-        result->sent *= rails;
+    if (!is_random) {
+        result->messages *= rails;
     }
-    if (receives != NULL) {
-        result->sent *= run->schedule.nodes;
+    if (slots != NULL) {
+        result->messages *= run->schedule.nodes;
     }
-    free(receives);
-    return fine;
+    free(slots);
+    return ok;
 }

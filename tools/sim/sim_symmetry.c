@@ -1,114 +1,122 @@
 /*
  * Symmetry of schedules. Suppose that step i of node v is step i of node 0 with the partner rotated by v (peer + v) or
- * mirrored (peer xor v), and that the network treats all nodes alike. Then all nodes are in the same state at any time:
- * they are at the beginning, and each event happens on all of them at once. When node 0 receives from p, node 0 itself
- * sends the same message at the same moment, in the step whose image is p's send. So node 0 can be simulated alone, and
+ * mirrored (peer xor v), and that the network treats all nodes alike. Then all nodes are in the same state at any time,
+ * because they begin in the same state, and each event happens on all of them at once. When node p sends a message to
+ * node 0, node 0 sends the same message at the same moment, in the same step. So node 0 can be simulated alone, and
  * receives its own messages. This is exact, not an approximation.
  */
 #include <stdlib.h>
 
 #include "tools/sim/sim.h"
 
-typedef enum { TURNED, MIRRORED, NEITHER } symmetry_t;
+typedef enum { ROTATED, MIRRORED, NEITHER } symmetry_t;
 
-/* The partner of `node` in a step in which node 0 has partner `peer`. */
+/* Returns the partner that `node` must have in a step in which node 0 has partner `peer`. */
 static uint32_t image(symmetry_t symmetry, uint32_t peer, uint32_t node, uint32_t nodes)
 {
-    return symmetry == TURNED ? (peer + node) % nodes : peer ^ node;
+    return symmetry == ROTATED ? (peer + node) % nodes : peer ^ node;
 }
 
-/* Whether the steps of all nodes are images of those of node 0, for a block of this size. */
-static bool holds(const sim_run_t *run, symmetry_t symmetry, uint64_t block)
+/* Returns true if the steps of all nodes are images of those of node 0, for a tile of this size. */
+static bool is_symmetry(const sim_run_t *run, symmetry_t symmetry, uint64_t tile)
 {
-    const mscclpp_schedule_t *s = &run->schedule;
+    const mscclpp_schedule_t *schedule = &run->schedule;
     mscclpp_step_t zero, step;
     uint32_t node;
     uint64_t i;
 
-    for (i = 0; mscclpp_schedule_step(s, 0, i, &zero); ++i) {
-        const uint64_t bytes = mscclpp_schedule_bytes(s, &zero, block);
+    for (i = 0; mscclpp_schedule_step(schedule, 0, i, &zero); ++i) {
+        const uint64_t step_bytes = mscclpp_schedule_bytes(schedule, &zero, tile);
 
-        for (node = 1; node < s->nodes; ++node) {
-            if (!mscclpp_schedule_step(s, node, i, &step) ||
+        for (node = 1; node < schedule->nodes; ++node) {
+            if (!mscclpp_schedule_step(schedule, node, i, &step) ||
                 (step.kind == MSCCLPP_STEP_SEND) != (zero.kind == MSCCLPP_STEP_SEND) ||
                 (step.kind == MSCCLPP_STEP_MERGE) != (zero.kind == MSCCLPP_STEP_MERGE) ||
                 (step.kind == MSCCLPP_STEP_STORE) != (zero.kind == MSCCLPP_STEP_STORE) ||
                 (step.kind == MSCCLPP_STEP_KEEP) != (zero.kind == MSCCLPP_STEP_KEEP) ||
-                step.peer != image(symmetry, zero.peer, node, s->nodes) ||
-                mscclpp_schedule_bytes(s, &step, block) != bytes) {
+                step.peer != image(symmetry, zero.peer, node, schedule->nodes) ||
+                mscclpp_schedule_bytes(schedule, &step, tile) != step_bytes) {
                 return false;
             }
         }
     }
-    for (node = 1; node < s->nodes; ++node) {
-        if (mscclpp_schedule_step(s, node, i, &step)) {
+    /* No node has more steps than node 0. */
+    for (node = 1; node < schedule->nodes; ++node) {
+        if (mscclpp_schedule_step(schedule, node, i, &step)) {
             return false;
         }
     }
     return true;
 }
 
-/* Whether the symmetry holds for tiles of both sizes: all tiles of a block have one size, but for the last one. */
-static bool holds_for_tiles(const sim_run_t *run, symmetry_t symmetry, uint64_t block)
+/*
+ * Returns true if the symmetry holds for all tiles of a block. Their sizes are two at most, because only the last one
+ * may be shorter.
+ */
+static bool is_symmetry_for_tiles(const sim_run_t *run, symmetry_t symmetry, uint64_t block)
 {
-    const uint64_t rest = block % run->tile;
+    const uint64_t last_tile = block % run->tile;
 
-    return (block < run->tile || holds(run, symmetry, run->tile)) && (rest == 0 || holds(run, symmetry, rest));
+    return (block < run->tile || is_symmetry(run, symmetry, run->tile)) &&
+           (last_tile == 0 || is_symmetry(run, symmetry, last_tile));
 }
 
-/* For each step in which node 0 sends: the slot in which it receives the same message. Messages between two nodes
- * are matched in order. The caller frees the array. NULL without memory. */
-static uint32_t *match_sends(const mscclpp_schedule_t *s, symmetry_t symmetry)
+/*
+ * Returns an array with, for each step in which node 0 sends, the slot in which it receives the same message. The
+ * messages between two nodes are matched in order. The caller frees the array. Returns NULL if memory runs out.
+ */
+static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symmetry)
 {
-    const uint64_t steps = mscclpp_schedule_steps(s, 0);
-    uint32_t *receives = calloc(steps + 1, sizeof(*receives));
-    uint64_t *next = calloc(s->nodes, sizeof(*next)); /* by peer: where to look for the next step that receives */
-    mscclpp_step_t step, other;
+    const uint64_t steps = mscclpp_schedule_steps(schedule, 0);
+    uint32_t *slots = calloc(steps + 1, sizeof(*slots));
+    uint64_t *next_step =
+        calloc(schedule->nodes, sizeof(*next_step)); /* [peer]: where to look for the next step that receives from it */
+    mscclpp_step_t step, received;
     uint64_t i;
 
-    for (i = 0; i < steps && receives != NULL && next != NULL; ++i) {
+    for (i = 0; i < steps && slots != NULL && next_step != NULL; ++i) {
         uint32_t from;
 
-        (void)mscclpp_schedule_step(s, 0, i, &step);
+        (void)mscclpp_schedule_step(schedule, 0, i, &step);
         if (step.kind != MSCCLPP_STEP_SEND) {
             continue;
         }
-        from = symmetry == TURNED ? (s->nodes - step.peer) % s->nodes : step.peer;
+        from = symmetry == ROTATED ? (schedule->nodes - step.peer) % schedule->nodes : step.peer;
         do {
-            if (!mscclpp_schedule_step(s, 0, next[from]++, &other)) {
+            if (!mscclpp_schedule_step(schedule, 0, next_step[from]++, &received)) {
                 break;
             }
-        } while (other.kind == MSCCLPP_STEP_SEND || other.kind == MSCCLPP_STEP_MERGE || other.peer != from);
-        receives[i] = other.slot;
+        } while (received.kind == MSCCLPP_STEP_SEND || received.kind == MSCCLPP_STEP_MERGE || received.peer != from);
+        slots[i] = received.slot;
     }
-    if (next == NULL) {
-        free(receives);
-        receives = NULL;
+    if (next_step == NULL) {
+        free(slots);
+        slots = NULL;
     }
-    free(next);
-    return receives;
+    free(next_step);
+    return slots;
 }
 
-bool sim_is_symmetric(const sim_run_t *run, uint32_t **receives_p)
+bool sim_is_symmetric(const sim_run_t *run, uint32_t **slots_p)
 {
     const uint32_t nodes = run->schedule.nodes;
     const int pattern = run->schedule.pattern;
     const uint64_t block = (uint64_t)mscclpp_cost_load(pattern, nodes, run->ranks, run->bytes, false).block;
     symmetry_t symmetry = NEITHER;
 
-    *receives_p = NULL;
+    *slots_p = NULL;
     if (nodes < 2 || block == 0 || run->network != SIM_FULL || run->jitter > 0 || run->stragglers > 0 ||
-        run->dead >= 0 || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE ||
+        run->dead_node >= 0 || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE ||
         pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER) {
         return false;
     }
-    if ((nodes & (nodes - 1)) == 0 && holds_for_tiles(run, MIRRORED, block)) {
+    if ((nodes & (nodes - 1)) == 0 && is_symmetry_for_tiles(run, MIRRORED, block)) {
         symmetry = MIRRORED;
-    } else if (holds_for_tiles(run, TURNED, block)) {
-        symmetry = TURNED;
+    } else if (is_symmetry_for_tiles(run, ROTATED, block)) {
+        symmetry = ROTATED;
     }
     if (symmetry != NEITHER) {
-        *receives_p = match_sends(&run->schedule, symmetry);
+        *slots_p = match_sends(&run->schedule, symmetry);
     }
     return symmetry != NEITHER;
 }
