@@ -24,7 +24,7 @@ static void test_sizes(void)
     CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 8, 64, 2, 4));
     CHECK_EQ(table.nsizes, 4);
     CHECK_EQ(table.bytes[3], 64);
-    CHECK_EQ(tune_next(&table), 0);
+    CHECK_EQ(tune_first_missing(&table), 0);
     CHECK(!tune_is_measured(&table, 0));
     /* Whole elements, each size once. */
     CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 20, 1.3, 8));
@@ -58,10 +58,10 @@ static void test_rules(void)
     tune_table_t table;
 
     fill(&table, times, 6, 6);
-    CHECK_EQ(tune_next(&table), 6);
-    CHECK_EQ(tune_best(&table, 0), A);
-    CHECK_EQ(tune_best(&table, 2), B);
-    CHECK_EQ(tune_best(&table, 5), C);
+    CHECK_EQ(tune_first_missing(&table), 6);
+    CHECK_EQ(tune_fastest(&table, 0), A);
+    CHECK_EQ(tune_fastest(&table, 2), B);
+    CHECK_EQ(tune_fastest(&table, 5), C);
     /* At 4 KiB and 16 KiB another one is faster, but by less than the noise. */
     check_rules(&table, wanted, 3);
     /* A run that was interrupted, and one that has not begun. */
@@ -79,7 +79,7 @@ static void test_rules(void)
     fill(&table, times, 6, 6);
     table.seconds[1][A] = 0;
     tune_make_rules(&table, &(mscclpp_rule_set_t){0});
-    CHECK_EQ(tune_best(&table, 1), B);
+    CHECK_EQ(tune_fastest(&table, 1), B);
 }
 
 /* Rules of a collective with blocks: sizes of blocks, no two of them equal, and not more than there is room for. */
@@ -92,7 +92,7 @@ static void test_blocks(void)
 
     REQUIRE(tune_table_init(&table, MSCCLPP_COLL_ALLGATHER, 1024, 8192, 2, 8));
     CHECK_EQ(table.nalgos, MSCCLPP_COLL_BY_LAST);
-    CHECK(tune_algo_counts(&table, MSCCLPP_COLL_BY_ENGINES));
+    CHECK(tune_algo_can_serve(&table, MSCCLPP_COLL_BY_ENGINES));
     CHECK_TEXT(tune_algo_name(&table, MSCCLPP_COLL_BY_ENGINES), "engines");
     CHECK_EQ(tune_algo_find(&table, "oneshot"), -1);
     table.block[0] = table.block[1] = 100;
@@ -105,14 +105,14 @@ static void test_blocks(void)
     }
     check_rules(&table, wanted, 2);
     REQUIRE(tune_table_init(&table, MSCCLPP_COLL_EXSCAN, 1024, (size_t)1024 << 9, 2, 8));
-    CHECK(!tune_algo_counts(&table, MSCCLPP_COLL_BY_ENGINES));
+    CHECK(!tune_algo_can_serve(&table, MSCCLPP_COLL_BY_ENGINES));
     /* Each size has one algorithm only, so none can be kept. */
     for (int size = 0; size < table.nsizes; ++size) {
         table.seconds[size][size % 2 == 0 ? MSCCLPP_COLL_BY_PACKETS : MSCCLPP_COLL_BY_SCRATCH] = 1;
     }
     tune_make_rules(&table, &set);
-    CHECK_EQ(set.count, TUNE_COLL_RULES);
-    CHECK_EQ(set.rule[set.count - 1].bytes, table.block[TUNE_COLL_RULES - 1]);
+    CHECK_EQ(set.count, TUNE_MAX_COLL_RULES);
+    CHECK_EQ(set.rule[set.count - 1].bytes, table.block[TUNE_MAX_COLL_RULES - 1]);
 }
 
 /* Times that change sides at each size still fit a set, which has ascending sizes. */

@@ -1,4 +1,4 @@
-/* mscclpp_plan check: proves plans, or prints what is wrong with them. */
+/* mscclpp_plan check: proves that plans are right, or prints what is wrong with them. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,33 +31,35 @@ static const struct option table[] = {{"static", no_argument, NULL, STATIC},
                                       {NULL, 0, NULL, 0}};
 
 typedef struct {
-    bool json, quiet, only_static;
+    bool prints_json;
+    bool is_quiet;       /* print nothing of plans that are right */
+    bool is_static_only; /* do not simulate */
     mscclpp_plan_sim_options_t sim;
 } options_t;
 
-/* Prints a text as a string of JSON. */
-static void json_string(const char *text)
+/* Prints a text as a string of JSON, within quotes. */
+static void print_json_string(const char *text)
 {
     putchar('"');
     for (; *text != '\0'; ++text) {
-        unsigned char c = (unsigned char)*text;
+        unsigned char character = (unsigned char)*text;
 
-        if (c == '"' || c == '\\') {
-            printf("\\%c", c);
-        } else if (c < 0x20) {
-            printf("\\u%04x", c);
+        if (character == '"' || character == '\\') {
+            printf("\\%c", character);
+        } else if (character < 0x20) {
+            printf("\\u%04x", character);
         } else {
-            putchar(c);
+            putchar(character);
         }
     }
     putchar('"');
 }
 
-/* Prints a key with a number, unless the number is negative: then it is not known. */
-static void json_number(const char *name, int value)
+/* Prints a comma and a key with a number. A negative number is not known: then prints nothing. */
+static void print_json_number(const char *key, int value)
 {
     if (value >= 0) {
-        printf(", \"%s\": %d", name, value);
+        printf(", \"%s\": %d", key, value);
     }
 }
 
@@ -66,11 +68,11 @@ static void print_json(const char *path, const mscclpp_plan_t *plan, const msccl
                        const mscclpp_plan_sim_stats_t *stats)
 {
     printf("  {\"file\": ");
-    json_string(path);
+    print_json_string(path);
     printf(", \"verdict\": \"%s\", \"faults\": %d", mscclpp_plan_verdict(report), report->faults);
     if (plan != NULL) {
         printf(", \"name\": ");
-        json_string(plan->name);
+        print_json_string(plan->name);
         printf(", \"collective\": \"%s\", \"ranks\": %u, \"digest\": \"%016llx\"",
                mscclpp_plan_collective_name(plan->collective), plan->rank_count, (unsigned long long)plan->digest);
     }
@@ -82,26 +84,26 @@ static void print_json(const char *path, const mscclpp_plan_t *plan, const msccl
 
         printf("%s\n    {\"kind\": \"%s\", \"rule\": \"%s\"", i > 0 ? "," : "", mscclpp_plan_kind_name(finding->kind),
                finding->rule);
-        json_number("rank", finding->place.rank);
-        json_number("block", finding->place.block);
-        json_number("op", finding->place.op);
-        json_number("inner", finding->place.inner);
+        print_json_number("rank", finding->place.rank);
+        print_json_number("block", finding->place.block);
+        print_json_number("op", finding->place.op);
+        print_json_number("inner", finding->place.inner);
         if (finding->place.name != NULL) {
             printf(", \"name\": ");
-            json_string(finding->place.name);
+            print_json_string(finding->place.name);
         }
         printf(", \"text\": ");
-        json_string(finding->text != NULL ? finding->text : "");
+        print_json_string(finding->text != NULL ? finding->text : "");
         if (finding->schedule != NULL) {
             printf(", \"schedule\": ");
-            json_string(finding->schedule);
+            print_json_string(finding->schedule);
         }
         putchar('}');
     }
     printf("]}");
 }
 
-/* Prints each line of a schedule, indented. */
+/* Prints each line of a schedule, indented. The last one has to end with a newline, too. */
 static void print_schedule(const char *schedule)
 {
     const char *end;
@@ -112,7 +114,7 @@ static void print_schedule(const char *schedule)
     }
 }
 
-/* Prints the verdict in one line. */
+/* Prints the verdict of a file in one line. */
 static void print_verdict(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                           const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
@@ -127,21 +129,21 @@ static void print_verdict(const char *path, const mscclpp_plan_t *plan, const ms
     putchar('\n');
 }
 
-/* Prints the verdict and all findings of a file as text. */
+/* Prints the verdict and all findings of a file as text; of a plan that is right, nothing if the options say so. */
 static void print_text(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                        const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
     char place[80];
-    int kept = 0;
+    int printed = 0;
 
-    if (options->quiet && report->faults == 0) {
+    if (options->is_quiet && report->faults == 0) {
         return;
     }
     print_verdict(path, plan, report, stats, options);
     for (int i = 0; i < report->count; ++i) {
         const mscclpp_plan_finding_t *finding = &report->finding[i];
 
-        kept += finding->kind != MSCCLPP_PLAN_NOTE;
+        printed += finding->kind != MSCCLPP_PLAN_NOTE;
         printf("  %s%s: %s [%s]\n", finding->kind == MSCCLPP_PLAN_NOTE ? "note: " : "",
                mscclpp_plan_place_text(finding->place, place, sizeof(place)),
                finding->text != NULL ? finding->text : "no memory for the text", finding->rule);
@@ -149,33 +151,33 @@ static void print_text(const char *path, const mscclpp_plan_t *plan, const msccl
             print_schedule(finding->schedule);
         }
     }
-    if (report->faults > kept) {
-        printf("  and %d more\n", report->faults - kept);
+    if (report->faults > printed) {
+        printf("  and %d more\n", report->faults - printed);
     }
 }
 
-/* Checks the plan in a file and prints the verdict. False if the plan is refused. */
-static bool check(const char *path, const options_t *options)
+/* Checks the plan in a file and prints the verdict. Returns false if the plan is refused or cannot be read. */
+static bool check_file(const char *path, const options_t *options)
 {
     mscclpp_plan_report_t report;
     mscclpp_plan_sim_stats_t stats = {0, 0, false, 0};
     mscclpp_plan_t *plan = NULL;
-    bool fine;
+    bool is_right;
 
     mscclpp_plan_report_init(&report);
-    fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
-           (options->only_static || mscclpp_plan_simulate(plan, &options->sim, &report, &stats));
+    is_right = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
+               (options->is_static_only || mscclpp_plan_simulate(plan, &options->sim, &report, &stats));
     if (report.no_memory) {
         mscclpp_plan_found(&report, MSCCLPP_PLAN_UNREAD, "memory", mscclpp_plan_nowhere, "no memory");
     }
-    if (options->json) {
+    if (options->prints_json) {
         print_json(path, plan, &report, &stats);
     } else {
         print_text(path, plan, &report, &stats, options);
     }
     mscclpp_plan_free(plan);
     mscclpp_plan_report_destroy(&report);
-    return fine;
+    return is_right;
 }
 
 int plan_tool_check(int argc, char **argv)
@@ -188,10 +190,10 @@ int plan_tool_check(int argc, char **argv)
     while ((option = getopt_long(argc, argv, "qh", table, NULL)) != -1) {
         switch (option) {
         case JSON:
-            options.json = true;
+            options.prints_json = true;
             break;
         case STATIC:
-            options.only_static = true;
+            options.is_static_only = true;
             break;
         case LAUNCHES:
             if (!plan_tool_number("--launches", optarg, 1, MSCCLPP_PLAN_MAX_LAUNCHES, &number)) {
@@ -205,7 +207,7 @@ int plan_tool_check(int argc, char **argv)
             }
             break;
         case 'q':
-            options.quiet = true;
+            options.is_quiet = true;
             break;
         case 'h':
             fputs(help, stdout);
@@ -218,14 +220,14 @@ int plan_tool_check(int argc, char **argv)
         fprintf(stderr, "mscclpp_plan check: no FILE\n");
         return PLAN_USAGE;
     }
-    if (options.json) {
+    if (options.prints_json) {
         printf("[\n");
     }
     for (int i = optind; i < argc; ++i) {
-        if (!check(argv[i], &options)) {
+        if (!check_file(argv[i], &options)) {
             status = PLAN_REFUSED;
         }
-        if (options.json) {
+        if (options.prints_json) {
             printf("%s\n", i + 1 < argc ? "," : "\n]");
         }
     }

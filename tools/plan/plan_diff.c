@@ -16,7 +16,8 @@ static const char help[] =
 
 static const struct option table[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
-enum { MOST_LINES = 4096 };
+/* The most lines of a block whose common subsequence is looked for; its table has as many entries as the square. */
+enum { MAX_LINES = 4096 };
 
 /* The operations of a block, each as one line. */
 typedef struct {
@@ -24,22 +25,25 @@ typedef struct {
     size_t count;
 } lines_t;
 
-/* Adds the line of an operation. `text` says what the operation does; it is freed. False without memory. */
-static bool add_line(lines_t *lines, size_t *room, const char *position, const mscclpp_plan_op_t *op, char *text)
+/*
+ * Adds the line of an operation. `indent` goes before it, and `text` says what the operation does. Frees `text`, which
+ * may be NULL for lack of memory. `capacity_p`: lines for which there is memory. Returns false if memory runs out.
+ */
+static bool add_line(lines_t *lines, size_t *capacity_p, const char *indent, const mscclpp_plan_op_t *op, char *text)
 {
-    char **all;
+    char **grown;
 
-    if (lines->count == *room) {
-        *room = *room > 0 ? 2 * *room : 64;
-        all = realloc(lines->lines, *room * sizeof(*all));
-        if (all == NULL) {
+    if (lines->count == *capacity_p) {
+        *capacity_p = *capacity_p > 0 ? 2 * *capacity_p : 64;
+        grown = realloc(lines->lines, *capacity_p * sizeof(*grown));
+        if (grown == NULL) {
             free(text);
             return false;
         }
-        lines->lines = all;
+        lines->lines = grown;
     }
     if (text == NULL ||
-        asprintf(&lines->lines[lines->count], "%s%-11s %s", position, mscclpp_plan_op_name(op->kind), text) < 0) {
+        asprintf(&lines->lines[lines->count], "%s%-11s %s", indent, mscclpp_plan_op_name(op->kind), text) < 0) {
         free(text);
         return false;
     }
@@ -48,21 +52,25 @@ static bool add_line(lines_t *lines, size_t *room, const char *position, const m
     return true;
 }
 
-/* Makes the lines of a block; none if the rank has no such block. False without memory. */
-static bool make_block_lines(const mscclpp_plan_t *plan, uint32_t r, uint32_t b, lines_t *lines)
+/*
+ * Makes the lines of a block, or none if the rank has no such block. Returns false if memory runs out. The caller frees
+ * the lines in both cases.
+ */
+static bool make_block_lines(const mscclpp_plan_t *plan, uint32_t rank, uint32_t number, lines_t *lines)
 {
-    const mscclpp_plan_block_t *block = b < plan->ranks[r].block_count ? &plan->ranks[r].blocks[b] : NULL;
-    size_t room = 0;
+    const mscclpp_plan_block_t *block =
+        number < plan->ranks[rank].block_count ? &plan->ranks[rank].blocks[number] : NULL;
+    size_t capacity = 0;
 
     *lines = (lines_t){NULL, 0};
-    for (uint32_t k = 0; block != NULL && k < block->op_count; ++k) {
-        const mscclpp_plan_op_t *op = &block->ops[k];
+    for (uint32_t i = 0; block != NULL && i < block->op_count; ++i) {
+        const mscclpp_plan_op_t *op = &block->ops[i];
 
-        if (!add_line(lines, &room, "", op, plan_tool_describe(plan, r, op))) {
+        if (!add_line(lines, &capacity, "", op, plan_tool_describe(plan, rank, op))) {
             return false;
         }
-        for (uint32_t i = 0; i < op->body_count; ++i) {
-            if (!add_line(lines, &room, "  ", &op->body[i], plan_tool_describe(plan, r, &op->body[i]))) {
+        for (uint32_t j = 0; j < op->body_count; ++j) {
+            if (!add_line(lines, &capacity, "  ", &op->body[j], plan_tool_describe(plan, rank, &op->body[j]))) {
                 return false;
             }
         }
@@ -79,59 +87,68 @@ static void free_lines(lines_t *lines)
     free(lines->lines);
 }
 
-/* A table for the longest common subsequence: entry [i][k] is its length for the lines of `a` from i on and those of
- * `b` from k on. The caller frees it. NULL if the lists are too long, or without memory. */
+/*
+ * Returns a table for the longest common subsequence: entry [i][j] is its length for the lines of `a` from i on and
+ * those of `b` from j on. The caller frees it. Returns NULL if a list has more than MAX_LINES lines, or if memory runs
+ * out.
+ */
 static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
 {
     size_t width = b->count + 1;
     unsigned short *lengths =
-        a->count > MOST_LINES || b->count > MOST_LINES ? NULL : calloc((a->count + 1) * width, sizeof(*lengths));
+        a->count > MAX_LINES || b->count > MAX_LINES ? NULL : calloc((a->count + 1) * width, sizeof(*lengths));
 
     for (size_t i = a->count; lengths != NULL && i-- > 0;) {
-        for (size_t k = b->count; k-- > 0;) {
-            unsigned short down = lengths[(i + 1) * width + k], right = lengths[i * width + k + 1];
+        for (size_t j = b->count; j-- > 0;) {
+            unsigned short down = lengths[(i + 1) * width + j], right = lengths[i * width + j + 1];
 
-            lengths[i * width + k] = strcmp(a->lines[i], b->lines[k]) == 0
-                                         ? (unsigned short)(lengths[(i + 1) * width + k + 1] + 1)
+            lengths[i * width + j] = strcmp(a->lines[i], b->lines[j]) == 0
+                                         ? (unsigned short)(lengths[(i + 1) * width + j + 1] + 1)
                                          : (down > right ? down : right);
         }
     }
     return lengths;
 }
 
-/* Prints the lines that only one of two blocks has. True if there are none. */
-static bool diff_block(uint32_t r, uint32_t block, const lines_t *a, const lines_t *b)
+/*
+ * Prints the lines that only one of two blocks has, after a heading. Returns true if there are none. Without a table of
+ * common lengths, lines that differ are taken from `a` first, so more of them than needed may be printed.
+ */
+static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const lines_t *b)
 {
     unsigned short *lengths = common_lengths(a, b);
-    size_t i = 0, k = 0, width = b->count + 1;
+    size_t i = 0, j = 0, width = b->count + 1;
     bool same = true;
 
-    while (i < a->count || k < b->count) {
-        bool first;
+    while (i < a->count || j < b->count) {
+        bool is_of_a;
 
-        if (i < a->count && k < b->count && strcmp(a->lines[i], b->lines[k]) == 0) {
-            ++i, ++k;
+        if (i < a->count && j < b->count && strcmp(a->lines[i], b->lines[j]) == 0) {
+            ++i, ++j;
             continue;
         }
         if (same) {
-            printf("rank %u, block %u\n", r, block);
+            printf("rank %u, block %u\n", rank, block);
             same = false;
         }
-        first = k == b->count ||
-                (i < a->count && (lengths == NULL || lengths[(i + 1) * width + k] >= lengths[i * width + k + 1]));
-        if (first) {
+        is_of_a = j == b->count ||
+                  (i < a->count && (lengths == NULL || lengths[(i + 1) * width + j] >= lengths[i * width + j + 1]));
+        if (is_of_a) {
             printf("- %5zu %s\n", i, a->lines[i]);
             ++i;
         } else {
-            printf("+ %5zu %s\n", k, b->lines[k]);
-            ++k;
+            printf("+ %5zu %s\n", j, b->lines[j]);
+            ++j;
         }
     }
     free(lengths);
     return same;
 }
 
-/* Prints what differs besides blocks: ranks, chunks, sizes and semaphores. True if nothing does. */
+/*
+ * Prints the heads and the semaphores of both plans, if they differ: ranks, chunks, sizes, and what semaphores begin
+ * with. Returns true if they do not differ.
+ */
 static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
     char *texts[2] = {NULL, NULL};
@@ -146,9 +163,10 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
             continue;
         }
         plan_tool_head(out, plans[i]);
-        for (uint32_t r = 0; r < plans[i]->rank_count; ++r) {
-            for (uint32_t s = 0; s < plans[i]->ranks[r].semaphore_count; ++s) {
-                fprintf(out, "rank %u: semaphore %u begins with %u\n", r, s, plans[i]->ranks[r].semaphores[s]);
+        for (uint32_t rank = 0; rank < plans[i]->rank_count; ++rank) {
+            for (uint32_t number = 0; number < plans[i]->ranks[rank].semaphore_count; ++number) {
+                fprintf(out, "rank %u: semaphore %u begins with %u\n", rank, number,
+                        plans[i]->ranks[rank].semaphores[number]);
             }
         }
         fclose(out);
@@ -167,22 +185,23 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     return same;
 }
 
-/* Prints all differences of two plans. True if there are none. */
+/* Prints all differences of two plans. Returns true if there are none. */
 static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
-    bool same = diff_head(a, b);
-    uint32_t ranks = a->rank_count < b->rank_count ? a->rank_count : b->rank_count, blocks;
+    bool same = diff_head(a, b); /* prints other numbers of ranks; ranks that only one plan has are not compared */
+    uint32_t common_ranks = a->rank_count < b->rank_count ? a->rank_count : b->rank_count, block_count;
 
-    for (uint32_t r = 0; r < ranks; ++r) {
-        blocks = a->ranks[r].block_count > b->ranks[r].block_count ? a->ranks[r].block_count : b->ranks[r].block_count;
-        for (uint32_t k = 0; k < blocks; ++k) {
+    for (uint32_t rank = 0; rank < common_ranks; ++rank) {
+        block_count = a->ranks[rank].block_count > b->ranks[rank].block_count ? a->ranks[rank].block_count
+                                                                              : b->ranks[rank].block_count;
+        for (uint32_t block = 0; block < block_count; ++block) {
             lines_t left, right = {NULL, 0};
 
-            if (!make_block_lines(a, r, k, &left) || !make_block_lines(b, r, k, &right)) {
+            if (!make_block_lines(a, rank, block, &left) || !make_block_lines(b, rank, block, &right)) {
                 fprintf(stderr, "mscclpp_plan: no memory\n");
                 same = false;
             } else {
-                same = diff_block(r, k, &left, &right) && same;
+                same = diff_block(rank, block, &left, &right) && same;
             }
             free_lines(&left);
             free_lines(&right);

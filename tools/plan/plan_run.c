@@ -1,4 +1,4 @@
-/* mscclpp_plan compile and bench: start the programs that do it, Python and mscclpp_bench. */
+/* mscclpp_plan compile and bench: start the programs that do the work, Python and mscclpp_bench. */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -19,7 +19,7 @@ static const char bench_help[] =
     "the\n"
     "plan has. The variable MPIRUN names the launcher, with its options (default: mpirun).\n";
 
-/* Writes the path of the folder of this program; "" if it is unknown. */
+/* Writes the path of the folder that holds this program; "" if it is unknown. */
 static void find_folder(char *folder, size_t size)
 {
     char path[PATH_MAX];
@@ -39,7 +39,7 @@ static int exec_program(char **argv)
 
 int plan_tool_compile(int argc, char **argv)
 {
-    static char tool[] = "--tool", python[] = "python3", module[] = "-m", name[] = "mscclpp_plans";
+    static char tool_option[] = "--tool", python[] = "python3", module[] = "-m", package[] = "mscclpp_plans";
     char folder[PATH_MAX], program[PATH_MAX + 16], python_path[2 * PATH_MAX];
     const char *inherited = getenv("PYTHONPATH");
     char **arguments = calloc((size_t)argc + 8, sizeof(*arguments));
@@ -51,6 +51,7 @@ int plan_tool_compile(int argc, char **argv)
         return PLAN_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        /* The Python program is still started, and prints the rest. */
         fputs(compile_help, stdout);
         fflush(stdout);
     }
@@ -65,24 +66,27 @@ int plan_tool_compile(int argc, char **argv)
     }
     arguments[count++] = python;
     arguments[count++] = module;
-    arguments[count++] = name;
+    arguments[count++] = package;
     for (int i = 1; i < argc; ++i) {
         arguments[count++] = argv[i];
     }
-    arguments[count++] = tool;
+    arguments[count++] = tool_option;
     arguments[count++] = program;
     count = exec_program(arguments);
     free(arguments);
     return count;
 }
 
-/* Splits the launcher's line at blanks. Returns how many words it has; `words` has room for `most`. */
-static int split(char *line, char **words, int most)
+/*
+ * Splits the launcher's line at blanks, in place. Writes at most `max_words` words, and returns how many. Further ones
+ * are left out.
+ */
+static int split_words(char *line, char **words, int max_words)
 {
     int count = 0;
 
-    for (char *rest = NULL, *word = strtok_r(line, " ", &rest); word != NULL && count < most;
-         word = strtok_r(NULL, " ", &rest)) {
+    for (char *position = NULL, *word = strtok_r(line, " ", &position); word != NULL && count < max_words;
+         word = strtok_r(NULL, " ", &position)) {
         words[count++] = word;
     }
     return count;
@@ -91,7 +95,7 @@ static int split(char *line, char **words, int most)
 int plan_tool_bench(int argc, char **argv)
 {
     enum { LAUNCHER_WORDS = 64 };
-    static char number[] = "-n", option[] = "--plan", fallback[] = "mscclpp_bench";
+    static char ranks_option[] = "-n", plan_option[] = "--plan", fallback[] = "mscclpp_bench";
     const char *launcher = getenv("MPIRUN");
     char folder[PATH_MAX], program[PATH_MAX + 16], ranks[16], line[PATH_MAX];
     char **arguments = calloc((size_t)argc + LAUNCHER_WORDS + 8, sizeof(*arguments));
@@ -118,11 +122,11 @@ int plan_tool_bench(int argc, char **argv)
     find_folder(folder, sizeof(folder));
     (void)snprintf(program, sizeof(program), "%s/mscclpp_bench", folder);
     (void)snprintf(line, sizeof(line), "%s", launcher != NULL && *launcher != '\0' ? launcher : "mpirun");
-    count = split(line, arguments, LAUNCHER_WORDS);
-    arguments[count++] = number;
+    count = split_words(line, arguments, LAUNCHER_WORDS);
+    arguments[count++] = ranks_option;
     arguments[count++] = ranks;
     arguments[count++] = access(program, X_OK) == 0 ? program : fallback;
-    arguments[count++] = option;
+    arguments[count++] = plan_option;
     for (int i = 1; i < argc; ++i) {
         arguments[count++] = argv[i];
     }

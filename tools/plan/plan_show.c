@@ -26,13 +26,13 @@ static const struct option table[] = {{"rank", required_argument, NULL, 'r'}, {"
                                       {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
 typedef struct {
-    uint64_t rank;  /* UINT64_MAX: all */
-    uint64_t bytes; /* 0: chosen by the plan */
-    bool times;
-    const char *svg;
+    uint64_t rank;     /* UINT64_MAX: all */
+    uint64_t bytes;    /* 0: chosen by the plan */
+    bool prints_times; /* instead of operations */
+    const char *svg;   /* the picture's path; NULL: none */
 } options_t;
 
-/* Prints one operation in words. */
+/* Prints one operation in words, after its position in the block. */
 static void show_op(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op, const char *position)
 {
     char *text = plan_tool_describe(plan, rank, op);
@@ -41,28 +41,28 @@ static void show_op(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_pla
     free(text);
 }
 
-/* Prints all operations of a rank. */
-static void show_rank(const mscclpp_plan_t *plan, uint32_t r)
+/* Prints all operations of a rank, block by block. Those within another one get two numbers, such as 3.0. */
+static void show_rank(const mscclpp_plan_t *plan, uint32_t rank)
 {
     char position[32];
 
-    printf("rank %" PRIu32 "\n", r);
-    for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b) {
-        const mscclpp_plan_block_t *block = &plan->ranks[r].blocks[b];
+    printf("rank %" PRIu32 "\n", rank);
+    for (uint32_t number = 0; number < plan->ranks[rank].block_count; ++number) {
+        const mscclpp_plan_block_t *block = &plan->ranks[rank].blocks[number];
 
-        printf("  block %" PRIu32 "\n", b);
-        for (uint32_t k = 0; k < block->op_count; ++k) {
-            snprintf(position, sizeof(position), "%" PRIu32, k);
-            show_op(plan, r, &block->ops[k], position);
-            for (uint32_t i = 0; i < block->ops[k].body_count; ++i) {
-                snprintf(position, sizeof(position), "%" PRIu32 ".%" PRIu32, k, i);
-                show_op(plan, r, &block->ops[k].body[i], position);
+        printf("  block %" PRIu32 "\n", number);
+        for (uint32_t i = 0; i < block->op_count; ++i) {
+            snprintf(position, sizeof(position), "%" PRIu32, i);
+            show_op(plan, rank, &block->ops[i], position);
+            for (uint32_t j = 0; j < block->ops[i].body_count; ++j) {
+                snprintf(position, sizeof(position), "%" PRIu32 ".%" PRIu32, i, j);
+                show_op(plan, rank, &block->ops[i].body[j], position);
             }
         }
     }
 }
 
-/* Prints when each operation begins and ends. */
+/* Prints when each operation begins and ends by the cost model, of the rank that the options name, or of all. */
 static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, const options_t *options)
 {
     printf("%6s %6s %8s %5s %-11s %10s %10s %10s\n", "rank", "block", "op", "turn", "", "waited us", "began us",
@@ -86,8 +86,10 @@ static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *t
     }
 }
 
-/* Prints the time by the cost model, with that of each operation if asked for, and writes the picture if one is
- * asked for. False after a message. */
+/*
+ * Prints how long the plan takes by the cost model. If the options ask for it, also prints the times of each operation,
+ * and writes the picture. Prints a message and returns false on failure.
+ */
 static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
 {
     mscclpp_plan_report_t report;
@@ -102,7 +104,7 @@ static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
                     ? report.finding[report.count - 1].text
                     : "no memory");
     } else {
-        if (options->times) {
+        if (options->prints_times) {
             show_times(plan, &trace, options);
         }
         printf("%" PRIu64 " bytes: %.1f us by the cost model\n", options->bytes, trace.ended);
@@ -113,7 +115,7 @@ static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
     return ok;
 }
 
-/* Prints the plan as the options say. Returns the exit status. */
+/* Prints the plan in a file as the options say, and chooses the bytes that they leave open. Returns the exit status. */
 static int show(const char *path, options_t *options)
 {
     mscclpp_plan_t *plan = plan_tool_load(path);
@@ -134,9 +136,9 @@ static int show(const char *path, options_t *options)
         options->bytes = options->bytes < plan->min_bytes ? plan->min_bytes : options->bytes;
     }
     plan_tool_head(stdout, plan);
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        if (!options->times && (options->rank == UINT64_MAX || options->rank == r)) {
-            show_rank(plan, r);
+    for (uint32_t rank = 0; rank < plan->rank_count; ++rank) {
+        if (!options->prints_times && (options->rank == UINT64_MAX || options->rank == rank)) {
+            show_rank(plan, rank);
         }
     }
     ok = show_trace(plan, options);
@@ -163,7 +165,7 @@ int plan_tool_show(int argc, char **argv)
             }
             break;
         case TIMES:
-            options.times = true;
+            options.prints_times = true;
             break;
         case SVG:
             options.svg = optarg;

@@ -7,10 +7,14 @@
 #include "mca/common/plan/words.h"
 #include "tools/plan/plan_tool.h"
 
-enum { LEFT = 110, TOP = 56, ROW = 16, GAP = 8, WIDTH = 1200, MOST_ARROWS = 4000 };
+/* In pixels: the place of the first row, the height of a row, the gap between ranks, and the width of a row. */
+enum { LEFT = 110, TOP = 56, ROW_HEIGHT = 16, RANK_GAP = 8, WIDTH = 1200 };
 
-/* The colour of an operation's box. draw_head() says what the colours mean. */
-static const char *colour(mscclpp_plan_op_kind_t kind)
+/* The most arrows that are drawn. More of them would hide the rest. */
+enum { MAX_ARROWS = 4000 };
+
+/* Returns the colour of an operation's box. draw_head() draws what the colours mean. */
+static const char *colour_of(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
     case MSCCLPP_PLAN_OP_NOP:
@@ -42,7 +46,7 @@ static const char *colour(mscclpp_plan_op_kind_t kind)
     }
 }
 
-/* Prints a text with the characters that XML reserves escaped. */
+/* Prints a text in which characters that XML reserves are escaped. Control characters become question marks. */
 static void print_escaped(FILE *out, const char *text)
 {
     for (; *text != '\0'; ++text) {
@@ -63,35 +67,38 @@ static void print_escaped(FILE *out, const char *text)
     }
 }
 
-/* The vertical position of a block's row, in pixels. */
-static double row_of(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
+/* Returns the vertical position of the top of a block's row, in pixels. */
+static double row_top(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
 {
     double y = TOP;
 
-    for (uint32_t r = 0; r < rank; ++r) {
-        y += plan->ranks[r].block_count * ROW + GAP;
+    for (uint32_t i = 0; i < rank; ++i) {
+        y += plan->ranks[i].block_count * ROW_HEIGHT + RANK_GAP;
     }
-    return y + block * ROW;
+    return y + block * ROW_HEIGHT;
 }
 
-/* Draws what each block does, and where it waits. */
+/*
+ * Draws a box for each operation, with a text that viewers show under the pointer, and a thinner box before it for the
+ * time that it waited. `scale`: pixels of a microsecond.
+ */
 static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
     for (size_t i = 0; i < trace->span_count; ++i) {
         const mscclpp_plan_span_t *span = &trace->spans[i];
         const mscclpp_plan_op_t *op = &plan->ranks[span->rank].blocks[span->block].ops[span->op];
-        double y = row_of(plan, span->rank, span->block);
+        double y = row_top(plan, span->rank, span->block);
         char *text;
 
         op = span->inner >= 0 ? &op->body[span->inner] : op;
         text = plan_tool_describe(plan, span->rank, op);
         if (span->began > span->came) {
             fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"#f2dcc0\"/>\n",
-                    LEFT + span->came * scale, y + 5, (span->began - span->came) * scale, ROW - 10);
+                    LEFT + span->came * scale, y + 5, (span->began - span->came) * scale, ROW_HEIGHT - 10);
         }
         fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"><title>%u",
-                LEFT + span->began * scale, y + 2, (span->ended - span->began) * scale, ROW - 4, colour(op->kind),
-                span->op);
+                LEFT + span->began * scale, y + 2, (span->ended - span->began) * scale, ROW_HEIGHT - 4,
+                colour_of(op->kind), span->op);
         if (span->inner >= 0) {
             fprintf(out, ".%d, turn %u", span->inner, span->turn);
         }
@@ -103,25 +110,25 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
     }
 }
 
-/* Draws the messages: the first of them, if there are so many that they would hide the rest. */
+/* Draws an arrow for each message, up to MAX_ARROWS of them. */
 static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
-    for (size_t i = 0; i < trace->arrow_count && i < MOST_ARROWS; ++i) {
+    for (size_t i = 0; i < trace->arrow_count && i < MAX_ARROWS; ++i) {
         const mscclpp_plan_arrow_t *arrow = &trace->arrows[i];
 
         fprintf(out,
                 "<line x1=\"%.2f\" y1=\"%.1f\" x2=\"%.2f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"0.7\" "
                 "stroke-opacity=\"0.6\" marker-end=\"url(#head)\"/>\n",
-                LEFT + arrow->sent * scale, row_of(plan, arrow->from_rank, arrow->from_block) + ROW / 2,
-                LEFT + arrow->comes * scale, row_of(plan, arrow->to_rank, arrow->to_block) + ROW / 2,
+                LEFT + arrow->sent * scale, row_top(plan, arrow->from_rank, arrow->from_block) + ROW_HEIGHT / 2,
+                LEFT + arrow->comes * scale, row_top(plan, arrow->to_rank, arrow->to_block) + ROW_HEIGHT / 2,
                 arrow->packet ? "#8050a0" : "#a05000");
     }
 }
 
-/* Begins the picture: its size, the head of an arrow, the title, and what the colours mean. */
+/* Begins the picture: sets its size, defines the head of arrows, and draws the title and what the colours mean. */
 static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
 {
-    double bottom = row_of(plan, plan->rank_count, 0) + 24;
+    double bottom = row_top(plan, plan->rank_count, 0) + 24;
 
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" font-family=\"sans-serif\" "
@@ -141,14 +148,14 @@ static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_
 /* Draws a name and a line for each block. */
 static void draw_rows(FILE *out, const mscclpp_plan_t *plan)
 {
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b) {
-            double y = row_of(plan, r, b);
+    for (uint32_t rank = 0; rank < plan->rank_count; ++rank) {
+        for (uint32_t block = 0; block < plan->ranks[rank].block_count; ++block) {
+            double y = row_top(plan, rank, block);
 
             fprintf(out,
                     "<text x=\"8\" y=\"%.1f\">rank %u block %u</text>\n<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" "
                     "y2=\"%.1f\" stroke=\"#dddddd\"/>\n",
-                    y + 12, r, b, LEFT, y + ROW / 2, LEFT + WIDTH, y + ROW / 2);
+                    y + 12, rank, block, LEFT, y + ROW_HEIGHT / 2, LEFT + WIDTH, y + ROW_HEIGHT / 2);
         }
     }
 }

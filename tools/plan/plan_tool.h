@@ -9,28 +9,30 @@
 #include "mca/common/plan/check.h"
 #include "mca/common/plan/trace.h"
 
+/* Exit statuses. PLAN_REFUSED also stands for a file that cannot be read or written, and for lack of memory. */
 enum { PLAN_OK = 0, PLAN_REFUSED = 1, PLAN_USAGE = 2 };
 
-/* Parses a number. If it is not allowed, prints a message and returns false. */
+/* Parses a whole number from `least` to `most`. If the text is no such number, prints a message and returns false. */
 bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p);
 
-/* Each command gets the arguments behind its name on the command line, and returns the exit status. */
+/* The commands. Each gets the command line from its own name on, as argv[0], and returns the exit status. */
 int plan_tool_bench(int argc, char **argv);
 int plan_tool_check(int argc, char **argv);
 int plan_tool_compile(int argc, char **argv);
 int plan_tool_diff(int argc, char **argv);
 int plan_tool_show(int argc, char **argv);
 
-/* Reads a plan and checks it for static faults. On failure prints why and returns NULL. */
+/* Reads a plan and checks it for static faults. The caller frees it. On failure prints why and returns NULL. */
 mscclpp_plan_t *plan_tool_load(const char *path);
 
-/* A text that says what an operation does. The caller frees it. NULL without memory. */
+/* Returns a text that says what an operation of `rank` does. The caller frees it. Returns NULL if memory runs out. */
 char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op);
 
-/* Prints a few lines about the whole plan. */
+/* Prints three lines about the whole plan: what it is for, its sizes, and what rank 0 has. */
 void plan_tool_head(FILE *out, const mscclpp_plan_t *plan);
 
-/* Writes the picture. On failure prints why and returns false. */
+/* Draws what happened in `trace`, for a message of `bytes` bytes, into an SVG file. On failure prints why and returns
+ * false. */
 bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes);
 
 #endif

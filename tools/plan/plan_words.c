@@ -1,12 +1,12 @@
-/* What an operation does, in words. */
+/* Says in words what operations and plans do, and reads the plan for all commands. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "mca/common/plan/words.h"
 #include "tools/plan/plan_tool.h"
 
-/* Prints a range of chunks, and the rank that has it unless it is this one. */
-static void item_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *item)
+/* Prints a range of chunks of a buffer, after the rank or ranks that have it, unless it is `rank` itself. */
+static void print_item(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *item)
 {
     const char *buffer = mscclpp_plan_buffer_name(item->type);
 
@@ -28,18 +28,18 @@ static void item_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, cons
     }
 }
 
-/* Prints items `from` to `count` - 1 of a list. */
-static void items_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *items,
-                       uint32_t from, uint32_t count, const char *between)
+/* Prints items `from` to `count` - 1 of a list, with the text `between` between them. */
+static void print_items(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *items,
+                        uint32_t from, uint32_t count, const char *between)
 {
     for (uint32_t i = from; i < count; ++i) {
         fprintf(out, "%s", i > from ? between : "");
-        item_text(out, plan, rank, &items[i]);
+        print_item(out, plan, rank, &items[i]);
     }
 }
 
-/* Prints the peers of an operation's channels. */
-static void peers_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+/* Prints the peers of an operation's channels, each with its channel. */
+static void print_peers(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         fprintf(out, "%s%u (%s channel %u)", i > 0 ? ", " : "",
@@ -48,35 +48,35 @@ static void peers_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, con
     }
 }
 
-/* Prints a list of numbers. */
-static void numbers_text(FILE *out, const uint32_t *numbers, uint32_t count)
+/* Prints numbers with commas between them. */
+static void print_numbers(FILE *out, const uint32_t *numbers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; ++i) {
         fprintf(out, "%s%u", i > 0 ? ", " : "", numbers[i]);
     }
 }
 
-/* Prints each source with its destination. */
-static void pairs_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+/* Prints each source of an operation with its destination. */
+static void print_pairs(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->src_count; ++i) {
         fprintf(out, "%s", i > 0 ? "; " : "");
-        item_text(out, plan, rank, &op->src[i]);
+        print_item(out, plan, rank, &op->src[i]);
         fprintf(out, " to ");
-        item_text(out, plan, rank, &op->dst[i]);
+        print_item(out, plan, rank, &op->dst[i]);
     }
 }
 
-/* How the text of a reduction begins. */
-static const char *sum_word(mscclpp_plan_reduce_t reduce)
+/* Returns how the text of a reduction begins. */
+static const char *reduction_words(mscclpp_plan_reduce_t reduce)
 {
     return reduce == MSCCLPP_PLAN_SUM ? "sum of " : reduce == MSCCLPP_PLAN_MIN ? "minimum of " : "maximum of ";
 }
 
-/* The verb of an operation that moves each source to a destination of its own. NULL for other operations. */
+/* Returns the verb of an operation that moves each source to a destination of its own, or NULL for other operations. */
 static const char *pair_verb(const mscclpp_plan_op_t *op)
 {
-    bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+    bool by_proxy = op->channel_type == MSCCLPP_PLAN_PORT;
 
     switch (op->kind) {
     case MSCCLPP_PLAN_OP_COPY:
@@ -84,11 +84,11 @@ static const char *pair_verb(const mscclpp_plan_op_t *op)
     case MSCCLPP_PLAN_OP_PUT:
     case MSCCLPP_PLAN_OP_PWS:
     case MSCCLPP_PLAN_OP_PWSF:
-        return port ? "lets the proxy put " : "puts ";
+        return by_proxy ? "lets the proxy put " : "puts ";
     case MSCCLPP_PLAN_OP_GET:
         return "gets ";
     case MSCCLPP_PLAN_OP_PPKT:
-        return port ? "lets the proxy move the packets of " : "sends as packets ";
+        return by_proxy ? "lets the proxy move the packets of " : "sends as packets ";
     case MSCCLPP_PLAN_OP_CPKT:
         return "copies, as packets, ";
     case MSCCLPP_PLAN_OP_UPKT:
@@ -101,38 +101,38 @@ static const char *pair_verb(const mscclpp_plan_op_t *op)
     }
 }
 
-/* Prints what a reduction does. */
-static void reduction_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+/* Prints what a reduction does. One that sends packets writes the result itself to its first destination only. */
+static void print_reduction(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
-    bool packets =
+    bool sends_packets =
         op->kind == MSCCLPP_PLAN_OP_RESPKT || op->kind == MSCCLPP_PLAN_OP_RECPKT || op->kind == MSCCLPP_PLAN_OP_RECSPKT;
-    uint32_t plain = packets ? 1 : op->dst_count; /* destinations that get the result as it is */
+    uint32_t plain_count = sends_packets ? 1 : op->dst_count; /* destinations that get the result as it is */
 
-    fprintf(out, "writes the %s", sum_word(op->reduce));
-    items_text(out, plan, rank, op->src, 0, op->src_count, " + ");
+    fprintf(out, "writes the %s", reduction_words(op->reduce));
+    print_items(out, plan, rank, op->src, 0, op->src_count, " + ");
     fprintf(out, " to ");
-    items_text(out, plan, rank, op->dst, 0, plain, ", ");
-    if (plain < op->dst_count) {
+    print_items(out, plan, rank, op->dst, 0, plain_count, ", ");
+    if (plain_count < op->dst_count) {
         fprintf(out, ", and as packets to ");
-        items_text(out, plan, rank, op->dst, plain, op->dst_count, ", ");
+        print_items(out, plan, rank, op->dst, plain_count, op->dst_count, ", ");
     }
 }
 
 /* Prints what an operation that moves or reduces data does. */
-static void data_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+static void print_data_op(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     const char *verb = pair_verb(op);
 
     if (op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         fprintf(out, "passes on the packets of ");
-        item_text(out, plan, rank, &op->src[0]);
+        print_item(out, plan, rank, &op->src[0]);
         fprintf(out, " to ");
-        items_text(out, plan, rank, op->dst, 0, op->dst_count, ", ");
+        print_items(out, plan, rank, op->dst, 0, op->dst_count, ", ");
     } else if (verb == NULL) {
-        reduction_text(out, plan, rank, op);
+        print_reduction(out, plan, rank, op);
     } else {
         fprintf(out, "%s", verb);
-        pairs_text(out, plan, rank, op);
+        print_pairs(out, plan, rank, op);
     }
     if (op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF) {
         fprintf(out, ", and signal");
@@ -161,31 +161,31 @@ char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclp
     case MSCCLPP_PLAN_OP_SIGNAL:
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
         fprintf(out, "signals rank ");
-        peers_text(out, plan, rank, op);
+        print_peers(out, plan, rank, op);
         break;
     case MSCCLPP_PLAN_OP_WAIT:
     case MSCCLPP_PLAN_OP_RLXWAIT:
         fprintf(out, "waits for a signal of rank ");
-        peers_text(out, plan, rank, op);
+        print_peers(out, plan, rank, op);
         break;
     case MSCCLPP_PLAN_OP_FLUSH:
         fprintf(out, "waits until the proxy has done everything for rank ");
-        peers_text(out, plan, rank, op);
+        print_peers(out, plan, rank, op);
         break;
     case MSCCLPP_PLAN_OP_ACQUIRE:
         fprintf(out, "acquires semaphore ");
-        numbers_text(out, op->semaphores, op->semaphore_count);
+        print_numbers(out, op->semaphores, op->semaphore_count);
         break;
     case MSCCLPP_PLAN_OP_RELEASE:
         fprintf(out, "releases semaphore ");
-        numbers_text(out, op->semaphores, op->semaphore_count);
+        print_numbers(out, op->semaphores, op->semaphore_count);
         break;
     case MSCCLPP_PLAN_OP_PIPELINE:
         fprintf(out, "does %u operations for every %llu bytes of %u chunk%s", op->body_count,
                 (unsigned long long)op->unit, op->num_chunks, op->num_chunks == 1 ? "" : "s");
         break;
     default:
-        data_text(out, plan, rank, op);
+        print_data_op(out, plan, rank, op);
         break;
     }
     if (op->tbg_size > 0) {

@@ -13,6 +13,10 @@
 
 const char bench_program[] = "mscclpp_tune";
 
+/* How long the end waits for peers that still hold memory of destroyed teams. */
+#define FINALIZE_SECONDS 5.0
+
+/* The run for one collective. */
 typedef struct {
     bench_env_t *env;
     const tune_options_t *options;
@@ -21,19 +25,19 @@ typedef struct {
     tune_files_t files;       /* rank 0's */
     tune_progress_t progress; /* rank 0's */
     bench_buffers_t buffers;
-    mscclpp_config_t config[TUNE_MAX_ALGOS];
-    mscclpp_plan_library_t *library;              /* the files and folders of --plans; NULL: none */
-    mscclpp_plan_library_t *plan[TUNE_MAX_ALGOS]; /* of one file each */
-    bench_contender_t contender[TUNE_MAX_ALGOS];  /* one without a team cannot serve these ranks */
-    double size_seconds;                          /* that the last size took; negative: no size has been measured */
+    mscclpp_config_t config[TUNE_MAX_ALGOS];      /* [algorithm]: forces it */
+    mscclpp_plan_library_t *library;              /* all plans of --plans; NULL: none */
+    mscclpp_plan_library_t *plan[TUNE_MAX_ALGOS]; /* [algorithm]: that plan alone; NULL: an algorithm of the library */
+    bench_contender_t contender[TUNE_MAX_ALGOS];  /* [algorithm]; without a team: cannot serve these ranks */
+    double size_seconds;                          /* that the last size took; negative: this run has measured none */
     int interrupted;                              /* the signal that interrupts the run, equal on all ranks; 0: none */
 } tune_t;
 
-static volatile sig_atomic_t caught;
+static volatile sig_atomic_t caught_signal; /* 0: none */
 
-static void catch (int signal_number)
+static void note_signal(int signal_number)
 {
-    caught = signal_number;
+    caught_signal = signal_number;
 }
 
 /* The first signal interrupts the run. A second signal of the same kind ends the program at once. */
@@ -42,7 +46,7 @@ static void catch_signals(void)
     struct sigaction action;
 
     memset(&action, 0, sizeof(action));
-    action.sa_handler = catch;
+    action.sa_handler = note_signal;
     action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -51,11 +55,14 @@ static void catch_signals(void)
 /* True if any rank has received a signal. All ranks call this at the same point. */
 static bool is_interrupted(tune_t *tune)
 {
-    tune->interrupted = (int)bench_max(tune->env->control, (double)caught);
+    tune->interrupted = (int)bench_max(tune->env->control, (double)caught_signal);
     return 0 != tune->interrupted;
 }
 
-/* Opens the layout of calls of a size. Close it with bench_layout_close. */
+/*
+ * Opens the layout of calls of a size. Prints a line and returns false on failure. It is to be closed by
+ * bench_layout_close in both cases.
+ */
 static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
 {
     const bench_type_t *type = tune->options->type;
@@ -64,7 +71,7 @@ static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
                              tune->table.bytes[size] / type->size, bench_type_mpi(type), type->size);
 }
 
-/* The call that is measured. */
+/* Returns the call that is measured: a sum, out of place where the collective can be. */
 static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *layout)
 {
     bench_operation_t operation = {.send = tune->buffers.send,
@@ -76,22 +83,26 @@ static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *
     return operation;
 }
 
-/* A file of --plans that can be measured. */
-static bool fits(const tune_t *tune, const mscclpp_plan_file_t *file)
+/* Returns true if the plan of a file can be measured: it is valid, for this collective and number of ranks, and sums.
+ */
+static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file)
 {
     return file->plan != NULL && file->refusal == NULL && file->plan->collective <= MSCCLPP_PLAN_ALLTOALL &&
            mscclpp_plans_collective(file->plan) == tune->coll->coll &&
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
-/* Rank 0 enters the plans in the table, which the other ranks get. */
+/*
+ * On rank 0, enters the plans of --plans in the table, which the other ranks then get. Plans that cannot be measured
+ * are named and left out. Prints a line and returns false if the table has no room for a plan.
+ */
 static bool list_plans(tune_t *tune)
 {
     mscclpp_plan_file_t *files;
     int count = mscclpp_plan_library_load(tune->library, &files);
 
     for (int i = 0; i < count && 0 == tune->env->rank; ++i) {
-        if (!fits(tune, &files[i])) {
+        if (!can_measure_plan(tune, &files[i])) {
             printf("# %s: %s%s%s: left out\n", files[i].path, files[i].refusal != NULL ? files[i].refusal : "not for ",
                    files[i].refusal != NULL ? "" : tune->coll->name,
                    files[i].refusal != NULL ? "" : " of sums with so many ranks");
@@ -105,21 +116,24 @@ static bool list_plans(tune_t *tune)
     return true;
 }
 
-/* A library of one plan, which is to serve all sizes. NULL, with a line, if this rank lacks it. */
-static mscclpp_plan_library_t *single_out(tune_t *tune, const char *name)
+/*
+ * Returns a library of the one plan with this name, which then serves all sizes, whatever its file says. Prints a line
+ * and returns NULL if this rank lacks the plan.
+ */
+static mscclpp_plan_library_t *make_single_library(tune_t *tune, const char *name)
 {
     mscclpp_plan_library_t *library = NULL;
-    mscclpp_plan_file_t *files, *own = NULL;
+    mscclpp_plan_file_t *files, *single = NULL;
     int count = mscclpp_plan_library_load(tune->library, &files);
 
     for (int i = 0; i < count; ++i) {
-        if (fits(tune, &files[i]) && 0 == strcmp(files[i].label, name)) {
+        if (can_measure_plan(tune, &files[i]) && 0 == strcmp(files[i].label, name)) {
             library = mscclpp_plan_library_create(files[i].path);
         }
     }
-    if (library != NULL && 1 == mscclpp_plan_library_load(library, &own) && own->plan != NULL) {
-        own->plan->min_bytes = 0;
-        own->plan->max_bytes = UINT64_MAX;
+    if (library != NULL && 1 == mscclpp_plan_library_load(library, &single) && single->plan != NULL) {
+        single->plan->min_bytes = 0;
+        single->plan->max_bytes = UINT64_MAX;
         return library;
     }
     fprintf(stderr, "%s: rank %d has no %s\n", bench_program, tune->env->rank, name);
@@ -127,7 +141,7 @@ static mscclpp_plan_library_t *single_out(tune_t *tune, const char *name)
     return NULL;
 }
 
-/* The parameter that forces an algorithm of the collective. */
+/* Returns the parameter that forces an algorithm of the collective. */
 static const char **setting_of(mscclpp_config_t *config, mscclpp_coll_t coll)
 {
     switch (coll) {
@@ -141,14 +155,20 @@ static const char **setting_of(mscclpp_config_t *config, mscclpp_coll_t coll)
     }
 }
 
-/* If an algorithm cannot serve, another one does, which has a team of its own. All ranks return the same. */
-static bool is_served(const bench_contender_t *contender)
+/*
+ * Returns true if the contender's algorithm served its team's last call. One that cannot serve a call is replaced by
+ * another one, which is measured by a team of its own. All ranks return the same.
+ */
+static bool was_served(const bench_contender_t *contender)
 {
     return bench_all(contender->env->control,
                      0 == strcmp(mscclpp_team_last_algorithm(contender->team), contender->name));
 }
 
-/* Makes one call of the smallest size. */
+/*
+ * Makes one call of the smallest size. *serves_p says whether the algorithm served it. Returns false if the call
+ * failed, with *serves_p false or as it was.
+ */
 static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 {
     bench_layout_t layout;
@@ -158,13 +178,17 @@ static bool try_contender(tune_t *tune, int algo, bool *serves_p)
         const bench_operation_t operation = operation_of(tune, &layout);
 
         ok = bench_repeat(&tune->contender[algo], &operation, 1);
-        *serves_p = ok && is_served(&tune->contender[algo]);
+        *serves_p = ok && was_served(&tune->contender[algo]);
     }
     bench_layout_close(&layout);
     return ok;
 }
 
-/* Creates a team that serves with one algorithm at all sizes, or none if the algorithm cannot serve these ranks. */
+/*
+ * Opens the contender of an algorithm, with a team whose calls that algorithm serves at all sizes. Leaves the contender
+ * without a team, and returns true, if the algorithm cannot serve these ranks. All ranks return the same; false after a
+ * failure, of which a line is printed.
+ */
 static bool open_contender(tune_t *tune, int algo)
 {
     bench_env_t *env = tune->env;
@@ -172,14 +196,14 @@ static bool open_contender(tune_t *tune, int algo)
     mscclpp_team_t *team = NULL;
     bool serves = false;
 
-    if (!tune_algo_counts(&tune->table, algo)) {
+    if (!tune_algo_can_serve(&tune->table, algo)) {
         return true;
     }
     tune->config[algo] = env->config;
     if (algo < tune->table.nbuiltin) {
         *setting_of(&tune->config[algo], tune->coll->coll) = tune_algo_name(&tune->table, algo);
     } else {
-        tune->plan[algo] = single_out(tune, tune_algo_name(&tune->table, algo));
+        tune->plan[algo] = make_single_library(tune, tune_algo_name(&tune->table, algo));
         if (!bench_all(env->control, tune->plan[algo] != NULL)) {
             return false;
         }
@@ -202,34 +226,35 @@ static bool open_contender(tune_t *tune, int algo)
     return true;
 }
 
+/* Returns true if an algorithm is measured at a size. */
 static bool takes_part(const tune_t *tune, int size, int algo)
 {
     return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size, algo);
 }
 
-/* Shows the progress of the run, within a size or at its end. */
-static void show(tune_t *tune, int size, double part, bool size_done)
+/* On rank 0, shows the progress of the run: the fraction `fraction` of a size is measured. */
+static void show_progress(tune_t *tune, int size, double fraction, bool size_done)
 {
-    double left = -1;
+    double seconds_left = -1;
 
     if (0 != tune->env->rank) {
         return;
     }
     if (tune->size_seconds >= 0) {
-        left = tune_seconds_left(&tune->table, size, tune->size_seconds);
-        if (left >= 0) {
-            left -= part * tune->size_seconds;
-            left = left < 0 ? 0 : left;
+        seconds_left = tune_seconds_left(&tune->table, size, tune->size_seconds);
+        if (seconds_left >= 0) {
+            seconds_left -= fraction * tune->size_seconds;
+            seconds_left = seconds_left < 0 ? 0 : seconds_left;
         }
     }
-    tune_progress_show(&tune->progress, size, tune->table.nsizes, part, left, size_done);
+    tune_progress_show(&tune->progress, size, tune->table.nsizes, fraction, seconds_left, size_done);
 }
 
 /*
- * Verifies an algorithm, and yields how many calls a round should have: 0 if it cannot serve this size, but another one
- * does in its place.
+ * Verifies an algorithm, warms it up, and yields how many calls a round should have. *calls_p is 0 if another algorithm
+ * served the call, because this one cannot serve this size. Returns false after a wrong result or a failed call.
  */
-static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, int *calls_p)
+static bool prepare_contender(tune_t *tune, int algo, const bench_operation_t *operation, int *calls_p)
 {
     const tune_options_t *options = tune->options;
     bench_env_t *env = tune->env;
@@ -248,7 +273,7 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
         return false;
     }
     *calls_p = 0;
-    if (!is_served(contender)) {
+    if (!was_served(contender)) {
         return true;
     }
     if (!bench_repeat(contender, operation, options->warmup) ||
@@ -259,7 +284,10 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
     return true;
 }
 
-/* Measures calls, all algorithms in every round. If the run was interrupted, *done_p is false and no time stays. */
+/*
+ * Measures one size: all algorithms take turns in every round, and the medians go to the table. If the run is
+ * interrupted, *done_p is false and the table stays as it was. Returns false after a wrong result or a failed call.
+ */
 static bool measure_calls(tune_t *tune, int size, const bench_operation_t *operation, bool *done_p)
 {
     const tune_options_t *options = tune->options;
@@ -273,12 +301,13 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
         if (is_interrupted(tune)) {
             return true;
         }
-        if (takes_part(tune, size, algo) && !prepare(tune, algo, operation, &calls[algo])) {
+        if (takes_part(tune, size, algo) && !prepare_contender(tune, algo, operation, &calls[algo])) {
             return false;
         }
     }
     for (int round = 0; round < options->rounds; ++round) {
         for (int turn = 0; turn < nalgos; ++turn) {
+            /* The first one changes from round to round, so that none profits from its place. */
             int algo = (turn + round) % nalgos;
             if (0 == calls[algo]) {
                 continue;
@@ -291,7 +320,7 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
                 return false;
             }
             ++times[algo].rounds;
-            show(tune, size, (round * nalgos + turn + 1.0) / (options->rounds * nalgos), false);
+            show_progress(tune, size, (round * nalgos + turn + 1.0) / (options->rounds * nalgos), false);
         }
     }
     for (int algo = 0; algo < nalgos; ++algo) {
@@ -302,7 +331,7 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
     return true;
 }
 
-/* Measures all algorithms for one size. *done_p is false if the run was interrupted. */
+/* Opens the layout of a size, and measures it as measure_calls does. */
 static bool measure_size(tune_t *tune, int size, bool *done_p)
 {
     bench_layout_t layout;
@@ -332,7 +361,7 @@ static void print_header(const tune_t *tune)
            tune->options->rounds);
     printf("# %10s", "bytes");
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {
-        if (tune_algo_counts(&tune->table, algo)) {
+        if (tune_algo_can_serve(&tune->table, algo)) {
             printf(" %10s", tune_algo_name(&tune->table, algo));
         }
     }
@@ -353,7 +382,7 @@ static void print_size(tune_t *tune, int size)
     for (int algo = 0; algo < table->nalgos; ++algo) {
         const int width = (int)strlen(tune_algo_name(table, algo));
 
-        if (!tune_algo_counts(table, algo)) {
+        if (!tune_algo_can_serve(table, algo)) {
             continue;
         }
         if (table->seconds[size][algo] > 0) {
@@ -362,15 +391,18 @@ static void print_size(tune_t *tune, int size)
             printf(" %*s", width > 10 ? width : 10, "-");
         }
     }
-    printf("  %s\n", tune_algo_name(table, tune_best(table, size)));
+    printf("  %s\n", tune_algo_name(table, tune_fastest(table, size)));
     fflush(stdout);
 }
 
-/* Measures all sizes that are missing, until the run is interrupted. */
-static bool measure(tune_t *tune)
+/*
+ * Prints the sizes that earlier runs have measured, and measures the missing ones, until the run is interrupted. Each
+ * size is appended to the file at once. Returns false on failure; peers may then wait within a call.
+ */
+static bool measure_missing(tune_t *tune)
 {
     bench_env_t *env = tune->env;
-    int known = tune_next(&tune->table), size;
+    int known = tune_first_missing(&tune->table), size;
     bool done = true;
 
     print_header(tune);
@@ -385,7 +417,7 @@ static bool measure(tune_t *tune)
         if (tune_is_measured(&tune->table, size)) {
             continue;
         }
-        show(tune, size, 0, false);
+        show_progress(tune, size, 0, false);
         if (!measure_size(tune, size, &done)) {
             return false;
         }
@@ -396,34 +428,42 @@ static bool measure(tune_t *tune)
         if (!bench_all(env->control, 0 != env->rank || tune_files_add(&tune->files, &tune->table, size))) {
             return false;
         }
-        show(tune, size + 1, 0, true);
+        show_progress(tune, size + 1, 0, true);
     }
     tune_progress_hide(&tune->progress);
     return true;
 }
 
-/* Rank 0 writes the rules for the sizes that are measured. */
-static bool conclude(tune_t *tune)
+/*
+ * On rank 0, writes the rules for the measured sizes, up to the first one that is missing. All ranks return the same:
+ * false if the file could not be written.
+ */
+static bool write_rules(tune_t *tune)
 {
-    int next = tune_next(&tune->table);
+    int measured = tune_first_missing(&tune->table);
     uint64_t count = 0;
     bool ok = true;
 
-    if (0 == tune->env->rank && next > 0) {
+    if (0 == tune->env->rank && measured > 0) {
         ok = tune_files_write_rules(&tune->files, &tune->table, &count);
         if (ok) {
             printf("# %llu rules for up to %zu bytes: --mca coll_mscclpp_rules %s\n", (unsigned long long)count,
-                   tune->table.block[next - 1], tune->options->output);
+                   tune->table.block[measured - 1], tune->options->output);
         }
     }
     if (0 == tune->env->rank && 0 != tune->interrupted) {
-        printf("# interrupted after %d of %d sizes; the same command goes on from here\n", next, tune->table.nsizes);
+        printf("# interrupted after %d of %d sizes; the same command goes on from here\n", measured,
+               tune->table.nsizes);
     }
     fflush(stdout);
     return bench_all(tune->env->control, ok);
 }
 
-/* Fills in the table's sizes. Blocks of equal sizes fill a buffer that is a multiple of them. All ranks do the same. */
+/*
+ * Fills in the sizes of the table, the same on all ranks. Where a buffer has a block for each rank, its sizes are
+ * multiples of as many elements as there are ranks, so that equal blocks fill it. All ranks return the same; false
+ * after a line.
+ */
 static bool open_table(tune_t *tune)
 {
     const tune_options_t *options = tune->options;
@@ -446,7 +486,10 @@ static bool open_table(tune_t *tune)
     return bench_all(tune->env->control, ok);
 }
 
-/* Prepares the run. All ranks return the same. */
+/*
+ * Prepares the run: the table with what earlier runs have measured, the buffers, and a contender for each algorithm.
+ * All ranks return the same. After a failure, too, close_run is to be called.
+ */
 static bool open_run(tune_t *tune, int index)
 {
     bench_env_t *env = tune->env;
@@ -476,7 +519,7 @@ static bool open_run(tune_t *tune, int index)
     return ok;
 }
 
-/* Frees what the measurement of a collective has made. */
+/* Frees what open_run has made, all of it or the part that it came to. */
 static void close_run(tune_t *tune)
 {
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {
@@ -492,20 +535,23 @@ static void close_run(tune_t *tune)
     }
 }
 
-/* Measures one collective. Returns the exit status, equal on all ranks. */
-static int run(tune_t *tune, int index)
+/*
+ * Measures collective `index` of the options and writes its rules. Returns the exit status, equal on all ranks: 128 and
+ * the signal's number if the run was interrupted.
+ */
+static int tune_collective(tune_t *tune, int index)
 {
     int status = BENCH_EXIT_WRONG;
 
     tune->coll = tune->options->colls[index];
     tune->size_seconds = -1;
     if (open_run(tune, index)) {
-        if (!measure(tune)) {
+        if (!measure_missing(tune)) {
             /* The peers may be waiting within the call that failed here. The file keeps what was measured so far. */
             fprintf(stderr, "%s: rank %d: measuring failed\n", bench_program, tune->env->rank);
             MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
         }
-        if (conclude(tune)) {
+        if (write_rules(tune)) {
             status = 0 == tune->interrupted ? 0 : 128 + tune->interrupted;
         }
     }
@@ -513,8 +559,8 @@ static int run(tune_t *tune, int index)
     return status;
 }
 
-/* Measures all collectives of the options. Returns the exit status. */
-static int run_all(bench_env_t *env, const tune_options_t *options)
+/* Measures all collectives of the options, until one fails or is interrupted. Returns the exit status. */
+static int tune_collectives(bench_env_t *env, const tune_options_t *options)
 {
     static tune_t tune; /* large */
     int status = 0;
@@ -530,15 +576,15 @@ static int run_all(bench_env_t *env, const tune_options_t *options)
         memset(&tune, 0, sizeof(tune));
         tune.env = env;
         tune.options = options;
-        status = run(&tune, i);
+        status = tune_collective(&tune, i);
     }
-    mscclpp_team_finalize(5.0);
+    mscclpp_team_finalize(FINALIZE_SECONDS);
     return status;
 }
 
 int main(int argc, char **argv)
 {
-    static tune_table_t sizes; /* large */
+    static tune_table_t table; /* large */
     tune_options_t options;
     bench_env_t env;
     int status;
@@ -553,7 +599,8 @@ int main(int argc, char **argv)
     if (0 == options.max) {
         options.max = bench_env_largest(&env, options.min);
     }
-    if (!tune_table_init(&sizes, MSCCLPP_COLL_LAST, options.min, options.max, options.factor, options.type->size)) {
+    /* Only to check the options: each collective then gets a table of its own. */
+    if (!tune_table_init(&table, MSCCLPP_COLL_LAST, options.min, options.max, options.factor, options.type->size)) {
         if (bench_speaks()) {
             fprintf(stderr, "%s: --min, --max and --factor make no size or more than %d; take other ones\n",
                     bench_program, TUNE_MAX_SIZES);
@@ -564,7 +611,7 @@ int main(int argc, char **argv)
     catch_signals();
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
-        status = options.between ? tune_between(&env, &options) : run_all(&env, &options);
+        status = options.is_between ? tune_between(&env, &options) : tune_collectives(&env, &options);
     }
     bench_env_close(&env);
     MPI_Finalize();

@@ -5,11 +5,15 @@
 #include "tools/tune/tune.h"
 #include "tools/tune/tune_fit.h"
 
+/* How long the end waits for peers that still hold memory of the team. */
+#define FINALIZE_SECONDS 5.0
+
 static const size_t sizes[] = {(size_t)16 << 10, (size_t)64 << 10, (size_t)256 << 10, (size_t)1 << 20, (size_t)4 << 20};
 
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-/* Measures one size. False if a call fails or its result is wrong. */
+/* Measures a call of point->bytes, and fills in point->seconds. Returns false if a call fails or its result is wrong.
+ */
 static bool measure(bench_env_t *env, const tune_options_t *options, bench_buffers_t *buffers,
                     bench_contender_t *contender, tune_point_t *point)
 {
@@ -35,12 +39,15 @@ static bool measure(bench_env_t *env, const tune_options_t *options, bench_buffe
     return true;
 }
 
-/* Fits, prints and writes; by rank 0. */
+/*
+ * Called by rank 0 once all points are measured: fits the figures to them, prints both, and writes the figures. Returns
+ * false if the file cannot be written, after a line.
+ */
 static bool conclude(const tune_options_t *options, const mscclpp_select_input_t *input, const tune_point_t *points)
 {
     const int transport = mscclpp_cost_transport(input->transport);
     mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(input->transport);
-    const double off = tune_fit(&figures, input->nodes, input->shards, points, SIZES);
+    const double error_factor = tune_fit(&figures, input->nodes, input->shards, points, SIZES);
     const mscclpp_rule_figures_t measured = {.is_given = 1,
                                              .latency = figures.latency,
                                              .overhead = figures.overhead,
@@ -60,7 +67,7 @@ static bool conclude(const tune_options_t *options, const mscclpp_select_input_t
     printf("# %s: latency %.3g us, overhead %.3g us, gap %.3g us, %.3g GB/s; the model is off by a factor of %.2f on "
            "average\n",
            input->transport, figures.latency * 1e6, figures.overhead * 1e6, figures.gap * 1e6, figures.bandwidth * 1e-9,
-           off);
+           error_factor);
     if (!tune_files_write_figures(options->output, transport, &measured)) {
         return false;
     }
@@ -106,6 +113,6 @@ int tune_between(bench_env_t *env, const tune_options_t *options)
         bench_buffers_close(&buffers, env);
     }
     mscclpp_team_destroy(team);
-    mscclpp_team_finalize(5.0);
+    mscclpp_team_finalize(FINALIZE_SECONDS);
     return ok ? 0 : BENCH_EXIT_WRONG;
 }

@@ -7,7 +7,10 @@
 
 #define PLAN_PREFIX "plan:"
 
-/* The noise: the medians of two equal runs differ by up to this fraction. */
+/*
+ * The noise: the medians of two equal runs differ by up to this fraction. From NOISE_MAX on, no algorithm counts as
+ * faster than any other.
+ */
 #define NOISE 0.03
 #define NOISE_MAX 1e6
 
@@ -18,7 +21,10 @@
 #define HOPELESS_RATIO 2.0
 #define HOPELESS_GROWTH 0.8
 
-/* From these seconds a call on, a round has a fixed number of calls (tools/bench/bench_time.c). */
+/*
+ * Seconds of a call from which on a round has the fixed number of BENCH_MIN_ITERATIONS calls: BENCH_ROUND_SECONDS
+ * divided by that number (tools/bench/bench.h).
+ */
 #define LONG_CALL 4e-3
 
 bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_t max, double factor, size_t unit)
@@ -47,10 +53,10 @@ bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_
 
 bool tune_table_add_plan(tune_table_t *table, const char *name)
 {
-    if (TUNE_MAX_ALGOS == table->nalgos || strlen(PLAN_PREFIX) + strlen(name) >= TUNE_NAME) {
+    if (TUNE_MAX_ALGOS == table->nalgos || strlen(PLAN_PREFIX) + strlen(name) >= TUNE_NAME_SIZE) {
         return false;
     }
-    (void)snprintf(table->plan[table->nalgos++], TUNE_NAME, PLAN_PREFIX "%s", name);
+    (void)snprintf(table->plan[table->nalgos++], TUNE_NAME_SIZE, PLAN_PREFIX "%s", name);
     return true;
 }
 
@@ -76,7 +82,7 @@ int tune_algo_find(const tune_table_t *table, const char *name)
     return algo;
 }
 
-bool tune_algo_counts(const tune_table_t *table, int algo)
+bool tune_algo_can_serve(const tune_table_t *table, int algo)
 {
     if (is_plan(table, algo)) {
         return true;
@@ -97,7 +103,7 @@ bool tune_is_measured(const tune_table_t *table, int size)
     return false;
 }
 
-int tune_next(const tune_table_t *table)
+int tune_first_missing(const tune_table_t *table)
 {
     int size = 0;
 
@@ -107,7 +113,7 @@ int tune_next(const tune_table_t *table)
     return size;
 }
 
-int tune_best(const tune_table_t *table, int size)
+int tune_fastest(const tune_table_t *table, int size)
 {
     int best = -1;
 
@@ -122,7 +128,7 @@ int tune_best(const tune_table_t *table, int size)
 
 bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 {
-    double last, before, growth;
+    double last, before, size_growth;
 
     if (size < 2) {
         return false;
@@ -132,27 +138,31 @@ bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
     if (!(last > 0)) {
         return true;
     }
-    growth = (double)table->bytes[size - 1] / (double)table->bytes[size - 2];
-    return before > 0 && last > HOPELESS_RATIO * table->seconds[size - 1][tune_best(table, size - 1)] &&
-           last > before * (1 + HOPELESS_GROWTH * (growth - 1));
+    size_growth = (double)table->bytes[size - 1] / (double)table->bytes[size - 2];
+    return before > 0 && last > HOPELESS_RATIO * table->seconds[size - 1][tune_fastest(table, size - 1)] &&
+           last > before * (1 + HOPELESS_GROWTH * (size_growth - 1));
 }
 
-/* False if there are more rules than there may be. The set then has the first of them. */
+/*
+ * Makes rules as tune_make_rules does, for a given noise. Returns false if there are more than the set may have. The
+ * set then has the first of them.
+ */
 static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set_t *set)
 {
-    const uint64_t most = MSCCLPP_COLL_LAST == table->coll ? MSCCLPP_RULES_MAX : TUNE_COLL_RULES;
-    int next = tune_next(table), kept = -1;
+    const uint64_t max_rules = MSCCLPP_COLL_LAST == table->coll ? MSCCLPP_RULES_MAX : TUNE_MAX_COLL_RULES;
+    int end = tune_first_missing(table), current = -1;
 
     memset(set, 0, sizeof(*set));
-    for (int size = 0; size < next; ++size) {
-        int best = tune_best(table, size);
-        double seconds = kept >= 0 ? table->seconds[size][kept] : 0;
-        if (!(seconds > 0) || seconds > (1 + noise) * table->seconds[size][best]) {
-            if (most == set->count) {
+    for (int size = 0; size < end; ++size) {
+        int best = tune_fastest(table, size);
+        double current_seconds = current >= 0 ? table->seconds[size][current] : 0;
+        if (!(current_seconds > 0) || current_seconds > (1 + noise) * table->seconds[size][best]) {
+            if (max_rules == set->count) {
                 return false;
             }
-            kept = best;
-            /* Of two sizes with blocks of one size, the larger one counts. */
+            current = best;
+            /* Of two sizes whose blocks are equally large, the larger size counts: its rule replaces that of the other.
+             */
             set->count += 0 == set->count || set->rule[set->count - 1].bytes < table->block[size];
             set->rule[set->count - 1].algorithm =
                 is_plan(table, best) ? mscclpp_rule_by_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
@@ -166,13 +176,16 @@ void tune_make_rules(const tune_table_t *table, mscclpp_rule_set_t *set)
 {
     double noise = NOISE;
 
-    /* Where algorithms still follow one another when all of them count as equal, the built-in table serves the rest. */
+    /*
+     * An algorithm that is not measured at a size starts a new rule whatever the noise is. So there may be too many
+     * rules even at NOISE_MAX. Sizes beyond the last rule are then served by the built-in thresholds.
+     */
     while (!make_rules(table, noise, set) && noise < NOISE_MAX) {
         noise *= 2;
     }
 }
 
-/* By how many seconds a byte the time of an algorithm grew from the size before to this one. */
+/* Returns by how many seconds per byte the time of an algorithm grew from the size before to this one. */
 static double find_slope(const tune_table_t *table, int size, int algo)
 {
     return (table->seconds[size][algo] - table->seconds[size - 1][algo]) /
@@ -180,23 +193,24 @@ static double find_slope(const tune_table_t *table, int size, int algo)
 }
 
 /*
- * The cost of a size, to be compared with that of other sizes. The time of its calls is extrapolated from the three
- * sizes below `next`, so that one time that is larger by chance does not count as growth.
+ * Returns how long a size of `bytes` bytes takes to measure, in relation to other sizes. The time of each algorithm's
+ * call is extrapolated from the three sizes below `next`, by the smaller one of the two slopes between them. So a time
+ * that is larger by chance does not count as growth.
  */
-static double weigh(const tune_table_t *table, int next, size_t bytes)
+static double relative_cost(const tune_table_t *table, int next, size_t bytes)
 {
-    double sum = 0;
+    double total = 0;
 
     for (int algo = 0; algo < table->nalgos; ++algo) {
-        double last = table->seconds[next - 1][algo];
-        double slope = find_slope(table, next - 1, algo), before = find_slope(table, next - 2, algo);
-        if (last > 0) {
-            slope = before < slope ? before : slope;
-            last += (slope > 0 ? slope : 0) * (double)(bytes - table->bytes[next - 1]);
-            sum += last > LONG_CALL ? last : LONG_CALL;
+        double seconds = table->seconds[next - 1][algo];
+        double slope = find_slope(table, next - 1, algo), slope_before = find_slope(table, next - 2, algo);
+        if (seconds > 0) {
+            slope = slope_before < slope ? slope_before : slope;
+            seconds += (slope > 0 ? slope : 0) * (double)(bytes - table->bytes[next - 1]);
+            total += seconds > LONG_CALL ? seconds : LONG_CALL;
         }
     }
-    return sum;
+    return total;
 }
 
 double tune_seconds_left(const tune_table_t *table, int next, double seconds)
@@ -207,7 +221,8 @@ double tune_seconds_left(const tune_table_t *table, int next, double seconds)
         return -1;
     }
     for (int size = next; size < table->nsizes; ++size) {
-        left += seconds * weigh(table, next, table->bytes[size]) / weigh(table, next, table->bytes[next - 1]);
+        left += seconds * relative_cost(table, next, table->bytes[size]) /
+                relative_cost(table, next, table->bytes[next - 1]);
     }
     return left;
 }

@@ -12,30 +12,31 @@
 
 #include "mca/common/base/file.h"
 
-/* Most characters of a line of the measurements, far more than a time needs. */
+/* The most characters of a line of the measurements, far more than a time needs. */
 #define LINE_LENGTH 300
 
 /* How often a file that another run has locked is tried, each time after a pause: about 10 s. */
 #define LOCK_TRIES 100
 #define LOCK_PAUSE 100000000L /* ns */
 
-/* The beginning of the first line. */
+/* How the first line of the measurements begins. */
 static const char magic[] = "# mscclpp_tune ";
 
-/* Prints one line. Returns false, so that it can end a chain of conditions. */
-static bool complain(const char *what, const char *path)
+/* Prints one line with the reason in errno. Returns false, so that it can end a chain of conditions. */
+static bool report_error(const char *what, const char *path)
 {
     fprintf(stderr, "%s: cannot %s '%s': %s\n", bench_program, what, path, strerror(errno));
     return false;
 }
 
-/* Locks the file. True also if the file system has no locks. */
-static bool is_locked(FILE *file)
+/* Tries to lock the file, without waiting. Returns false if another process holds the lock. A file system without locks
+ * counts as success. */
+static bool try_lock(FILE *file)
 {
     return 0 == flock(fileno(file), LOCK_EX | LOCK_NB) || EWOULDBLOCK != errno;
 }
 
-/* True if `path` still names this file. False if another run has put a new file in its place. */
+/* Returns true if `path` still names this file, and false if another run has put a new file in its place. */
 static bool is_at(FILE *file, const char *path)
 {
     struct stat opened, named;
@@ -55,7 +56,7 @@ static FILE *open_locked(const char *path)
             fprintf(stderr, "%s: cannot write '%s': %s\n", bench_program, path, reason);
             return NULL;
         }
-        if (is_locked(file) && is_at(file, path)) {
+        if (try_lock(file) && is_at(file, path)) {
             return file;
         }
         fclose(file);
@@ -66,39 +67,47 @@ static FILE *open_locked(const char *path)
     return NULL;
 }
 
-/* Writes the first line: everything that has to be equal if times are to be compared. */
+/*
+ * Composes the first line of the measurements. It has everything that has to be equal if times are to be compared: the
+ * collective, the ranks, the device, the type, the rounds and the plans. Times of a run with another line are refused.
+ */
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
                          const tune_table_t *table, char *text, size_t length)
 {
-    const bool named = MSCCLPP_COLL_LAST != table->coll;
+    const bool has_name = MSCCLPP_COLL_LAST != table->coll;
     char plans[32] = "";
-    uint64_t sum = 0;
+    uint64_t digest = 0;
 
     for (int algo = table->nbuiltin; algo < table->nalgos; ++algo) {
-        sum = sum * 31 + (uint64_t)mscclpp_rule_by_plan(table->plan[algo]);
+        digest = digest * 31 + (uint64_t)mscclpp_rule_by_plan(table->plan[algo]);
     }
     if (table->nalgos > table->nbuiltin) {
-        snprintf(plans, sizeof(plans), " plans=%016llx", (unsigned long long)sum);
+        snprintf(plans, sizeof(plans), " plans=%016llx", (unsigned long long)digest);
     }
     snprintf(text, length, "%s" MSCCLPP_VERSION ": %s%s%sranks=%u device=%s name=\"%s\" type=%s rounds=%d%s\n", magic,
-             named ? "collective=" : "", named ? mscclpp_coll_name(table->coll) : "", named ? " " : "", files->nranks,
-             files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name, options->rounds, plans);
+             has_name ? "collective=" : "", has_name ? mscclpp_coll_name(table->coll) : "", has_name ? " " : "",
+             files->nranks, files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name,
+             options->rounds, plans);
 }
 
-/* Adds a time to the table if its size is one of this run. False if the line is not a time. */
-static bool take_line(const char *text, tune_table_t *table)
+/*
+ * Adds the time of a line to the table, if its size is one of this run. Returns false if the line is no time of an
+ * algorithm that this run measures.
+ */
+static bool add_time(const char *text, tune_table_t *table)
 {
-    char name[TUNE_NAME], end;
+    char name[TUNE_NAME_SIZE], behind;
     double seconds;
     size_t bytes;
     int algo;
 
-    if (3 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &end) &&
-        (4 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &end) || '\n' != end)) {
+    if (3 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &behind) &&
+        (4 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &behind) ||
+         '\n' != behind)) {
         return false;
     }
     algo = tune_algo_find(table, name);
-    if (algo < 0 || !tune_algo_counts(table, algo) || !(seconds > 0 && seconds < 1e6)) {
+    if (algo < 0 || !tune_algo_can_serve(table, algo) || !(seconds > 0 && seconds < 1e6)) {
         return false;
     }
     for (int size = 0; size < table->nsizes; ++size) {
@@ -109,13 +118,16 @@ static bool take_line(const char *text, tune_table_t *table)
     return true;
 }
 
-/* True if the first line is one of this program. A run that was killed may have written only a part of it. */
+/*
+ * Returns true if the first line is one of this program, or the beginning of one: a run that was killed may have
+ * written only a part of it.
+ */
 static bool is_ours(const char *text, size_t length)
 {
     return 0 == memcmp(text, magic, length < strlen(magic) ? length : strlen(magic));
 }
 
-/* Prints one line about a bad line of the file. Returns false. */
+/* Prints one line about line number `line` of the measurements, which is bad. Returns false. */
 static bool refuse_line(const tune_files_t *files, int line, const char *text, const char *what)
 {
     fprintf(stderr,
@@ -125,8 +137,11 @@ static bool refuse_line(const tune_files_t *files, int line, const char *text, c
     return false;
 }
 
-/* Reads one line of the file of times. False after a message. */
-static bool read_line(const tune_files_t *files, const char *first, int line, const char *text, size_t length,
+/*
+ * Takes line number `line` of the measurements: checks that the first one is `first`, the line of this run, and adds
+ * the time of any other. Prints a line and returns false if it is bad.
+ */
+static bool take_line(const tune_files_t *files, const char *first, int line, const char *text, size_t length,
                       tune_table_t *table)
 {
     if (strlen(text) != length) {
@@ -142,17 +157,19 @@ static bool read_line(const tune_files_t *files, const char *first, int line, co
                 bench_program, files->path, text, first);
         return false;
     }
-    return 1 == line || take_line(text, table) || refuse_line(files, line, text, "is no time");
+    return 1 == line || add_time(text, table) || refuse_line(files, line, text, "is no time");
 }
 
 /*
- * Truncates the file behind its last whole line, since a run that was killed may have written half a line. For a fresh
- * run it truncates the whole file. A file of another program is not changed.
+ * Reads the measurements into the table, and leaves the file ready for more: it begins with `first`, the line of this
+ * run, and ends with a whole line. Half a line, which a run that was killed may have left, is cut off. If `is_fresh`,
+ * all lines are. Prints a line and returns false on failure. The file is not changed if it is of another program or
+ * run.
  */
-static bool read_measured(tune_files_t *files, const char *first, bool fresh, tune_table_t *table)
+static bool read_measured(tune_files_t *files, const char *first, bool is_fresh, tune_table_t *table)
 {
     char text[LINE_LENGTH + 2];
-    long whole = 0;
+    long kept_bytes = 0;
     size_t length;
 
     for (int line = 1; 0 != (length = mscclpp_file_line(files->measured, text, sizeof(text))); ++line) {
@@ -161,25 +178,25 @@ static bool read_measured(tune_files_t *files, const char *first, bool fresh, tu
                     files->path, magic);
             return false;
         }
-        if (fresh || ('\n' != text[length - 1] && feof(files->measured))) {
+        if (is_fresh || ('\n' != text[length - 1] && feof(files->measured))) {
             break;
         }
-        if (!read_line(files, first, line, text, length, table)) {
+        if (!take_line(files, first, line, text, length, table)) {
             return false;
         }
-        whole = ftell(files->measured);
+        kept_bytes = ftell(files->measured);
     }
-    if (ferror(files->measured) || 0 != fseek(files->measured, whole, SEEK_SET) ||
-        0 != ftruncate(fileno(files->measured), whole)) {
-        return complain("read", files->path);
+    if (ferror(files->measured) || 0 != fseek(files->measured, kept_bytes, SEEK_SET) ||
+        0 != ftruncate(fileno(files->measured), kept_bytes)) {
+        return report_error("read", files->path);
     }
-    if (0 == whole) {
+    if (0 == kept_bytes) {
         fputs(first, files->measured);
     }
-    return 0 == fflush(files->measured) || complain("write", files->path);
+    return 0 == fflush(files->measured) || report_error("write", files->path);
 }
 
-/* Reads the rules file of --output. False after a message. */
+/* Reads the rules file of --output. Prints a line and returns false if it is none. The caller destroys the rules. */
 static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
 {
     mscclpp_status_t status = mscclpp_rules_read(path, rules_p);
@@ -191,8 +208,9 @@ static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
 }
 
 /*
- * A missing rules file counts as an empty one. This function finds out early if the file cannot be read or written. A
- * link stays in place, and the rules are written to its target.
+ * Finds out, before anything is measured, whether the rules file can be read and written, and resolves links in its
+ * name, so that the rules are written to a link's target. A missing file is created, empty. Prints a line and returns
+ * false on failure.
  */
 static bool try_output(tune_files_t *files, const char *path)
 {
@@ -201,7 +219,7 @@ static bool try_output(tune_files_t *files, const char *path)
     bool ok = file != NULL;
 
     if (ok && realpath(path, files->output) == NULL) {
-        ok = complain("write", path);
+        ok = report_error("write", path);
     }
     ok = ok && read_rules(path, &rules);
     mscclpp_rules_destroy(rules);
@@ -213,17 +231,17 @@ static bool try_output(tune_files_t *files, const char *path)
 
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
 {
-    const bool named = MSCCLPP_COLL_LAST != table->coll;
+    const bool has_name = MSCCLPP_COLL_LAST != table->coll;
     char first[LINE_LENGTH];
 
     memset(files, 0, sizeof(*files));
     files->nranks = (uint32_t)env->size;
     files->on_twin = env->on_twin;
     if (snprintf(files->path, sizeof(files->path), "%s.%s%s%u-%s.measured", options->output,
-                 named ? mscclpp_coll_name(table->coll) : "", named ? "." : "", files->nranks,
+                 has_name ? mscclpp_coll_name(table->coll) : "", has_name ? "." : "", files->nranks,
                  files->on_twin ? "host" : "cuda") >= (int)sizeof(files->path)) {
         errno = ENAMETOOLONG;
-        return complain("write", options->output);
+        return report_error("write", options->output);
     }
     if (!try_output(files, options->output)) {
         return false;
@@ -233,7 +251,7 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
         return false;
     }
     describe_run(files, options, env, table, first, sizeof(first));
-    if (!read_measured(files, first, options->fresh, table)) {
+    if (!read_measured(files, first, options->is_fresh, table)) {
         tune_files_close(files);
         return false;
     }
@@ -249,10 +267,14 @@ bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
         }
     }
     /* stdio writes the few lines of a size in one piece, if it can. */
-    return (0 == fflush(files->measured) && !ferror(files->measured)) || complain("write", files->path);
+    return (0 == fflush(files->measured) && !ferror(files->measured)) || report_error("write", files->path);
 }
 
-/* Writes another file and renames it, so that no reader ever sees half of the rules. */
+/*
+ * Replaces the rules file: writes a new file and renames it, so that no reader ever sees half of the rules. The new
+ * file gets the mode of the old one, and its owner and group as far as this is allowed. Prints a line and returns false
+ * on failure; the old file then stays.
+ */
 static bool replace_output(const char *output, const mscclpp_rules_t *rules, const struct stat *old)
 {
     char path[PATH_MAX + 8];
@@ -264,7 +286,7 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
     descriptor = mkostemp(path, O_CLOEXEC);
     file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (file == NULL) {
-        complain("write", path);
+        report_error("write", path);
         if (descriptor >= 0) {
             close(descriptor);
             unlink(path);
@@ -274,36 +296,40 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
     fprintf(file, "# Written by mscclpp_tune " MSCCLPP_VERSION ", for the parameter coll_mscclpp_rules.\n");
     mscclpp_rules_write(rules, file);
     if (0 != fchown(descriptor, old->st_uid, old->st_gid) && 0 != fchown(descriptor, (uid_t)-1, old->st_gid)) {
-        /* Not everybody may give files away. */
+        /* No failure: not everybody may give files away. */
     }
     ok = 0 == fchmod(descriptor, old->st_mode & 0777);
     ok = 0 == fflush(file) && !ferror(file) && ok && 0 == fsync(descriptor);
     ok = 0 == fclose(file) && ok;
     if (!ok || 0 != rename(path, output)) {
-        complain("write", output);
+        report_error("write", output);
         unlink(path);
         return false;
     }
     return true;
 }
 
-/* Puts this run's rules among those of the file. */
-static bool put_rules(mscclpp_rules_t *rules, const tune_files_t *files, mscclpp_coll_t coll,
-                      const mscclpp_rule_set_t *set)
+/*
+ * Replaces the rules for this collective, number of ranks and device by those of this run. Prints a line and returns
+ * false if there are too many.
+ */
+static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, mscclpp_coll_t coll,
+                        const mscclpp_rule_set_t *set)
 {
-    const bool whole = MSCCLPP_COLL_LAST == coll;
+    const bool is_allreduce = MSCCLPP_COLL_LAST == coll;
 
-    if (whole ? !mscclpp_rules_replace(rules, files->nranks, files->on_twin, set)
-              : !mscclpp_rules_replace_coll(rules, coll, files->nranks, files->on_twin, set)) {
+    if (is_allreduce ? !mscclpp_rules_replace(rules, files->nranks, files->on_twin, set)
+                     : !mscclpp_rules_replace_coll(rules, coll, files->nranks, files->on_twin, set)) {
         fprintf(stderr, "%s: '%s' has no room for %llu rules of %s: at most %d for ranks=%u device=%s; remove some\n",
                 bench_program, files->output, (unsigned long long)set->count, mscclpp_coll_name(coll),
-                whole ? MSCCLPP_RULES_MAX : MSCCLPP_COLL_RULES_MAX, files->nranks, files->on_twin ? "host" : "cuda");
+                is_allreduce ? MSCCLPP_RULES_MAX : MSCCLPP_COLL_RULES_MAX, files->nranks,
+                files->on_twin ? "host" : "cuda");
         return false;
     }
     return true;
 }
 
-/* Reads the file again under a lock, and so keeps what other runs have added since this run began. */
+/* Reads the file again, under a lock, so that it keeps what other runs have added since this run began. */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p)
 {
     FILE *file = open_locked(files->output);
@@ -315,14 +341,14 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     if (file == NULL) {
         return false;
     }
-    ok = 0 == fstat(fileno(file), &old) || complain("read", files->output);
+    ok = 0 == fstat(fileno(file), &old) || report_error("read", files->output);
     ok = ok && read_rules(files->output, &rules);
     if (ok) {
         tune_make_rules(table, &set);
         for (int algo = table->nbuiltin; algo < table->nalgos; ++algo) {
             (void)mscclpp_rules_name_plan(rules, table->plan[algo] + strlen("plan:"));
         }
-        ok = put_rules(rules, files, table->coll, &set) && replace_output(files->output, rules, &old);
+        ok = merge_rules(rules, files, table->coll, &set) && replace_output(files->output, rules, &old);
         *count_p = set.count;
     }
     mscclpp_rules_destroy(rules);
@@ -342,7 +368,7 @@ bool tune_files_write_figures(const char *path, int transport, const mscclpp_rul
         return false;
     }
     file = open_locked(files.output);
-    ok = file != NULL && (0 == fstat(fileno(file), &old) || complain("read", files.output)) &&
+    ok = file != NULL && (0 == fstat(fileno(file), &old) || report_error("read", files.output)) &&
          read_rules(files.output, &rules);
     if (ok) {
         mscclpp_rules_replace_figures(rules, transport, figures);

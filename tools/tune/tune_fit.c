@@ -2,9 +2,12 @@
 
 #include <math.h>
 
+/* The factors by which the search changes the figures: it begins with the first and ends below the last. */
 #define FIRST_STEP 4.0
 #define LAST_STEP 1.001
-#define LEAST_LATENCY 1e-9 /* where bandwidth is all that counts, the times would shrink for ever */
+
+/* A bound for the latency, in seconds. Where only the bandwidth matters, the search would shrink the times for ever. */
+#define LEAST_LATENCY 1e-9
 
 double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, uint64_t bytes)
 {
@@ -15,29 +18,33 @@ double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uin
                : 0;
 }
 
-/* The figures with all times multiplied by `times`, and the bandwidth by `bandwidth`. */
-static mscclpp_cost_figures_t scaled(const mscclpp_cost_figures_t *figures, double times, double bandwidth)
+/* Returns the figures with all times of a message multiplied by one factor, and the bandwidth by another one. */
+static mscclpp_cost_figures_t scale_figures(const mscclpp_cost_figures_t *figures, double time_factor,
+                                            double bandwidth_factor)
 {
     mscclpp_cost_figures_t result = *figures;
 
-    result.latency *= times;
-    result.overhead *= times;
-    result.gap *= times;
-    result.bandwidth *= bandwidth;
+    result.latency *= time_factor;
+    result.overhead *= time_factor;
+    result.gap *= time_factor;
+    result.bandwidth *= bandwidth_factor;
     return result;
 }
 
-/* The mean square of the logarithms of model to measurement: twice too slow counts as much as twice too fast. */
-static double error(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, const tune_point_t *points,
-                    size_t count)
+/*
+ * Returns how far the model is from the points: the mean square of log(model / measurement). By the logarithm, a model
+ * that is too slow by a factor counts as much as one that is too fast by it.
+ */
+static double mean_square_error(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards,
+                                const tune_point_t *points, size_t count)
 {
     double sum = 0;
     size_t i;
 
     for (i = 0; i < count; ++i) {
-        const double off = log(tune_fit_model(figures, nodes, shards, points[i].bytes) / points[i].seconds);
+        const double log_ratio = log(tune_fit_model(figures, nodes, shards, points[i].bytes) / points[i].seconds);
 
-        sum += off * off / (double)count;
+        sum += log_ratio * log_ratio / (double)count;
     }
     return sum;
 }
@@ -45,26 +52,27 @@ static double error(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint3
 double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, const tune_point_t *points,
                 size_t count)
 {
-    double step = FIRST_STEP, least = error(figures, nodes, shards, points, count);
+    double step = FIRST_STEP, error = mean_square_error(figures, nodes, shards, points, count);
 
-    /* Eight directions, in steps that get smaller. */
+    /* From the best figures so far, try a step in each of eight directions. Where none is better, make the step
+     * smaller. */
     while (step > LAST_STEP) {
         mscclpp_cost_figures_t best = *figures;
-        double found = least;
+        double step_error = error;
         int i;
 
         for (i = 0; i < 9; ++i) {
-            const mscclpp_cost_figures_t trial = scaled(figures, pow(step, i / 3 - 1), pow(step, i % 3 - 1));
-            const double off = error(&trial, nodes, shards, points, count);
+            const mscclpp_cost_figures_t trial = scale_figures(figures, pow(step, i / 3 - 1), pow(step, i % 3 - 1));
+            const double trial_error = mean_square_error(&trial, nodes, shards, points, count);
 
-            if (off < found && trial.latency >= LEAST_LATENCY) {
-                found = off;
+            if (trial_error < step_error && trial.latency >= LEAST_LATENCY) {
+                step_error = trial_error;
                 best = trial;
             }
         }
-        step = found < least ? step : sqrt(step);
-        least = found;
+        step = step_error < error ? step : sqrt(step);
+        error = step_error;
         *figures = best;
     }
-    return exp(sqrt(least));
+    return exp(sqrt(error));
 }

@@ -10,16 +10,18 @@
 /* One measured all-reduce in which each node sends everything to all others. */
 typedef struct {
     uint64_t bytes;
-    double seconds;
+    double seconds; /* of a call */
 } tune_point_t;
 
-/* Seconds of an all-reduce of that kind by the cost model. */
+/*
+ * Returns the seconds of such an all-reduce by the cost model, or 0 if the model has no schedule for so many nodes.
+ */
 double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, uint64_t bytes);
 
 /*
- * Changes the figures so that the model is closest to the points, which are at least two of different sizes: all times
- * by one factor, since a message's parts cannot be told apart by calls as a whole, and the bandwidth by another one.
- * Returns the factor by which the model is off on average, 1 or more.
+ * Changes the figures so that the model comes closest to the points, of which at least two have different sizes. All
+ * times are multiplied by one factor, because the time of whole calls does not tell latency, overhead and gap apart.
+ * The bandwidth is multiplied by another one. Returns the factor by which the model is off on average, 1 or more.
  */
 double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, const tune_point_t *points,
                 size_t count);

@@ -61,7 +61,7 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
 
-/* Reads the value of --type. False after a message. */
+/* Reads the value of --type. Prints a line and returns false if there is no such type. */
 static bool parse_type(const char *name, tune_options_t *options)
 {
     for (int i = 0; i < bench_type_count; ++i) {
@@ -73,7 +73,7 @@ static bool parse_type(const char *name, tune_options_t *options)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double");
 }
 
-/* Adds one collective of the list of --coll. */
+/* For bench_parse_list: adds one collective of the list of --coll. Prints a line and returns false if it is refused. */
 static bool add_coll(const char *name, void *context)
 {
     tune_options_t *options = context;
@@ -84,8 +84,8 @@ static bool add_coll(const char *name, void *context)
     return bench_coll_add(name, options->colls, &options->ncolls);
 }
 
-/* Takes one option. False if its value was refused. */
-static bool take(int option, const char *value, tune_options_t *options)
+/* Stores the value of one option. Prints a line and returns false if the value is refused. */
+static bool take_option(int option, const char *value, tune_options_t *options)
 {
     static const char *devices[] = {"auto", "cuda", "host"};
     int choice = 0;
@@ -98,7 +98,7 @@ static bool take(int option, const char *value, tune_options_t *options)
         options->output = value;
         return '\0' != *value || bench_refuse("--output", value, "the name of a file");
     case FRESH:
-        options->fresh = true;
+        options->is_fresh = true;
         break;
     case 'b':
         return bench_parse_size("--min", value, &options->min);
@@ -127,21 +127,24 @@ static bool take(int option, const char *value, tune_options_t *options)
     return ok;
 }
 
-/* Takes the word that says what the program measures out of the arguments, wherever it stands. */
-static bool take_between(int *argc, char **argv)
+/*
+ * Removes --between from the arguments, wherever it stands, and returns whether it was there. It must not be
+ * abbreviated, as getopt_long would allow.
+ */
+static bool take_between(int *argc_p, char **argv)
 {
-    bool found = false;
-    int kept = 1;
+    bool is_there = false;
+    int count = 1;
 
-    for (int i = 1; i < *argc; ++i) {
+    for (int i = 1; i < *argc_p; ++i) {
         if (0 == strcmp(argv[i], "--between")) {
-            found = true;
+            is_there = true;
         } else {
-            argv[kept++] = argv[i];
+            argv[count++] = argv[i];
         }
     }
-    *argc = kept;
-    return found;
+    *argc_p = count;
+    return is_there;
 }
 
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
@@ -152,7 +155,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
 
     *status_p = BENCH_EXIT_USAGE;
     (void)parse_type("float", &options);
-    options.between = take_between(&argc, argv);
+    options.is_between = take_between(&argc, argv);
     opterr = 0;
     while (-1 != (option = getopt_long(argc, argv, ":c:o:b:e:f:d:w:h", table, NULL))) {
         if ('h' == option || VERSION == option) {
@@ -165,7 +168,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
         if ('?' == option || ':' == option) {
             return bench_refuse_option(option, argv, table);
         }
-        if (!take(option, optarg, &options)) {
+        if (!take_option(option, optarg, &options)) {
             return false;
         }
     }
@@ -180,7 +183,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
         snprintf(max, sizeof(max), "%zu", options.max);
         return bench_refuse("--max", max, "a size that is not below --min");
     }
-    if (options.between && options.ncolls > 0) {
+    if (options.is_between && options.ncolls > 0) {
         return bench_refuse("--coll", options.colls[0]->name, "it without --between, which measures all-reduces");
     }
     if (0 == options.ncolls) {

@@ -1,15 +1,16 @@
-/* How far a run has come. */
+/* Shows how far a run has come. */
 #include "tools/tune/tune.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define BAR_WIDTH 40
-#define REDRAW_SECONDS 0.1
+#define REDRAW_SECONDS 0.1 /* at least this long after the last drawing, within a size */
 
 /*
- * mpirun gives its processes a pipe and copies what they write to its own standard error. So this function looks at the
- * parent's standard error. Under another launcher that is also a file or a pipe, or it cannot be examined.
+ * Returns true if what this process prints on standard error appears on a terminal. mpirun gives its processes a pipe,
+ * and copies what they write to its own standard error. So this function also looks at the standard error of the
+ * parent. It returns false if that is no terminal, or if another launcher does not let it be examined.
  */
 static bool reaches_terminal(void)
 {
@@ -32,7 +33,7 @@ void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, co
 {
     memset(progress, 0, sizeof(*progress));
     if (count > 1) {
-        snprintf(progress->about, sizeof(progress->about), "%s (%d of %d): ", name, index + 1, count);
+        snprintf(progress->prefix, sizeof(progress->prefix), "%s (%d of %d): ", name, index + 1, count);
     }
     progress->mode = mode;
     if (TUNE_PROGRESS_AUTO == mode) {
@@ -40,8 +41,8 @@ void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, co
     }
 }
 
-/* Writes how much time is left, as far as that is known. */
-static void describe_left(double seconds, char *text, size_t length)
+/* Writes how much time is left; negative `seconds`: it is not known. */
+static void describe_time_left(double seconds, char *text, size_t length)
 {
     if (seconds < 0) {
         snprintf(text, length, "time left not known yet");
@@ -52,32 +53,32 @@ static void describe_left(double seconds, char *text, size_t length)
     }
 }
 
-void tune_progress_show(tune_progress_t *progress, int done, int total, double part, double seconds_left,
+void tune_progress_show(tune_progress_t *progress, int done, int total, double fraction, double seconds_left,
                         bool size_done)
 {
     double now = bench_now();
-    char left[64], bar[BAR_WIDTH + 1];
-    int filled = (int)(BAR_WIDTH * (done + part) / total);
+    char time_left[64], bar[BAR_WIDTH + 1];
+    int marks = (int)(BAR_WIDTH * (done + fraction) / total);
 
-    describe_left(seconds_left, left, sizeof(left));
+    describe_time_left(seconds_left, time_left, sizeof(time_left));
     if (TUNE_PROGRESS_LINES == progress->mode && size_done) {
-        fprintf(stderr, "%s: %s%d of %d sizes, %s\n", bench_program, progress->about, done, total, left);
-    } else if (TUNE_PROGRESS_BAR == progress->mode && (size_done || now - progress->drawn > REDRAW_SECONDS)) {
+        fprintf(stderr, "%s: %s%d of %d sizes, %s\n", bench_program, progress->prefix, done, total, time_left);
+    } else if (TUNE_PROGRESS_BAR == progress->mode && (size_done || now - progress->drawn_at > REDRAW_SECONDS)) {
         memset(bar, '.', sizeof(bar));
-        memset(bar, '#', (size_t)filled);
+        memset(bar, '#', (size_t)marks);
         bar[BAR_WIDTH] = '\0';
-        fprintf(stderr, "\r[%s] %s%d of %d sizes, %s\033[K", bar, progress->about, done, total, left);
-        progress->drawn = now;
-        progress->visible = true;
+        fprintf(stderr, "\r[%s] %s%d of %d sizes, %s\033[K", bar, progress->prefix, done, total, time_left);
+        progress->drawn_at = now;
+        progress->is_visible = true;
     }
     fflush(stderr);
 }
 
 void tune_progress_hide(tune_progress_t *progress)
 {
-    if (progress->visible) {
+    if (progress->is_visible) {
         fprintf(stderr, "\r\033[K");
         fflush(stderr);
-        progress->visible = false;
+        progress->is_visible = false;
     }
 }
