@@ -305,11 +305,11 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     for (int i = 0; i < bench_coll_count; ++i) {
         const bench_coll_t *coll = &bench_colls[i];
-        if (coll->neighbors) {
+        if (coll->is_of_neighbors) {
             continue;
         }
         for (int size = 1; size <= MOST_RANKS; ++size) {
-            for (int root = 0; root < (coll->rooted ? size : 1); ++root) {
+            for (int root = 0; root < (coll->has_root ? size : 1); ++root) {
                 for (size_t j = 0; j < 2 * sizeof(bytes) / sizeof(bytes[0]); ++j) {
                     const bool in_place = j % 2 == 1;
                     if (bench_nccl_serves(coll, in_place) == BENCH_SERVES_NOT || (!in_place && !coll->in_place) ||

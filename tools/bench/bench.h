@@ -27,22 +27,23 @@
 #endif
 #endif
 
-#define BENCH_EXIT_WRONG 1
-#define BENCH_EXIT_USAGE 2
+#define BENCH_EXIT_WRONG 1 /* a wrong result or a failure */
+#define BENCH_EXIT_USAGE 2 /* a bad option */
 
-/* An element type. `nccl` is NCCL's number of the type. */
+/* An element type of --type. */
 typedef struct {
     const char *name;
     size_t size;
     mscclpp_dtype_t dtype;
-    int nccl;
+    int nccl;     /* NCCL's number of the type */
     long sum_max; /* the type holds integers from 0 to this one exactly */
 } bench_type_t;
 
+/* An operation of --op. */
 typedef struct {
     const char *name;
     mscclpp_op_t op;
-    int nccl;
+    int nccl; /* NCCL's number of the operation */
 } bench_op_t;
 
 extern const bench_type_t bench_types[];
@@ -71,30 +72,29 @@ bool bench_parse_factor(const char *text, double *factor_p);
 bool bench_parse_list(const char *list, void *context, bool (*add)(const char *name, void *context));
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p);
 
-/* Prints "OPTION: 'VALUE' is not allowed; use ALLOWED" on one rank, and returns false. `allowed` reads on after "use".
- */
+/* Prints "OPTION: 'VALUE' is not allowed; use ALLOWED" on one rank. Returns false, for callers to return it. */
 bool bench_refuse(const char *option, const char *value, const char *allowed);
 
-/* Like bench_refuse, for an option that getopt_long refused with the result "?" or ":". */
+/* The same for an option that getopt_long refused with the result "?" (unknown) or ":" (a value is missing). */
 struct option;
 bool bench_refuse_option(int result, char *const *argv, const struct option *table);
 
-/* True on the one rank that prints for all ranks before MPI_Init. */
+/* Returns true on the one rank that prints for all ranks before MPI_Init. */
 bool bench_speaks(void);
 
 /*
- * Returns the exit status of a run that ends with `status`. If standard output was lost, prints a line and never
- * returns 0.
+ * Returns the exit status of a run that ends with `status`. If standard output cannot be written, prints a line, and
+ * returns BENCH_EXIT_WRONG in place of 0.
  */
 int bench_end(int status);
 
 /*
- * Returns the exit status of a run that ends before MPI_Init. On failure, first gives the rank that prints time to do
- * so.
+ * The same for a run that ends before MPI_Init or after a failure there. If `status` is not 0, ranks that do not print
+ * first wait, because the launcher may end all ranks as soon as one has ended.
  */
 int bench_leave(int status);
 
-/* Options */
+/* What is called, and how the calls follow one another. */
 typedef enum {
     BENCH_MODE_BLOCKING,    /* MPI's function, one call at a time */
     BENCH_MODE_LIBRARY,     /* the host library's blocking call, one at a time */
@@ -108,6 +108,7 @@ typedef enum {
     BENCH_MODE_TRANSPOSE    /* MPI_Alltoallw of subarrays beside MPI_Alltoall (bench_transpose.c) */
 } bench_mode_t;
 
+/* What is measured beside it. */
 typedef enum {
     BENCH_COMPARE_NONE,
     BENCH_COMPARE_NCCL,
@@ -127,16 +128,16 @@ typedef enum {
     BENCH_MEMORY_LARGE  /* within one large mapping */
 } bench_memory_t;
 
-#define BENCH_STACK_BUFFER ((size_t)64 << 10)
+#define BENCH_STACK_BUFFER ((size_t)64 << 10) /* the most bytes of a buffer on the stack */
 
 /* Kernels of an application between the calls. */
 typedef struct {
-    bool given;
+    bool is_given; /* --between is there, perhaps with the kind none */
     bench_kernel_kind_t kind;
     double microseconds; /* duration of each kernel */
     int calls;           /* calls in each turn of kernels */
     int ahead;           /* kernels queued before the calls; 0: one kernel after them */
-    int matrix;          /* rows of a product's matrices, chosen at the start */
+    int matrix;          /* kind gemm: rows of the matrices, chosen by bench_between_open */
 } bench_between_t;
 
 #define BENCH_MAX_TYPES 16
@@ -144,26 +145,26 @@ typedef struct {
 
 typedef struct {
     bench_mode_t mode;
-    bool mode_given;
+    bool is_mode_given;
     bench_compare_t compare;
     bench_between_t between;
     bench_memory_t memory;
     const bench_coll_t *colls[BENCH_MAX_COLLS];
     int ncolls;
     int root;
-    size_t min; /* bytes; min and max are 0 until the device is known, unless given */
-    size_t max;
-    double factor;
+    size_t min;    /* bytes */
+    size_t max;    /* bytes; 0 until the device is known, unless given */
+    double factor; /* between a size and the next */
     const bench_type_t *types[BENCH_MAX_TYPES];
     int ntypes;
     const bench_op_t *ops[BENCH_MAX_OPS];
     int nops;
     bool out_of_place;
     bool in_place;
-    int iterations; /* 0: chosen by size */
-    int warmup;
-    int checks;
-    int rounds;
+    int iterations;        /* calls in a round; 0: chosen by the time that a call takes */
+    int warmup;            /* untimed calls before each size */
+    int checks;            /* verified calls of each size */
+    int rounds;            /* of which the median counts */
     const char *transport; /* transport of port channels, or "all" */
     int window;            /* puts before a flush */
     int length;            /* of mode transpose: elements along each axis; 0: by the device */
@@ -175,32 +176,33 @@ typedef struct {
 } bench_options_t;
 
 /*
- * Parses the command line, before MPI_Init. False if the program has to end with *status_p: after --help, --version, or
- * a bad option, for which one line has been printed.
+ * Parses the command line, before MPI_Init. Returns false if the program has to end with *status_p: after --help,
+ * --version, or a bad option, for which one line has been printed.
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p);
-/* bench_consistent.c: false, after one printed line, if the options contradict one another. */
+/* bench_consistent.c: if options contradict one another, prints one line and returns false. */
 bool bench_options_fit_together(const bench_options_t *options);
 const char *bench_mode_name(bench_mode_t mode);
 /*
- * True if MPI or its extension library serves the calls of a mode; true if the calls are queued, with one wait at the
- * end.
+ * The first returns true if MPI or the extension library serves the calls of a mode, and the second if the calls are
+ * queued, with one wait at the end.
  */
 bool bench_mode_is_mpi(bench_mode_t mode);
 bool bench_mode_queues(bench_mode_t mode);
 const char *bench_compare_name(bench_compare_t compare);
 const char *bench_memory_name(bench_memory_t memory);
 
-/* Where the ranks run, and on what. */
+/* Where a rank runs, and on what. */
 typedef struct {
     char host[64];
     char device_name[64];
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    int device;
-    int on_cuda;
+    int device;  /* index of the GPU */
+    int on_cuda; /* a boolean; 0: on the host twin */
     long pid;
 } bench_place_t;
 
+/* The ranks, and what each of them runs on. */
 typedef struct {
     MPI_Comm comm;    /* used by the measured calls only */
     MPI_Comm ring;    /* of the same ranks, each with its two neighbours; MPI_COMM_NULL: not needed so far */
@@ -211,9 +213,9 @@ typedef struct {
     const mscclpp_gpu_ops_t *gpu;
     bool on_twin; /* runs on the host twin */
     int device;
-    bool shared_gpu; /* some GPU serves several ranks */
-    double init;     /* seconds that MPI_Init took */
-    bench_place_t *places;
+    bool has_shared_gpu;     /* some GPU serves several ranks */
+    double init_seconds;     /* that MPI_Init took; on the slowest rank, once the environment is open */
+    bench_place_t *places;   /* [rank] */
     mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
     mscclpp_rules_t *rules;  /* rules of the rules file; NULL: none */
     mscclpp_gpu_stream_t *stream;
@@ -223,39 +225,46 @@ typedef struct {
     const char *plan;              /* the name of the plan that has to serve all calls; NULL: none */
 } bench_env_t;
 
-/* Chooses the GPU runtime; before MPI_Init also the component's. On failure prints one line and returns false. */
+/*
+ * Chooses the GPU runtime, and before MPI_Init also the one that the component will use, unless the user chose that. On
+ * failure prints one line and returns false.
+ */
 bool bench_env_choose_device(bench_env_t *env, const char *device);
 
 /* The default size of the largest message: what the device can handle in a short time, but at least `min`. */
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
-/* Opens the environment after MPI_Init. On failure, all ranks return false and rank 0 has printed one line. */
+/* Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed. */
 bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env);
 
 /*
- * Exchanges among the ranks, by point-to-point messages. The measurement must not depend on the collectives under test
- * or disturb them. On the twin the collectives under test would serve the program's own host buffers, too.
+ * Exchanges among the ranks, by point-to-point messages, because the measurement must neither depend on the collectives
+ * under test nor disturb them. On the twin these would even serve the program's own host buffers. All ranks call them.
  */
-void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
-void bench_broadcast(MPI_Comm comm, void *data, size_t length); /* broadcasts from rank 0 */
-double bench_max(MPI_Comm comm, double value);
+void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length); /* `length`: bytes of each rank */
+void bench_broadcast(MPI_Comm comm, void *data, size_t length);                   /* broadcasts from rank 0 */
+double bench_max(MPI_Comm comm, double value);                                    /* the largest of all ranks' values */
 uint64_t bench_sum(MPI_Comm comm, uint64_t value);
-bool bench_all(MPI_Comm comm, bool value);
+bool bench_all(MPI_Comm comm, bool value); /* true if `value` is true on all ranks */
+
+/* Returns an exchange for the host library that uses these functions. *comm has to stay as long as the exchange is
+ * used. */
 mscclpp_oob_t bench_oob(MPI_Comm *comm);
 
 /* The component's state, as read through MPI's tool interface. */
 typedef struct {
-    bool loaded;   /* the component's parameters are registered */
-    bool disabled; /* disabled by the parameter enable or priority */
-    bool counters; /* it counts what it served */
-    uint64_t served;
-    uint64_t staged;
+    bool is_loaded;    /* the component's parameters are registered */
+    bool is_disabled;  /* by the parameter enable or priority */
+    bool has_counters; /* it counts what it served */
+    uint64_t served;   /* calls of this process by kernels or engines; 0 without counters */
+    uint64_t staged;   /* calls of this process by way of host memory; 0 without counters */
 } bench_component_t;
 
+/* Opens MPI's tool interface. Where that fails, or the component is not there, bench_component_read yields zeros. */
 void bench_component_open(void);
 void bench_component_read(bench_component_t *state_p);
-/* The text of parameter coll_mscclpp_<name>; false if there is none. */
+/* Writes the value of parameter coll_mscclpp_<name> as a text. Returns false if there is no such parameter. */
 bool bench_component_parameter(const char *name, char *text, size_t length);
 void bench_component_close(void);
 
@@ -267,10 +276,13 @@ typedef struct {
     size_t capacity;
     char *staging; /* pinned host memory */
     size_t staging_size;
-    char *expected; /* one period of the result */
+    char *expected; /* two periods of the result that is verified */
 } bench_buffers_t;
 
-/* `stack`: memory for both buffers, of 64 KiB each, used for BENCH_MEMORY_STACK. */
+/*
+ * Opens buffers of `capacity` bytes each. `stack`: for BENCH_MEMORY_STACK, two buffers of BENCH_STACK_BUFFER bytes,
+ * which the caller lends. On failure prints one line and returns false.
+ */
 bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
                         char *stack);
 void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env);
@@ -285,12 +297,15 @@ typedef struct {
     bool in_place;
 } bench_operation_t;
 
-/* Fills this rank's operands, and the rest of the receive buffer with a value that is never a right result. */
+/*
+ * Fills this rank's operands, which follow from the rank and `seed`, and the rest of the receive buffer with a value
+ * that is never a right result. Returns false if a copy fails.
+ */
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed);
 
 /*
- * Counts the elements of this rank's result buffer that differ from the exact ones. `strict`: also counts changed
- * elements that the collective must not touch.
+ * Counts the elements of this rank's result buffer that differ from the exact ones of operands that were filled with
+ * `seed`. `strict`: also counts changed elements that the collective must not touch. Returns false if a copy fails.
  */
 bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                           int seed, bool strict, uint64_t *wrong_p);
@@ -302,20 +317,21 @@ typedef enum {
     BENCH_SERVES
 } bench_serves_t;
 
-/* One way to serve a collective. On failure the functions print the cause and return false. */
+/* One way to serve a collective: ours or a rival. On failure the functions print the cause and return false. */
 typedef struct bench_contender {
     const char *name;
     bench_env_t *env;
+    /* Makes a call, or queues it if there is `finish`. */
     bool (*call)(struct bench_contender *contender, const bench_operation_t *operation);
     bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL: each call waits for its own end */
     /* What the contender can do with a collective, equal on all ranks. NULL: it serves all collectives. */
     bench_serves_t (*serves)(const struct bench_contender *contender, const bench_coll_t *coll, bool in_place);
-    mscclpp_team_t *team; /* the host library's team that serves the calls; NULL: something else serves them */
-    bool waits;           /* for NCCL and others in a stream: each call waits for its end */
-    bool spins;
-    char *staging[2];              /* staged: pinned host memory */
-    struct bench_contender *calls; /* for a loop with kernels, and a graph: the contender that it calls; NULL: none */
-    /* Lets go of what the first call has prepared for an operation, before there is another one. NULL: nothing. */
+    mscclpp_team_t *team;          /* the host library's team that serves the calls; NULL: something else serves them */
+    bool waits;                    /* for NCCL and others in a stream: each call waits for its end */
+    bool spins;                    /* for NCCL: waits by polling the stream, not by a synchronise */
+    char *staging[2];              /* for staging: pinned host memory of operands and of results */
+    struct bench_contender *inner; /* for a loop with kernels, and a graph: the contender that it calls; NULL: none */
+    /* Frees what the first call has prepared for an operation, before another operation is called. NULL: nothing. */
     bool (*forget)(struct bench_contender *contender);
     MPI_Request request; /* a persistent request, made by the first call */
     void *graph;         /* a graph, made by the first call */
@@ -323,57 +339,76 @@ typedef struct bench_contender {
     int timed_batch;     /* operations that a call makes while it is timed; 0: as many as otherwise */
 } bench_contender_t;
 
+/* MPI's blocking function, and the host library's calls: blocking ones, or if `stream`, queued in the stream. */
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
 bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
                                           bool stream);
 
+/* MPI's nonblocking or persistent calls, and the extension library's queued ones. */
 bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent);
 bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll);
 
-/* A graph of `batch` operations of `calls` while it is timed; otherwise of one. */
-bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *calls, int batch);
-#define BENCH_GRAPH_BATCH 100
+/* A graph of operations of `inner`: of `batch` operations while it is timed, and otherwise of one. */
+bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inner, int batch);
+#define BENCH_GRAPH_BATCH 100 /* unless a round is to have fewer */
 
-/* Whether the collective can be captured in a graph: not where it takes memory, nor over nodes where blocks differ. */
+/* Returns true if the collective can be captured in a graph: not if it takes memory, nor over nodes if blocks differ.
+ */
 bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place);
 
-/* Opens the stream of queued calls and makes the first one. All ranks return the same; one line on failure. */
+/*
+ * Opens the stream of queued calls and makes the first one, which waits for all ranks. `captures`: fails, too, if no
+ * call of these ranks can be captured. All ranks return the same.
+ */
 bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures);
 void bench_queued_close(const bench_env_t *env);
 
-/* How many calls of this rank were queued so far, and how many waited, as they could not be. */
+/* How many calls of this rank were queued so far, and how many waited because they could not be queued. */
 typedef struct {
     uint64_t queued;
     uint64_t waited;
 } bench_calls_t;
 bench_calls_t bench_queued_calls(const bench_env_t *env);
 
-/* The communicator of a collective's calls; collective when one of neighbours is made, by the first call for one. */
+/*
+ * Returns the communicator for calls of a collective. The first call for a collective of neighbours makes that of the
+ * ring, so all ranks have to make it.
+ */
 MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll);
 
-/* MPI's function with these buffers. */
+/* Calls MPI's blocking function with these buffers. Returns false if it fails. */
 bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm);
 
-/* The host library's call of a collective other than all-reduce. */
+/* Calls the host library for a collective other than all-reduce. `call` is the call's number, from 1 on. */
 mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call);
 
 /* Returns what this contender can do with a collective. */
 bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place);
 
-/* Creates a team of the host library; `plans` may be NULL. All ranks return the same; one line on failure. */
+/*
+ * Creates a team of the host library. `plans` may be NULL; if not, the rules file is not used. All ranks return the
+ * same, and rank 0 prints one line on failure.
+ */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
                      mscclpp_team_t **team_p);
 
-/* Creates the host library's team with the component's parameters, and the plan if there is one, once. */
+/*
+ * Creates env->team, unless it is there already, with the component's parameters and with the plan of --plan if that
+ * was given. All ranks return the same.
+ */
 bool bench_library_open(bench_env_t *env);
 void bench_library_close(bench_env_t *env);
 
-/* Opens NCCL. Returns the same on all ranks; on failure prints one line and returns false. */
+/*
+ * Loads NCCL from the file `library` and makes a contender of it. `waits`: each call waits for its end. `spins`: it
+ * waits by polling. Returns the same on all ranks; on failure prints one line and returns false.
+ */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p);
 void bench_nccl_close(void);
-/* "2.28.9", or "" */
+/* Returns a text such as "2.28.9", or "" if NCCL is not open. */
 const char *bench_nccl_version(void);
 
+/* Staging by the application, with host memory for `capacity` bytes of operands and of results. Not on the twin. */
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
 void bench_staged_close(bench_contender_t *contender);
 
@@ -384,7 +419,7 @@ void bench_staged_close(bench_contender_t *contender);
 bool bench_plan_open(bench_env_t *env, bench_options_t *options);
 void bench_plan_close(bench_env_t *env);
 
-/* True if the plan has served the library's last call; prints one line if not. Equal on all ranks. */
+/* Returns true if the plan has served the library's last call. Prints one line if not. Equal on all ranks. */
 bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes);
 
 /* The host library's own algorithms in a team of its own, beside a plan. Closed by bench_launched_close. */
@@ -394,38 +429,43 @@ bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p);
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);
 void bench_launched_close(bench_contender_t *contender);
 
-/* Plain copies of the same bytes, into the peers' buffers if these can be mapped. All ranks return the same. */
+/* Plain copies of the same bytes, into the peers' buffers if all ranks can map them. All ranks return the same. */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p);
 void bench_copies_close(void);
 /* Says in a few words where the copies go. */
 const char *bench_copies_describe(void);
 
-/* One plain kernel for each GPU. The options tell the largest traffic that it has to make. */
+/* One plain kernel for each GPU, with memory for the largest traffic that the options ask for. All ranks return the
+ * same. */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p);
 void bench_plain_close(bench_env_t *env);
 
 const char *bench_between_name(bench_kernel_kind_t kind);
 
-/* False after one line, printed by one rank, if this device or machine has no such kernels. */
+/* Returns false if this device or machine has no such kernels, after one rank has printed one line. */
 bool bench_between_possible(const bench_env_t *env, const bench_between_t *between);
 
-/* `in_stream`: calls are queued in the kernels' stream. All ranks return the same; one line on failure. */
+/*
+ * Prepares the kernels. `in_stream`: they go to the stream that calls are queued in, otherwise to a stream of their
+ * own. All ranks return the same; one line on failure.
+ */
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
 void bench_between_close(void);
 
-/* The loop of kernels and `calls`. If `calls` is NULL, the loop has kernels only. */
-bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls);
+/* A loop of kernels and calls of `inner`. If `inner` is NULL, the loop has kernels only. */
+bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *inner);
 
-/* One row of the table. A time is in seconds a call: the maximum over the ranks of each rank's average. */
 #define BENCH_MAX_ROUNDS 101
 
+/* The times of some rounds. A time is in seconds a call: the maximum over the ranks of each rank's average. */
 typedef struct {
     int rounds;
     double round[BENCH_MAX_ROUNDS];
 } bench_times_t;
 
+/* What was measured of one size, in place or out of place. */
 typedef struct {
-    bool measured;
+    bool is_measured;
     int iterations;
     bench_times_t ours; /* with kernels between the calls: the time of one turn of the loop */
     bench_times_t rival;
@@ -435,6 +475,7 @@ typedef struct {
     char algorithm[32]; /* empty where MPI hides the algorithm */
 } bench_cell_t;
 
+/* One row of the table. */
 typedef struct {
     size_t bytes;
     const bench_layout_t *layout;
@@ -445,38 +486,44 @@ typedef struct {
     bench_cell_t in_place;
 } bench_row_t;
 
+/* Returns the median of the rounds, or 0 if there are none. */
 double bench_times_median(const bench_times_t *times);
 
-/* What a call adds to the loop: for each round, (`with` - `without`) / calls. `without` may have no rounds. */
+/*
+ * Returns what a call adds to the loop: for each round, (`with` - `without`) / calls of a turn. If `without` has no
+ * rounds, returns `with`.
+ */
 bench_times_t bench_between_added(const bench_between_t *between, const bench_times_t *with,
                                   const bench_times_t *without);
 
 /* The parts of a measurement. On failure those that return a bool print the cause and return false. */
 
-/* Length of a round: long enough to average over many calls. A round has at least BENCH_MIN_ITERATIONS calls. */
+/* The length of a round is chosen so that it averages over many calls. It has at least BENCH_MIN_ITERATIONS calls. */
 #define BENCH_ROUND_SECONDS 0.02
 #define BENCH_MIN_ITERATIONS 5
 
 double bench_now(void); /* seconds of a clock that only goes forward */
 
-/* How many calls a round should have if one call takes `seconds`. */
+/* Returns how many calls a round should have if one call takes `seconds`. */
 int bench_iterations(double seconds);
+
+/* Makes `calls` calls, and waits for their end. */
 bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operation, int calls);
 
-/* How many operations a call of the contender makes. */
+/* Returns how many operations a call of the contender makes. */
 int bench_batch(const bench_contender_t *contender);
 
-/* Yields the seconds an operation of the slowest rank. */
+/* Times one round, after a few untimed calls. Yields the seconds that an operation took on the slowest rank. */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p);
 
-/* Makes verified calls; *wrong_p counts the wrong elements of all ranks. */
+/* Makes `checks` verified calls. *wrong_p is how many elements of all ranks and calls were wrong. */
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p);
 
 /*
- * Measures `ours`. Rounds alternate with those of the rival, if there is one, and of the loop without calls, if the
- * options ask for it.
+ * Verifies and measures `ours` and the rival, if there is one that serves the collective. Their rounds alternate, with
+ * those of the loop without calls, too, if the options ask for it. *cell_p is set only on success.
  */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);
@@ -487,30 +534,34 @@ void bench_json_string(FILE *file, const char *text);
 /* The tables on standard output, one for each collective, and the JSON file, by rank 0. */
 typedef struct {
     FILE *json;
-    bool first_row;
+    bool is_first_row;        /* of the JSON file: no comma goes before it */
     const bench_coll_t *coll; /* collective of the current table */
-    bool rival;               /* the current table has columns for a rival */
-    bool out_of_place;
-    bool in_place;
+    bool has_rival;           /* the tables have columns for a rival */
+    bool out_of_place;        /* the current table has columns for calls out of place */
+    bool in_place;            /* the current table has columns for calls in place */
     const bench_options_t *options;
     const bench_env_t *env;
     bench_calls_t calls; /* numbers of queued calls before the current table */
     /* For each collective, how many calls the component served. */
     struct {
-        bool measured;
+        bool is_measured;
         bench_component_t component;
         bench_calls_t calls;
     } served[BENCH_MAX_COLLS];
 } bench_report_t;
 
+/* Opens the JSON file, if one is asked for. All ranks return the same: false, after one line, if it cannot be written.
+ */
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
-void bench_report_places(const bench_env_t *env);
+void bench_report_places(const bench_env_t *env); /* called by rank 0: one line for each rank */
 
 /* Mode transpose. False after a wrong result or a failure; a failure prints one line. */
 bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options);
 
 /* Mode channel. False after a wrong result or a failure; a failure prints one line. */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options);
+
+/* Prints what is measured, where and beside what. */
 void bench_report_header(const bench_report_t *report);
 /* Begins a collective's table: prints what a size means, and the columns. `rival` NULL: there is none. */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);
@@ -521,7 +572,10 @@ bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wro
 
 /* Ends a collective's table. `before` and `after` are readings of what the component has served. */
 void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after);
-/* Closes the report. False if the JSON file could not be written. */
+/*
+ * Prints how many elements were wrong, and completes the JSON file. Returns false on rank 0 if that could not be
+ * written.
+ */
 bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
                         const bench_component_t *component);
 

@@ -7,12 +7,13 @@
 
 #include <string.h>
 
+/* What the loops of this process work with. */
 static struct {
     const bench_between_t *between;
     const bench_env_t *env;
-    void *stream; /* stream of the kernels; NULL on the twin */
-    bool own_stream;
-    double until; /* on the twin, where the CPU spins: the time at which the last kernel ends */
+    void *stream;        /* stream of the kernels; NULL on the twin */
+    bool has_own_stream; /* the stream is not the one that calls are queued in */
+    double work_end;     /* on the twin, where the CPU spins: when the last kernel ends, by bench_now */
 } loop;
 
 const char *bench_between_name(bench_kernel_kind_t kind)
@@ -30,7 +31,10 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
     return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_speaks());
 }
 
-/* All ranks multiply matrices of one size. Rank 0 chooses the size while the other ranks do not use the GPUs. */
+/*
+ * Prepares products of one size on all ranks. Rank 0 chooses the size, while the other ranks do not use the GPUs. All
+ * ranks return the same.
+ */
 static bool open_gemm(bench_env_t *env, bench_between_t *between)
 {
     bool ok = 0 != env->rank || bench_gemm_choose(between->microseconds, loop.stream, &between->matrix);
@@ -54,7 +58,7 @@ bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stre
     if (in_stream) {
         loop.stream = env->native_stream;
     } else {
-        loop.own_stream = ok = bench_cuda_stream_create(&loop.stream);
+        loop.has_own_stream = ok = bench_cuda_stream_create(&loop.stream);
     }
     if (!bench_all(env->control, ok)) {
         return false;
@@ -69,31 +73,31 @@ void bench_between_close(void)
 {
     bench_gemm_close();
     bench_kernel_close();
-    if (loop.own_stream) {
+    if (loop.has_own_stream) {
         bench_cuda_stream_destroy(loop.stream);
     }
     memset(&loop, 0, sizeof(loop));
 }
 
-/* Launches the kernel that stands for the application's work. The host twin only waits as long. */
+/* Launches the kernel that stands for the application's work. On the host twin only adds to the time to wait for. */
 static bool launch_work(void)
 {
     if (loop.env->on_twin) {
         double now = bench_now();
 
-        loop.until = (loop.until > now ? loop.until : now) + 1e-6 * loop.between->microseconds;
+        loop.work_end = (loop.work_end > now ? loop.work_end : now) + 1e-6 * loop.between->microseconds;
         return true;
     }
     return BENCH_KERNEL_GEMM == loop.between->kind ? bench_gemm_launch() : bench_kernel_launch();
 }
 
-/* Waits until the work that was launched has ended. */
+/* Waits until all work that was launched has ended. */
 static bool await_work(void)
 {
     if (!loop.env->on_twin) {
         return bench_cuda_stream_wait(loop.stream);
     }
-    while (bench_now() < loop.until) {
+    while (bench_now() < loop.work_end) {
     }
     return true;
 }
@@ -102,32 +106,33 @@ static bool await_work(void)
  * Makes the calls of a turn. Calls queued in the kernels' stream need no wait of their own, because the loop waits for
  * that stream.
  */
-static bool make_calls(bench_contender_t *calls, const bench_operation_t *operation)
+static bool make_calls(bench_contender_t *inner, const bench_operation_t *operation)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < loop.between->calls; ++i) {
-        ok = calls->call(calls, operation);
+        ok = inner->call(inner, operation);
     }
-    return ok && (calls->finish == NULL || (loop.stream != NULL && !loop.own_stream) || calls->finish(calls));
+    return ok && (inner->finish == NULL || (loop.stream != NULL && !loop.has_own_stream) || inner->finish(inner));
 }
 
-/* Runs one turn: work and then the contender's call, or the call and then work. */
-static bool iterate(bench_contender_t *contender, const bench_operation_t *operation)
+/* Runs one turn: kernels and then the calls or, if no kernels go ahead, the calls and then a kernel. Waits for the end.
+ */
+static bool run_turn(bench_contender_t *contender, const bench_operation_t *operation)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < loop.between->ahead; ++i) {
         ok = launch_work();
     }
-    return ok && (contender->calls == NULL || make_calls(contender->calls, operation)) &&
+    return ok && (contender->inner == NULL || make_calls(contender->inner, operation)) &&
            (0 != loop.between->ahead || launch_work()) && await_work();
 }
 
-bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls)
+bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *inner)
 {
     bench_contender_t contender = {
-        .name = calls == NULL ? "kernels" : calls->name, .env = env, .call = iterate, .calls = calls};
+        .name = inner == NULL ? "kernels" : inner->name, .env = env, .call = run_turn, .inner = inner};
 
     return contender;
 }

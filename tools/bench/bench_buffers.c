@@ -8,36 +8,36 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PERIOD 1021u
-#define STAGING (4u << 20)
-#define POISON 0xa5
+#define PERIOD 1021u            /* elements after which operands repeat */
+#define STAGING_SIZE (4u << 20) /* bytes */
+#define POISON 0xa5             /* the byte of elements that are no result */
 
 /* Bits of data that only moves: every type holds such integers exactly, and none of them equals the poison. */
-#define MOVED 0x7f
+#define MOVED_MASK 0x7f
 
 /* The least size of a large mapping, in bytes. */
-#define LARGE ((size_t)256 << 20)
+#define LARGE_SIZE ((size_t)256 << 20)
 
 /*
- * The operand of a rank at an index. The type holds all sums exactly. In a product none, one or two neighbouring ranks
- * have the factor 2, and the others have 1. Data that only moves differs between ranks at nearly every index, however
- * small the type is.
+ * Returns the operand of a rank at an index. The type holds the sum over all ranks exactly. In a product none, one or
+ * two neighbouring ranks have the factor 2, and the others have 1. Data that only moves differs between ranks at nearly
+ * every index, however small the type is.
  */
-static long operand(const bench_operation_t *operation, int rank, size_t index, int seed)
+static long operand_at(const bench_operation_t *operation, int rank, size_t index, int seed)
 {
     const bench_type_t *type = operation->type;
     const int size = operation->layout->size;
     unsigned long mix = (index + 1) * 7919ul + (unsigned long)rank * 104729ul + (unsigned long)seed * 1299709ul;
-    size_t mix_index = index * 31 + (size_t)seed;
+    size_t scaled_index = index * 31 + (size_t)seed;
     long range = type->sum_max / size;
 
     if (!operation->layout->coll->reduces) {
         uint64_t scrambled = (uint64_t)mix * UINT64_C(0x9e3779b97f4a7c15);
-        return (long)((scrambled ^ scrambled >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 33) & MOVED;
+        return (long)((scrambled ^ scrambled >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 33) & MOVED_MASK;
     }
     switch (operation->op->op) {
     case MSCCLPP_OP_PROD:
-        return (mix_index + (size_t)rank) % (size_t)size < index % 3 ? 2 : 1;
+        return (scaled_index + (size_t)rank) % (size_t)size < index % 3 ? 2 : 1;
     case MSCCLPP_OP_SUM:
         range = range > 500 ? 500 : range;
         return range < 1 ? (long)(mix % 2) : (long)(mix % (unsigned long)(range + 1));
@@ -46,8 +46,8 @@ static long operand(const bench_operation_t *operation, int rank, size_t index, 
     }
 }
 
-/* Combines two elements as the operation does. */
-static long combine(mscclpp_op_t op, long a, long b)
+/* Returns two elements combined by the operation. */
+static long combine_values(mscclpp_op_t op, long a, long b)
 {
     switch (op) {
     case MSCCLPP_OP_SUM:
@@ -61,13 +61,14 @@ static long combine(mscclpp_op_t op, long a, long b)
     }
 }
 
+/* Returns the bytes of the large mapping that holds both buffers. */
 static size_t mapped_size(size_t capacity)
 {
-    return 2 * capacity < LARGE ? LARGE : 2 * capacity;
+    return 2 * capacity < LARGE_SIZE ? LARGE_SIZE : 2 * capacity;
 }
 
-/* Allocates both buffers, or on failure neither. */
-static bool allocate(bench_buffers_t *buffers, const bench_env_t *env, char *stack)
+/* Allocates both buffers where buffers->memory says. On failure allocates neither and returns false. */
+static bool alloc_buffers(bench_buffers_t *buffers, const bench_env_t *env, char *stack)
 {
     void *send = NULL, *recv = NULL;
 
@@ -107,8 +108,8 @@ static bool allocate(bench_buffers_t *buffers, const bench_env_t *env, char *sta
     return true;
 }
 
-/* Frees both buffers. */
-static void release(bench_buffers_t *buffers, const bench_env_t *env)
+/* Frees both buffers of alloc_buffers. */
+static void free_buffers(bench_buffers_t *buffers, const bench_env_t *env)
 {
     switch (buffers->memory) {
     case BENCH_MEMORY_HEAP:
@@ -135,22 +136,22 @@ bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t
     memset(buffers, 0, sizeof(*buffers));
     buffers->memory = memory;
     buffers->capacity = capacity;
-    buffers->staging_size = STAGING;
+    buffers->staging_size = STAGING_SIZE;
     buffers->expected = malloc(2 * PERIOD * sizeof(int64_t));
     if (buffers->expected == NULL) {
         goto err;
     }
-    if (!allocate(buffers, env, stack)) {
+    if (!alloc_buffers(buffers, env, stack)) {
         goto err_expected;
     }
-    if (MSCCLPP_OK != env->gpu->host_alloc(STAGING, &staging, &unused)) {
+    if (MSCCLPP_OK != env->gpu->host_alloc(STAGING_SIZE, &staging, &unused)) {
         goto err_buffers;
     }
     buffers->staging = staging;
     return true;
 
 err_buffers:
-    release(buffers, env);
+    free_buffers(buffers, env);
 
 err_expected:
     free(buffers->expected);
@@ -165,14 +166,14 @@ void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env)
 {
     if (buffers->send != NULL) {
         env->gpu->host_free(buffers->staging);
-        release(buffers, env);
+        free_buffers(buffers, env);
         free(buffers->expected);
     }
     memset(buffers, 0, sizeof(*buffers));
 }
 
-/* Copies to or from one of the buffers. A copy of device memory is queued in the stream. */
-static bool copy(const bench_buffers_t *buffers, const bench_env_t *env, void *to, const void *from, size_t bytes)
+/* Copies to or from one of the buffers. A copy of device memory is only queued in the stream: the caller waits. */
+static bool copy_bytes(const bench_buffers_t *buffers, const bench_env_t *env, void *to, const void *from, size_t bytes)
 {
     if (BENCH_MEMORY_DEVICE == buffers->memory) {
         return MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes);
@@ -181,35 +182,40 @@ static bool copy(const bench_buffers_t *buffers, const bench_env_t *env, void *t
     return true;
 }
 
-/* Copies the staging area's first `unit` bytes over and over to [to, to + bytes). */
-static bool spread(bench_buffers_t *buffers, const bench_env_t *env, char *to, size_t bytes, size_t unit)
+/* Copies the first `unit` bytes of the staging area over and over, until `bytes` bytes from `to` on are written. */
+static bool repeat_staging(bench_buffers_t *buffers, const bench_env_t *env, char *to, size_t bytes, size_t unit)
 {
     bool ok = true;
 
     for (size_t done = 0; ok && done < bytes; done += unit) {
-        size_t part = bytes - done < unit ? bytes - done : unit;
-        ok = copy(buffers, env, to + done, buffers->staging, part);
+        size_t piece = bytes - done < unit ? bytes - done : unit;
+        ok = copy_bytes(buffers, env, to + done, buffers->staging, piece);
     }
     return ok && MSCCLPP_OK == env->gpu->stream_sync(env->stream);
 }
 
-/* Elements that the staging area holds, in whole periods. */
-static size_t unit_of(const bench_buffers_t *buffers, const bench_type_t *type)
+/* Returns how many elements the staging area holds, in whole periods. */
+static size_t staging_elements(const bench_buffers_t *buffers, const bench_type_t *type)
 {
     return buffers->staging_size / (PERIOD * type->size) * PERIOD;
 }
 
-/* Spreads the period at the beginning of the staging area over `count` elements from `to` on. */
-static bool spread_period(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type, char *to,
+/*
+ * Writes `count` elements from `to` on that repeat the period at the beginning of the staging area. For fewer and
+ * larger copies, first repeats the period in the staging area itself.
+ */
+static bool repeat_period(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type, char *to,
                           size_t count)
 {
-    const size_t row = PERIOD * type->size, unit = unit_of(buffers, type) * type->size;
-    const size_t used = count * type->size < unit ? (count * type->size + row - 1) / row * row : unit;
+    const size_t period_bytes = PERIOD * type->size, unit_bytes = staging_elements(buffers, type) * type->size;
+    const size_t used_bytes = count * type->size < unit_bytes
+                                  ? (count * type->size + period_bytes - 1) / period_bytes * period_bytes
+                                  : unit_bytes;
 
-    for (size_t done = row; done < used; done += row) {
-        memcpy(buffers->staging + done, buffers->staging, row);
+    for (size_t done = period_bytes; done < used_bytes; done += period_bytes) {
+        memcpy(buffers->staging + done, buffers->staging, period_bytes);
     }
-    return spread(buffers, env, to, count * type->size, unit);
+    return repeat_staging(buffers, env, to, count * type->size, unit_bytes);
 }
 
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed)
@@ -217,66 +223,69 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
     const bench_type_t *type = operation->type;
     const bench_layout_t *layout = operation->layout;
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
-    char *at = (input.in_recv ? operation->recv : operation->send) + input.first * type->size;
+    char *operands = (input.in_recv ? operation->recv : operation->send) + input.first * type->size;
 
     if (!input.in_recv || input.count < layout->count) {
         memset(buffers->staging, POISON, PERIOD * type->size);
-        if (!spread_period(buffers, env, type, operation->recv, layout->count)) {
+        if (!repeat_period(buffers, env, type, operation->recv, layout->count)) {
             return false;
         }
     }
     for (size_t i = 0; i < PERIOD; ++i) {
-        bench_type_encode(type, operand(operation, env->rank, i, seed), buffers->staging + i * type->size);
+        bench_type_encode(type, operand_at(operation, env->rank, i, seed), buffers->staging + i * type->size);
     }
-    return spread_period(buffers, env, type, at, input.count);
+    return repeat_period(buffers, env, type, operands, input.count);
 }
 
-/* Counts the elements of the staging area that differ from the expected ones from `phase` on. */
+/* Counts the first `count` elements of the staging area that differ from the expected ones from element `phase` on. */
 static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
 {
     const char *expected = buffers->expected + phase * size;
     uint64_t wrong = 0;
 
     for (size_t done = 0; done < count; done += PERIOD) {
-        size_t part = count - done < PERIOD ? count - done : PERIOD;
+        size_t piece = count - done < PERIOD ? count - done : PERIOD;
         const char *data = buffers->staging + done * size;
-        if (0 == memcmp(data, expected, part * size)) {
+        if (0 == memcmp(data, expected, piece * size)) {
             continue;
         }
-        for (size_t i = 0; i < part; ++i) {
+        for (size_t i = 0; i < piece; ++i) {
             wrong += 0 != memcmp(data + i * size, expected + i * size, size);
         }
     }
     return wrong;
 }
 
-/* Compares elements [first, first + count) of the result with the expected ones from `phase` on. */
-static bool compare(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, size_t first,
-                    size_t count, size_t phase, uint64_t *wrong_p)
+/*
+ * Compares `count` elements of the result, from `first` on, with the expected ones from element `phase` on, and adds
+ * the wrong ones to *wrong_p. Returns false if a copy fails.
+ */
+static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
+                                  size_t first, size_t count, size_t phase, uint64_t *wrong_p)
 {
-    const size_t size = operation->type->size, unit = unit_of(buffers, operation->type);
+    const size_t size = operation->type->size, unit = staging_elements(buffers, operation->type);
 
     for (size_t done = 0; done < count; done += unit) {
-        size_t part = count - done < unit ? count - done : unit;
-        if (!copy(buffers, env, buffers->staging, operation->recv + (first + done) * size, part * size) ||
+        size_t piece = count - done < unit ? count - done : unit;
+        if (!copy_bytes(buffers, env, buffers->staging, operation->recv + (first + done) * size, piece * size) ||
             MSCCLPP_OK != env->gpu->stream_sync(env->stream)) {
             return false;
         }
-        *wrong_p += count_wrong(buffers, size, phase, part);
+        *wrong_p += count_wrong(buffers, size, phase, piece);
     }
     return true;
 }
 
-/* Computes the expected elements of a segment from their index 0 on, twice one period. */
-static void expect(bench_buffers_t *buffers, const bench_operation_t *operation, const bench_segment_t *segment,
-                   int seed)
+/* Computes one period of the expected elements of a segment, from index 0 of the operands on, and stores it twice. */
+static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *operation,
+                             const bench_segment_t *segment, int seed)
 {
     const size_t size = operation->type->size;
 
     for (size_t i = 0; i < PERIOD; ++i) {
-        long value = operand(operation, segment->low, i, seed);
+        long value = operand_at(operation, segment->low, i, seed);
         for (int rank = segment->low + 1; rank < segment->high; ++rank) {
-            value = combine(operation->op->op, value, operand(operation, rank, i, seed));
+            value = combine_values(operation->op->op, value, operand_at(operation, rank, i, seed));
         }
         bench_type_encode(operation->type, value, buffers->expected + i * size);
     }
@@ -294,8 +303,9 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
     for (int i = 0; i < segments; ++i) {
         const bench_segment_t segment = bench_layout_segment(layout, i);
 
-        expect(buffers, operation, &segment, seed);
-        if (!compare(buffers, env, operation, segment.first, segment.count, segment.from % PERIOD, wrong_p)) {
+        compute_expected(buffers, operation, &segment, seed);
+        if (!compare_with_expected(buffers, env, operation, segment.first, segment.count, segment.from % PERIOD,
+                                   wrong_p)) {
             return false;
         }
         end = segment.first + segment.count;
@@ -304,5 +314,5 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
         return true;
     }
     memset(buffers->expected, POISON, 2 * PERIOD * operation->type->size);
-    return compare(buffers, env, operation, end, layout->count - end, 0, wrong_p);
+    return compare_with_expected(buffers, env, operation, end, layout->count - end, 0, wrong_p);
 }

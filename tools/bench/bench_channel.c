@@ -10,25 +10,27 @@
 #include "mpix/include/mpix_mscclpp_channels.h"
 #include "tools/bench/bench.h"
 
+/* How long a kernel should run, and the bounds of its messages to and fro. */
 #define ROUND_SECONDS 0.02
 #define MIN_ROUNDS 2
 #define MAX_ROUNDS 5000
+
 #define MAX_THREADS 256
 
 static const char *const way_names[BENCH_CHANNEL_WAYS] = {"packets", "put", "port"};
 
-/* One rank's end of a pair. */
+/* One rank's side of a pair. */
 typedef struct {
     bench_env_t *env;
     int peer; /* -1: there is no peer */
     MPIX_Mscclpp_memory memory;
-    MPIX_Mscclpp_channels channels;
-    MPIX_Mscclpp_channels ports;
+    MPIX_Mscclpp_channels channels; /* the memory channel to the peer */
+    MPIX_Mscclpp_channels ports;    /* the port channel to the peer */
     bench_channel_args_t args;
     uint64_t *elapsed_ns; /* at the address of the host */
     char *staging;        /* pinned */
     size_t capacity;
-} end_t;
+} side_t;
 
 typedef struct {
     size_t bytes;
@@ -37,7 +39,7 @@ typedef struct {
     uint64_t wrong;
 } row_t;
 
-/* Whether an MPI function succeeded; if not, with a message. */
+/* Returns true if an MPI function returned success. Otherwise prints a line. */
 static bool succeeded(const char *what, int code)
 {
     if (0 != code) {
@@ -46,130 +48,138 @@ static bool succeeded(const char *what, int code)
     return 0 == code;
 }
 
-/* Makes this rank's end of its pair, with channels of both kinds. All ranks return the same. */
-static bool open_end(end_t *end, bench_env_t *env, size_t capacity)
+/*
+ * Makes this rank's side of its pair: memory, a memory channel and a port channel to the peer, and pinned memory for
+ * staging and for the time. A rank without a peer makes the same without channels. All ranks call it and return the
+ * same. After a failure nothing is freed, because the program ends.
+ */
+static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
 {
-    const size_t room = (capacity + 15) / 16 * 16;
+    const size_t slot_bytes = (capacity + 15) / 16 * 16;
     void *base, *host, *device;
     bool ok;
 
-    memset(end, 0, sizeof(*end));
-    end->env = env;
-    end->peer = (env->rank ^ 1) < env->size ? env->rank ^ 1 : -1;
-    end->capacity = capacity;
+    memset(side, 0, sizeof(*side));
+    side->env = env;
+    side->peer = (env->rank ^ 1) < env->size ? env->rank ^ 1 : -1;
+    side->capacity = capacity;
+    /* Outgoing bytes, incoming bytes, and packets, which take twice as much. */
     ok = succeeded("MPIX_Mscclpp_memory_alloc",
-                   MPIX_Mscclpp_memory_alloc(env->comm, (MPI_Aint)(4 * room), &base, &end->memory)) &&
+                   MPIX_Mscclpp_memory_alloc(env->comm, (MPI_Aint)(4 * slot_bytes), &base, &side->memory)) &&
          succeeded("MPIX_Mscclpp_channels_create",
-                   MPIX_Mscclpp_channels_create(end->memory, MPIX_MSCCLPP_CHANNEL_MEMORY, end->peer >= 0, &end->peer, 1,
-                                                &end->channels)) &&
+                   MPIX_Mscclpp_channels_create(side->memory, MPIX_MSCCLPP_CHANNEL_MEMORY, side->peer >= 0, &side->peer,
+                                                1, &side->channels)) &&
          succeeded("MPIX_Mscclpp_channels_create",
-                   MPIX_Mscclpp_channels_create(end->memory, MPIX_MSCCLPP_CHANNEL_PORT, end->peer >= 0, &end->peer, 1,
-                                                &end->ports));
+                   MPIX_Mscclpp_channels_create(side->memory, MPIX_MSCCLPP_CHANNEL_PORT, side->peer >= 0, &side->peer,
+                                                1, &side->ports));
     if (!bench_all(env->control, ok)) {
         return false;
     }
     ok = succeeded("MPIX_Mscclpp_channels_get_device",
-                   MPIX_Mscclpp_channels_get_device(end->channels, MPIX_MSCCLPP_DEVICE_ABI, &end->args.memory,
-                                                    sizeof(end->args.memory))) &&
+                   MPIX_Mscclpp_channels_get_device(side->channels, MPIX_MSCCLPP_DEVICE_ABI, &side->args.memory,
+                                                    sizeof(side->args.memory))) &&
          succeeded("MPIX_Mscclpp_channels_get_device",
-                   MPIX_Mscclpp_channels_get_device(end->ports, MPIX_MSCCLPP_DEVICE_ABI, &end->args.port,
-                                                    sizeof(end->args.port))) &&
-         succeeded("MPIX_Mscclpp_channels_open", MPIX_Mscclpp_channels_open(end->ports)) &&
-         MSCCLPP_OK == env->gpu->host_alloc(sizeof(uint64_t) + room, &host, &device);
+                   MPIX_Mscclpp_channels_get_device(side->ports, MPIX_MSCCLPP_DEVICE_ABI, &side->args.port,
+                                                    sizeof(side->args.port))) &&
+         succeeded("MPIX_Mscclpp_channels_open", MPIX_Mscclpp_channels_open(side->ports)) &&
+         MSCCLPP_OK == env->gpu->host_alloc(sizeof(uint64_t) + slot_bytes, &host, &device);
     if (ok) {
-        end->elapsed_ns = host;
-        end->staging = (char *)host + sizeof(uint64_t);
-        end->args.elapsed_ns = device;
+        side->elapsed_ns = host;
+        side->staging = (char *)host + sizeof(uint64_t);
+        side->args.elapsed_ns = device;
     }
-    end->args.first = env->rank % 2 == 0;
-    end->args.base = base;
-    end->args.incoming = room;
-    end->args.packets = 2 * room;
+    side->args.sends_first = env->rank % 2 == 0;
+    side->args.base = base;
+    side->args.incoming = slot_bytes;
+    side->args.packets = 2 * slot_bytes;
     return bench_all(env->control, ok);
 }
 
 /* Frees what this side of the pair has made. */
-static void close_end(end_t *end)
+static void close_side(side_t *side)
 {
-    (void)MPIX_Mscclpp_channels_close(end->ports);
-    (void)MPIX_Mscclpp_channels_free(&end->ports);
-    (void)MPIX_Mscclpp_channels_free(&end->channels);
-    (void)MPIX_Mscclpp_memory_free(&end->memory);
-    end->env->gpu->host_free(end->elapsed_ns);
+    (void)MPIX_Mscclpp_channels_close(side->ports);
+    (void)MPIX_Mscclpp_channels_free(&side->ports);
+    (void)MPIX_Mscclpp_channels_free(&side->channels);
+    (void)MPIX_Mscclpp_memory_free(&side->memory);
+    side->env->gpu->host_free(side->elapsed_ns);
 }
 
+/* For mpix_host_run. */
 static void run_twin(mpix_group_t *block, void *args)
 {
     bench_channel_body(block, args);
 }
 
-/* Runs the kernel. False after a failure, with a line that says why. */
-static bool run_kernel(end_t *end)
+/* Runs the kernel and waits for its end. On failure prints a line and returns false. */
+static bool run_kernel(side_t *side)
 {
-    const size_t units = (end->args.bytes + 15) / 16;
-    mpix_host_kernel_t kernel = {run_twin, &end->args, 1, 1, 0};
+    const size_t units = (side->args.bytes + 15) / 16;
+    mpix_host_kernel_t kernel = {run_twin, &side->args, 1, 1, 0};
     unsigned threads = units > MAX_THREADS ? MAX_THREADS : (unsigned)(units + 31) / 32 * 32;
     char text[320] = "";
     int code = 0;
 
-    __atomic_store_n(end->elapsed_ns, 0, __ATOMIC_RELAXED);
-    if (end->env->on_twin) {
+    __atomic_store_n(side->elapsed_ns, 0, __ATOMIC_RELAXED);
+    if (side->env->on_twin) {
         mpix_host_run(&kernel);
         code = kernel.error;
     } else {
 #if MSCCLPP_HAVE_CUDA
-        code = bench_channel_launch(end->env->native_stream, threads, &end->args);
+        code = bench_channel_launch(side->env->native_stream, threads, &side->args);
 #else
         code = -1;
 #endif
-        code = 0 == code && !bench_cuda_stream_wait(end->env->native_stream) ? -1 : code;
+        code = 0 == code && !bench_cuda_stream_wait(side->env->native_stream) ? -1 : code;
     }
     (void)threads;
-    if (0 != code || 0 == __atomic_load_n(end->elapsed_ns, __ATOMIC_ACQUIRE)) {
-        MPIX_Mscclpp_get_async_error(end->env->comm, &code, text, (int)sizeof(text));
-        fprintf(stderr, "mscclpp_bench: rank %d: a kernel of mode channel failed: %s\n", end->env->rank, text);
+    if (0 != code || 0 == __atomic_load_n(side->elapsed_ns, __ATOMIC_ACQUIRE)) {
+        MPIX_Mscclpp_get_async_error(side->env->comm, &code, text, (int)sizeof(text));
+        fprintf(stderr, "mscclpp_bench: rank %d: a kernel of mode channel failed: %s\n", side->env->rank, text);
         return false;
     }
     return true;
 }
 
 /*
- * Returns the seconds per round of the slowest rank. If a rank fails, its peer would wait forever, so the program ends.
+ * Runs the kernel on all pairs, once all ranks are ready. Returns the seconds per round of the slowest rank. If a rank
+ * fails, its peer would wait forever, so the program ends.
  */
-static double time_rounds(end_t *end, int way, size_t bytes, int rounds)
+static double time_rounds(side_t *side, int way, size_t bytes, int rounds)
 {
     double seconds = 0;
 
-    bench_all(end->env->control, true);
-    if (end->peer >= 0) {
-        end->args.way = (mpix_u32)way;
-        end->args.bytes = bytes;
-        end->args.rounds = (mpix_u32)rounds;
-        if (!run_kernel(end)) {
+    bench_all(side->env->control, true);
+    if (side->peer >= 0) {
+        side->args.way = (mpix_u32)way;
+        side->args.bytes = bytes;
+        side->args.rounds = (mpix_u32)rounds;
+        if (!run_kernel(side)) {
             MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
         }
-        end->args.flag += (mpix_u32)rounds + 1;
-        seconds = 1e-9 * (double)*end->elapsed_ns / rounds;
+        side->args.last_flag += (mpix_u32)rounds + 1;
+        seconds = 1e-9 * (double)*side->elapsed_ns / rounds;
     }
-    return bench_max(end->env->control, seconds);
+    return bench_max(side->env->control, seconds);
 }
 
-/* Copies on the stream and waits. */
-static bool copy_and_wait(end_t *end, void *to, const void *from, size_t bytes)
+/* Copies in the stream and waits. */
+static bool copy_and_wait(side_t *side, void *to, const void *from, size_t bytes)
 {
-    const mscclpp_gpu_ops_t *gpu = end->env->gpu;
+    const mscclpp_gpu_ops_t *gpu = side->env->gpu;
 
-    return MSCCLPP_OK == gpu->copy(end->env->stream, to, from, bytes) &&
-           MSCCLPP_OK == gpu->stream_sync(end->env->stream);
+    return MSCCLPP_OK == gpu->copy(side->env->stream, to, from, bytes) &&
+           MSCCLPP_OK == gpu->stream_sync(side->env->stream);
 }
 
+/* Returns byte `i` of the message of a rank in call `seed`. */
 static unsigned char content(int rank, int seed, size_t i)
 {
     return (unsigned char)((size_t)rank * 31 + (size_t)seed * 7 + i + (i >> 8));
 }
 
-/* Sends known bytes in each way, and counts the wrong ones that arrive. */
-static uint64_t check(end_t *end, const bench_options_t *options, size_t bytes)
+/* Sends known bytes in each way, as often as the options say. Returns how many wrong ones arrive on all ranks. */
+static uint64_t check_size(side_t *side, const bench_options_t *options, size_t bytes)
 {
     uint64_t wrong = 0;
 
@@ -177,21 +187,21 @@ static uint64_t check(end_t *end, const bench_options_t *options, size_t bytes)
         bool ok = true;
 
         for (size_t i = 0; i < bytes; ++i) {
-            end->staging[i] = (char)content(end->env->rank, seed, i);
+            side->staging[i] = (char)content(side->env->rank, seed, i);
         }
-        ok = copy_and_wait(end, end->args.base, end->staging, bytes);
-        memset(end->staging, 0xff, bytes);
-        ok = ok && copy_and_wait(end, end->args.base + end->args.incoming, end->staging, bytes);
-        time_rounds(end, seed % BENCH_CHANNEL_WAYS, bytes, 1);
-        ok = ok && copy_and_wait(end, end->staging, end->args.base + end->args.incoming, bytes);
-        for (size_t i = 0; i < bytes && end->peer >= 0; ++i) {
-            wrong += !ok || (unsigned char)end->staging[i] != content(end->peer, seed, i);
+        ok = copy_and_wait(side, side->args.base, side->staging, bytes);
+        memset(side->staging, 0xff, bytes);
+        ok = ok && copy_and_wait(side, side->args.base + side->args.incoming, side->staging, bytes);
+        time_rounds(side, seed % BENCH_CHANNEL_WAYS, bytes, 1);
+        ok = ok && copy_and_wait(side, side->staging, side->args.base + side->args.incoming, bytes);
+        for (size_t i = 0; i < bytes && side->peer >= 0; ++i) {
+            wrong += !ok || (unsigned char)side->staging[i] != content(side->peer, seed, i);
         }
     }
-    return bench_sum(end->env->control, wrong);
+    return bench_sum(side->env->control, wrong);
 }
 
-/* How many rounds are measured: as the options say, or as many as take ROUND_SECONDS if one takes `seconds`. */
+/* Returns how many rounds to time: as the options say, or as many as take ROUND_SECONDS if one takes `seconds`. */
 static int choose_rounds(const bench_options_t *options, double seconds)
 {
     const double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);
@@ -202,26 +212,27 @@ static int choose_rounds(const bench_options_t *options, double seconds)
     return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
 }
 
-/* Measures one size in each way. */
-static void measure(end_t *end, const bench_options_t *options, row_t *row)
+/* Verifies and measures one size in each way. The ways take turns, so that a drift of the machine affects all of them.
+ */
+static void measure_size(side_t *side, const bench_options_t *options, row_t *row)
 {
-    row->wrong = check(end, options, row->bytes);
+    row->wrong = check_size(side, options, row->bytes);
     for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
         if (options->warmup > 0) {
-            time_rounds(end, way, row->bytes, options->warmup);
+            time_rounds(side, way, row->bytes, options->warmup);
         }
-        row->rounds[way] = choose_rounds(options, time_rounds(end, way, row->bytes, MIN_ROUNDS));
+        row->rounds[way] = choose_rounds(options, time_rounds(side, way, row->bytes, MIN_ROUNDS));
     }
     for (int i = 0; i < options->rounds; ++i) {
         for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
             bench_times_t *times = &row->times[way];
 
-            times->round[times->rounds++] = time_rounds(end, way, row->bytes, row->rounds[way]);
+            times->round[times->rounds++] = time_rounds(side, way, row->bytes, row->rounds[way]);
         }
     }
 }
 
-/* Prints the head of the table. */
+/* On rank 0, prints what is measured and the head of the table. */
 static void report_header(const bench_report_t *report)
 {
     const bench_env_t *env = report->env;
@@ -239,13 +250,13 @@ static void report_header(const bench_report_t *report)
     fflush(stdout);
 }
 
-/* Writes one row to the JSON file. */
+/* Writes one row to the JSON file, which is open. */
 static void json_row(bench_report_t *report, const row_t *row)
 {
     FILE *file = report->json;
 
-    fprintf(file, "%s\n    {\"bytes\": %zu, \"wrong\": ", report->first_row ? "" : ",", row->bytes);
-    report->first_row = false;
+    fprintf(file, "%s\n    {\"bytes\": %zu, \"wrong\": ", report->is_first_row ? "" : ",", row->bytes);
+    report->is_first_row = false;
     if (report->options->checks > 0) {
         fprintf(file, "%llu", (unsigned long long)row->wrong);
     } else {
@@ -264,7 +275,7 @@ static void json_row(bench_report_t *report, const row_t *row)
     fprintf(file, "}");
 }
 
-/* Prints one row of the table. */
+/* On rank 0, prints one row of the table, and writes it to the JSON file. */
 static void report_row(bench_report_t *report, const row_t *row)
 {
     if (0 != report->env->rank) {
@@ -291,14 +302,14 @@ bool bench_channel_measure(bench_env_t *env, const bench_options_t *options)
     bench_report_t report;
     size_t previous = 0;
     uint64_t wrong = 0;
-    end_t end;
+    side_t side;
 
     if (env->size < 2) {
         fprintf(stderr, "mscclpp_bench: --mode channel needs two ranks\n");
         return false;
     }
     MPI_Comm_set_errhandler(env->comm, MPI_ERRORS_RETURN);
-    if (!open_end(&end, env, options->max)) {
+    if (!open_side(&side, env, options->max)) {
         if (0 == env->rank) {
             fprintf(stderr, "mscclpp_bench: --mode channel: these ranks get no channels (several nodes, more than 64 "
                             "ranks, ranks that take turns on a GPU, or coll/mscclpp is not loaded)\n");
@@ -313,13 +324,13 @@ bool bench_channel_measure(bench_env_t *env, const bench_options_t *options)
         row_t row = {.bytes = (size_t)size};
 
         if (row.bytes != previous && row.bytes > 0) {
-            measure(&end, options, &row);
+            measure_size(&side, options, &row);
             report_row(&report, &row);
             wrong += row.wrong;
         }
         previous = row.bytes;
     }
-    close_end(&end);
+    close_side(&side);
     bench_component_read(&component);
     return bench_all(env->control, bench_report_close(&report, wrong, 0, &component) && 0 == wrong);
 }

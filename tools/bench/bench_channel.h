@@ -4,23 +4,25 @@
 
 #include "mpix/include/mpix_mscclpp_device.h"
 
-/* How a message goes to the peer and back. */
+/* How a message goes to the peer and back: as packets, by a put and a signal, or by a port channel. */
 enum { BENCH_CHANNEL_PACKETS, BENCH_CHANNEL_PUT, BENCH_CHANNEL_PORT, BENCH_CHANNEL_WAYS };
 
+/* The kernel's arguments. */
 typedef struct {
     mpix_memory_channel_t memory;
     mpix_port_channel_t port;
     mpix_u32 way;
-    mpix_u32 first; /* this rank sends first */
+    mpix_u32 sends_first; /* this rank sends before it receives */
     mpix_u32 rounds;
-    mpix_u32 flag; /* the flag of the last packets; later packets have higher flags */
-    mpix_u64 bytes;
-    mpix_u64 incoming; /* offset of incoming data in the registered memory; outgoing data lie at 0 */
-    mpix_u64 packets;
-    char *base;
+    mpix_u32 last_flag;   /* the flag of the last packets; later packets have higher flags */
+    mpix_u64 bytes;       /* of a message */
+    mpix_u64 incoming;    /* offset of incoming data in the registered memory; outgoing data lie at 0 */
+    mpix_u64 packets;     /* offset of incoming packets */
+    char *base;           /* of the registered memory */
     mpix_u64 *elapsed_ns; /* pinned host memory: duration of all rounds, never 0; 0: the kernel failed */
 } bench_channel_args_t;
 
+/* Sends this rank's message. Failures of the channels are looked for at the end of the kernel. */
 MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
 {
     if (args->way == BENCH_CHANNEL_PACKETS) {
@@ -33,6 +35,7 @@ MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_arg
     }
 }
 
+/* Waits for the peer's message, and unpacks it if it comes as packets. */
 MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
 {
     if (args->way == BENCH_CHANNEL_PACKETS) {
@@ -45,8 +48,8 @@ MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_
 }
 
 /*
- * Sends a message to and fro `rounds` times. One message that is not timed comes first, so that no rank times the
- * other's launch.
+ * The kernel: sends a message to and fro `rounds` times. One message that is not timed comes first, so that no rank
+ * times the other's launch. If a channel fails, the time stays 0.
  */
 MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_args_t *args)
 {
@@ -54,12 +57,12 @@ MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_arg
     mpix_u32 round;
 
     for (round = 0; round <= args->rounds; ++round) {
-        const mpix_u32 flag = args->flag + round + 1;
+        const mpix_u32 flag = args->last_flag + round + 1;
 
         if (round == 1) {
             begin = mpix_clock_ns();
         }
-        if (args->first) {
+        if (args->sends_first) {
             bench_channel_send(block, args, flag);
             bench_channel_receive(block, args, flag);
         } else {
@@ -77,7 +80,7 @@ MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_arg
 extern "C" {
 #endif
 
-/* Starts the kernel on a GPU, in a cudaStream_t. 0, or CUDA's error. Only in a build with CUDA. */
+/* Starts the kernel on a GPU, in a cudaStream_t. Returns 0 or CUDA's error. Only in a build with CUDA. */
 int bench_channel_launch(void *stream, unsigned threads, const bench_channel_args_t *args);
 
 #ifdef __cplusplus

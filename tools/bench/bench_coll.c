@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a size means, as the tables say it. */
 #define EACH "the buffer of each rank"
 #define RESULT "the result on each rank, n blocks"
 #define OPERAND "the operand of each rank, n blocks"
@@ -72,9 +73,12 @@ int bench_coll_weight(int index)
     return 1 + index % 3;
 }
 
-/* Of neighbours, blocks that differ have up to so many parts of the buffer, of which no two blocks fill more. */
-#define MOST_WEIGHT 3
-#define PARTS (MOST_WEIGHT * BENCH_NEIGHBORS)
+/*
+ * For unequal blocks of neighbours, the buffer has PARTS equal parts. A block has as many of them as its weight says,
+ * so that the blocks of all edges together fit into the buffer.
+ */
+#define MAX_WEIGHT 3
+#define PARTS (MAX_WEIGHT * BENCH_NEIGHBORS)
 
 int bench_layout_source(const bench_layout_t *layout, int edge)
 {
@@ -86,29 +90,29 @@ int bench_layout_target(const bench_layout_t *layout, int edge)
     return bench_layout_source(layout, BENCH_NEIGHBORS - 1 - edge);
 }
 
-/* The block that a rank has for the neighbour of an edge. */
-static size_t neighbor_block(const bench_layout_t *layout, int owner, int edge)
+/* Returns how many elements a rank sends over an edge. */
+static size_t neighbor_block_size(const bench_layout_t *layout, int owner, int edge)
 {
     const int index = BENCH_GATHERS == layout->coll->blocks ? owner : owner + edge;
 
-    return layout->coll->varied ? layout->count / PARTS * (size_t)bench_coll_weight(index)
-                                : layout->count / BENCH_NEIGHBORS;
+    return layout->coll->has_unequal_blocks ? layout->count / PARTS * (size_t)bench_coll_weight(index)
+                                            : layout->count / BENCH_NEIGHBORS;
 }
 
-/* The block that this rank gets over an edge. */
+/* Returns the segment of the result that this rank gets over an edge. */
 static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
 {
     const int source = bench_layout_source(layout, edge);
-    bench_segment_t segment = {.count = neighbor_block(layout, source, edge), .low = source, .high = source + 1};
+    bench_segment_t segment = {.count = neighbor_block_size(layout, source, edge), .low = source, .high = source + 1};
 
     for (int i = 0; i < edge; ++i) {
-        segment.first += neighbor_block(layout, bench_layout_source(layout, i), i);
+        segment.first += neighbor_block_size(layout, bench_layout_source(layout, i), i);
     }
     segment.from = BENCH_GATHERS == layout->coll->blocks ? 0 : bench_layout_first(layout, source, edge);
     return segment;
 }
 
-/* MPI's arguments for the blocks of neighbours. */
+/* Fills in MPI's arguments for the blocks of neighbours. */
 static void open_neighbors(bench_layout_t *layout, MPI_Datatype type, size_t type_size)
 {
     for (int i = 0; i < BENCH_NEIGHBORS; ++i) {
@@ -118,17 +122,17 @@ static void open_neighbors(bench_layout_t *layout, MPI_Datatype type, size_t typ
         layout->counts[i] = (int)segment.count;
         layout->firsts[i] = (int)segment.first;
         layout->recv_bytes[i] = (MPI_Aint)(segment.first * type_size);
-        layout->send_counts[i] = (int)neighbor_block(layout, layout->rank, i);
+        layout->send_counts[i] = (int)neighbor_block_size(layout, layout->rank, i);
         layout->send_firsts[i] = (int)first;
         layout->send_bytes[i] = (MPI_Aint)(first * type_size);
         layout->types[i] = type;
     }
 }
 
-/* The sum of the weights below `index`. */
+/* Returns the sum of the weights of all blocks before `index`. */
 static size_t weights_below(int index)
 {
-    const size_t triples = (size_t)index / 3;
+    const size_t triples = (size_t)index / 3; /* of the weights 1, 2, 3, whose sum is 6 */
 
     return 6 * triples + (0 == index % 3 ? 0 : 1 == index % 3 ? 1 : 3);
 }
@@ -137,38 +141,42 @@ size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t
 {
     size_t count = bytes / type_size;
 
-    if (coll->neighbors) {
+    if (coll->is_of_neighbors) {
         return count / PARTS * PARTS;
     }
-    return BENCH_WHOLE == coll->blocks || coll->varied ? count : count / (size_t)size * (size_t)size;
+    return BENCH_WHOLE == coll->blocks || coll->has_unequal_blocks ? count : count / (size_t)size * (size_t)size;
 }
 
-/* Where share `index` of the whole buffer begins. Unequal shares fill it, too. In a small buffer they may be empty. */
+/*
+ * Returns where share `index` of the whole buffer begins. Unequal shares fill the buffer, too. In a small buffer some
+ * of them may be empty.
+ */
 static size_t share_first(const bench_layout_t *layout, int index)
 {
-    if (!layout->coll->varied) {
+    if (!layout->coll->has_unequal_blocks) {
         return layout->count / (size_t)layout->size * (size_t)index;
     }
-    const size_t all = weights_below(layout->size), below = weights_below(index);
+    const size_t all_weights = weights_below(layout->size), weights = weights_below(index);
 
-    return layout->count / all * below + layout->count % all * below / all;
+    return layout->count / all_weights * weights + layout->count % all_weights * weights / all_weights;
 }
 
-static size_t share(const bench_layout_t *layout, int index)
+/* Returns how many elements share `index` has. */
+static size_t share_size(const bench_layout_t *layout, int index)
 {
     return share_first(layout, index + 1) - share_first(layout, index);
 }
 
 /*
- * In an exchange, the sum of two ranks determines the size of their blocks, so both ranks send each other the same
- * number of elements.
+ * In an exchange, the sum of two ranks determines the size of the blocks that they send each other. So both send the
+ * same number of elements.
  */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
 {
-    if (layout->coll->neighbors) {
-        return neighbor_block(layout, owner, index);
+    if (layout->coll->is_of_neighbors) {
+        return neighbor_block_size(layout, owner, index);
     }
-    return share(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);
+    return share_size(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);
 }
 
 size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
@@ -176,7 +184,7 @@ size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
     size_t first = 0;
 
     if (BENCH_EXCHANGES != layout->coll->blocks) {
-        return layout->coll->neighbors ? 0 : share_first(layout, index);
+        return layout->coll->is_of_neighbors ? 0 : share_first(layout, index);
     }
     for (int i = 0; i < index; ++i) {
         first += bench_layout_block(layout, owner, i);
@@ -188,11 +196,11 @@ size_t bench_layout_largest(const bench_layout_t *layout)
 {
     size_t largest = 0;
 
-    if (layout->coll->neighbors) {
-        return layout->coll->varied ? layout->count / PARTS * MOST_WEIGHT : layout->count / BENCH_NEIGHBORS;
+    if (layout->coll->is_of_neighbors) {
+        return layout->coll->has_unequal_blocks ? layout->count / PARTS * MAX_WEIGHT : layout->count / BENCH_NEIGHBORS;
     }
     for (int i = 0; i < layout->size && BENCH_WHOLE != layout->coll->blocks; ++i) {
-        largest = share(layout, i) > largest ? share(layout, i) : largest;
+        largest = share_size(layout, i) > largest ? share_size(layout, i) : largest;
     }
     return BENCH_WHOLE == layout->coll->blocks ? layout->count : largest;
 }
@@ -207,10 +215,10 @@ bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size)
 {
-    const size_t blocks = coll->neighbors ? BENCH_NEIGHBORS : (size_t)size;
+    const size_t blocks = coll->is_of_neighbors ? BENCH_NEIGHBORS : (size_t)size;
 
     *layout = (bench_layout_t){.coll = coll, .rank = rank, .size = size, .root = root, .count = count};
-    if (!coll->varied) {
+    if (!coll->has_unequal_blocks) {
         return true;
     }
     layout->counts = calloc(blocks, sizeof(layout->counts[0]));
@@ -222,7 +230,7 @@ bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int ran
         fprintf(stderr, "%s: out of memory\n", bench_program);
         return false;
     }
-    if (coll->neighbors) {
+    if (coll->is_of_neighbors) {
         open_neighbors(layout, type, type_size);
         return true;
     }
@@ -249,7 +257,7 @@ bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
     if (MSCCLPP_COLL_ALLTOALLW == layout->coll->coll) {
         return layout->count * type_size <= INT_MAX;
     }
-    if (BENCH_WHOLE == layout->coll->blocks || layout->coll->varied || layout->coll->neighbors) {
+    if (BENCH_WHOLE == layout->coll->blocks || layout->coll->has_unequal_blocks || layout->coll->is_of_neighbors) {
         return layout->count <= INT_MAX;
     }
     return layout->count / (size_t)layout->size <= INT_MAX;
@@ -275,7 +283,7 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
         break;
     default:
         if (BENCH_GATHERS == layout->coll->blocks) {
-            piece.in_recv = in_place && (is_root || !layout->coll->rooted);
+            piece.in_recv = in_place && (is_root || !layout->coll->has_root);
             piece.first = piece.in_recv ? bench_layout_first(layout, layout->rank, layout->rank) : 0;
             piece.count = bench_layout_block(layout, layout->rank, layout->rank);
         }
@@ -288,7 +296,7 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
 
-    if (layout->coll->neighbors) {
+    if (layout->coll->is_of_neighbors) {
         return BENCH_NEIGHBORS;
     }
     switch (layout->coll->coll) {
@@ -312,7 +320,7 @@ bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
     const int rank = layout->rank;
     bench_segment_t segment = {.count = layout->count, .low = 0, .high = layout->size};
 
-    if (layout->coll->neighbors) {
+    if (layout->coll->is_of_neighbors) {
         return neighbor_segment(layout, index);
     }
     switch (layout->coll->blocks) {
@@ -354,8 +362,8 @@ void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place,
 {
     const bench_coll_t *coll = layout->coll;
     const bool is_root = rank == layout->root;
-    const size_t own = BENCH_WHOLE == coll->blocks ? 0 : bench_layout_block(layout, rank, rank);
-    size_t stays = in_place ? own : 0; /* elements that do not move */
+    const size_t own_block = BENCH_WHOLE == coll->blocks ? 0 : bench_layout_block(layout, rank, rank);
+    size_t kept = in_place ? own_block : 0; /* elements that stay where they are */
 
     *reads_p = *writes_p = layout->count;
     switch (coll->blocks) {
@@ -371,19 +379,19 @@ void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place,
         }
         break;
     case BENCH_GATHERS:
-        *reads_p = coll->rooted && is_root ? own - stays : own;
-        *writes_p = coll->rooted && !is_root ? 0 : layout->count - stays;
+        *reads_p = coll->has_root && is_root ? own_block - kept : own_block;
+        *writes_p = coll->has_root && !is_root ? 0 : layout->count - kept;
         break;
     case BENCH_SCATTERS:
         if (coll->reduces) {
-            *writes_p = own;
+            *writes_p = own_block;
         } else {
-            *reads_p = is_root ? layout->count - stays : 0;
-            *writes_p = is_root ? own - stays : own;
+            *reads_p = is_root ? layout->count - kept : 0;
+            *writes_p = is_root ? own_block - kept : own_block;
         }
         break;
     default:
-        *reads_p = *writes_p = layout->count - stays;
+        *reads_p = *writes_p = layout->count - kept;
         break;
     }
 }

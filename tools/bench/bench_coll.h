@@ -22,18 +22,18 @@ typedef enum {
 } bench_blocks_t;
 
 typedef struct {
-    mscclpp_coll_t coll;  /* MSCCLPP_COLL_LAST: all-reduce */
+    mscclpp_coll_t coll;  /* the library's number; MSCCLPP_COLL_LAST: all-reduce */
     const char *name;     /* the name as in --coll, such as "allgather" */
     const char *title;    /* the name for titles, such as "all-gather" */
     const char *function; /* MPI's function, such as "MPI_Allgather" */
     const char *whole;    /* name of the buffer that a size means */
     bench_blocks_t blocks;
-    bool reduces;
-    bool rooted;
-    bool varied;    /* blocks of unequal sizes */
-    bool in_place;  /* MPI has the collective in place and out of place; else it has one buffer */
-    double bus;     /* busbw = algbw * bus * (n - 1) / n; 0: busbw = algbw */
-    bool neighbors; /* blocks go to and from the two neighbours in a ring of the ranks, not to and from all ranks */
+    bool reduces; /* it combines elements; otherwise it only moves them */
+    bool has_root;
+    bool has_unequal_blocks; /* their sizes differ by bench_coll_weight */
+    bool in_place;           /* MPI has the collective in place and out of place; else it has one buffer */
+    double bus;              /* busbw = algbw * bus * (n - 1) / n; 0: busbw = algbw */
+    bool is_of_neighbors;    /* blocks go to and from the two neighbours in a ring of the ranks, not all ranks */
 } bench_coll_t;
 
 extern const bench_coll_t bench_colls[]; /* all collectives, all-reduce first */
@@ -41,20 +41,20 @@ extern const int bench_coll_count;
 
 #define BENCH_MAX_COLLS 21
 
-/* Edges of each rank in each direction, where blocks go to and from neighbours. */
+/* Edges of each rank in each direction, where blocks go to and from neighbours: one to the rank before, one after. */
 #define BENCH_NEIGHBORS 2
 
 /*
- * Adds the collective of this name to a list with room for BENCH_MAX_COLLS; for "all", all but those of neighbours,
- * and for "neighbors" these. One that is in the list stays there once. False, after a line, if there is none of this
- * name.
+ * Adds the collective of this name to a list with room for BENCH_MAX_COLLS. For "all", adds all but those of
+ * neighbours, and for "neighbors" these. One that is in the list already is not added again. If there is none of this
+ * name, prints one line and returns false.
  */
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p);
 
-/* The factor between algbw and busbw. */
+/* Returns the factor by which busbw is larger than algbw with `size` ranks. */
 double bench_coll_bus_factor(const bench_coll_t *coll, int size);
 
-/* The weight of a block where blocks are unequal: 1, 2, 3, 1, 2, 3 and so on. */
+/* Returns the weight of a block where blocks are unequal: 1, 2, 3, 1, 2, 3 and so on. */
 int bench_coll_weight(int index);
 
 /* Which elements of the whole buffer belong to which rank, seen from one rank. */
@@ -65,10 +65,10 @@ typedef struct {
     int root;
     size_t count; /* elements of the whole buffer */
     /* MPI's arguments for the unequal blocks that this rank has or gets; NULL if blocks are equal. */
-    int *counts;
-    int *firsts;
-    int *bytes; /* where the blocks begin in the buffer, bytes */
-    /* Of neighbours, the blocks that this rank gets are as above, by edge, and those that it has as follows. */
+    int *counts; /* elements of each block */
+    int *firsts; /* where each block begins in the buffer, elements */
+    int *bytes;  /* the same in bytes */
+    /* Of neighbours, the arrays above are for the blocks that this rank gets, by edge; these are for those it sends. */
     int send_counts[BENCH_NEIGHBORS];
     int send_firsts[BENCH_NEIGHBORS];
     MPI_Aint send_bytes[BENCH_NEIGHBORS];
@@ -76,13 +76,16 @@ typedef struct {
     MPI_Datatype *types;
 } bench_layout_t;
 
-/* Elements of a whole buffer of `bytes`; a multiple of n if blocks are equal. 0: too few for this collective. */
+/*
+ * Returns how many elements of a whole buffer of at most `bytes` bytes can be measured: a multiple of the number of
+ * blocks if these are equal. 0: there are too few bytes for this collective.
+ */
 size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size);
 
 /* The layout of an all-reduce. It need not be closed. */
 bench_layout_t bench_layout_allreduce(int rank, int size, size_t count);
 
-/* If there is no memory, prints one line and returns false. */
+/* Fills in a layout, which the caller closes. If memory runs out, prints one line and returns false. */
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size);
 void bench_layout_close(bench_layout_t *layout);
@@ -90,28 +93,37 @@ void bench_layout_close(bench_layout_t *layout);
 /* True if all counts and displacements fit into MPI's ints. */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size);
 
-/* The rank that block `edge` comes from; it goes to the one on the other side. */
+/* Returns the rank that block `edge` comes from, or the rank that block `edge` goes to: the one on the other side. */
 int bench_layout_source(const bench_layout_t *layout, int edge);
 int bench_layout_target(const bench_layout_t *layout, int edge);
 
-/* The size of block `index` in rank `owner`'s buffer, and its beginning, in elements. For collectives with blocks. */
+/*
+ * Return the size of block `index` in rank `owner`'s buffer, and where it begins there, in elements. For collectives
+ * with blocks. In collectives of neighbours `index` is an edge, and the buffer is the one that `owner` sends from.
+ */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index);
 size_t bench_layout_first(const bench_layout_t *layout, int owner, int index);
 
-/* Elements of the largest block that any rank has, which sizes in rules mean; the whole buffer if there are none. */
+/*
+ * Returns the elements of the largest block that any rank has, or of the whole buffer if the collective has no blocks.
+ * Sizes in rules files mean this.
+ */
 size_t bench_layout_largest(const bench_layout_t *layout);
 
 /* Elements of one of this rank's two buffers. */
 typedef struct {
-    bool in_recv;
+    bool in_recv; /* in the receive buffer, not in the send buffer */
     size_t first;
     size_t count;
 } bench_piece_t;
 
-/* Where this rank's operands lie. If it has none, count is 0. */
+/* Returns where this rank's operands lie. If it has none, `count` is 0. */
 bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place);
 
-/* `count` elements of the result: the operands of ranks `low` to `high` - 1, from index `from` on, combined. */
+/*
+ * A part of the result: elements `first` to `first` + `count` - 1 of this rank's buffer. They are the operands of ranks
+ * `low` to `high` - 1, from index `from` on, combined.
+ */
 typedef struct {
     size_t first;
     size_t count;
@@ -120,14 +132,17 @@ typedef struct {
     size_t from;
 } bench_segment_t;
 
-/* The segments of this rank's result, one behind the other from the beginning of its buffer on. */
+/*
+ * Returns how many segments this rank's result has, or one of them. They follow one another without gaps, from the
+ * beginning of the buffer on.
+ */
 int bench_layout_segments(const bench_layout_t *layout, bool in_place);
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index);
 
-/* True if the elements behind the result must not change. */
+/* Returns true if the elements behind the result must not change. */
 bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place);
 
-/* The fewest elements that `rank` has to read from memory, and to write. */
+/* Yields the fewest elements that `rank` has to read from memory, and to write. */
 void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p);
 
 #endif

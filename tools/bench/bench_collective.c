@@ -19,7 +19,7 @@ static mscclpp_dev_block_t block_for(const bench_operation_t *operation, int pee
 {
     const bench_layout_t *layout = operation->layout;
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
-    const bool to_root = BENCH_GATHERS == layout->coll->blocks && layout->coll->rooted;
+    const bool to_root = BENCH_GATHERS == layout->coll->blocks && layout->coll->has_root;
 
     if (0 == input.count || (to_root && peer != layout->root)) {
         return block_of(operation, 0, 0);
@@ -38,19 +38,20 @@ static mscclpp_dev_block_t block_from(const bench_operation_t *operation, int pe
     const bool is_root = layout->rank == layout->root;
 
     if (BENCH_SCATTERS == layout->coll->blocks) {
-        return layout->coll->rooted && peer != layout->root
+        return layout->coll->has_root && peer != layout->root
                    ? block_of(operation, 0, 0)
                    : block_of(operation, 0, bench_layout_block(layout, layout->rank, layout->rank));
     }
-    return layout->coll->rooted && !is_root ? block_of(operation, 0, 0)
-                                            : block_of(operation, bench_layout_first(layout, layout->rank, peer),
-                                                       bench_layout_block(layout, layout->rank, peer));
+    return layout->coll->has_root && !is_root ? block_of(operation, 0, 0)
+                                              : block_of(operation, bench_layout_first(layout, layout->rank, peer),
+                                                         bench_layout_block(layout, layout->rank, peer));
 }
 
 /* True if MPI's arguments of the collective give each rank the sizes of all blocks. */
 static bool is_known(const bench_coll_t *coll)
 {
-    return !coll->varied || MSCCLPP_COLL_ALLGATHERV == coll->coll || MSCCLPP_COLL_REDUCE_SCATTER == coll->coll;
+    return !coll->has_unequal_blocks || MSCCLPP_COLL_ALLGATHERV == coll->coll ||
+           MSCCLPP_COLL_REDUCE_SCATTER == coll->coll;
 }
 
 /* The largest block among `blocks` and those that `args` has so far. */
@@ -70,15 +71,15 @@ static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t 
     const bench_layout_t *layout = operation->layout;
     const bench_coll_t *coll = layout->coll;
     const bool is_root = layout->rank == layout->root;
-    const bool to_root = MSCCLPP_COLL_REDUCE == coll->coll || (coll->rooted && BENCH_GATHERS == coll->blocks);
-    const bool from_root = coll->rooted && !to_root;
+    const bool to_root = MSCCLPP_COLL_REDUCE == coll->coll || (coll->has_root && BENCH_GATHERS == coll->blocks);
+    const bool from_root = coll->has_root && !to_root;
 
     args->in = from_root && !is_root ? NULL : operation->send;
     args->out = to_root && !is_root ? NULL : operation->recv;
     if (MSCCLPP_COLL_BCAST == coll->coll) {
         args->in = is_root ? operation->recv : NULL;
         args->out = is_root ? NULL : operation->recv;
-    } else if (operation->in_place && (is_root || !coll->rooted)) {
+    } else if (operation->in_place && (is_root || !coll->has_root)) {
         args->in_place = true;
         args->said_in_place = true;
         if (from_root) {
@@ -95,7 +96,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
     const bench_coll_t *coll = layout->coll;
     const size_t unit = coll->reduces ? 1 : operation->type->size;
     mscclpp_coll_args_t args = {.coll = coll->coll,
-                                .varied = coll->varied,
+                                .varied = coll->has_unequal_blocks,
                                 .known = is_known(coll),
                                 .dtype = coll->reduces ? operation->type->dtype : MSCCLPP_DTYPE_UINT8,
                                 .op = coll->reduces ? operation->op->op : MSCCLPP_OP_SUM,
@@ -106,7 +107,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
 
     set_buffers(operation, &args);
     args.count = (BENCH_WHOLE == coll->blocks ? layout->count : layout->count / (size_t)layout->size) * unit;
-    if (coll->varied) {
+    if (coll->has_unequal_blocks) {
         blocks = calloc(2 * (size_t)layout->size, sizeof(blocks[0]));
         if (blocks == NULL) {
             return MSCCLPP_ERR_NO_MEMORY;

@@ -144,13 +144,13 @@ void bench_component_read(bench_component_t *state_p)
         return;
     }
     if (bench_component_parameter("priority", text, sizeof(text))) {
-        state_p->loaded = true;
-        state_p->disabled = atoi(text) < 0;
+        state_p->is_loaded = true;
+        state_p->is_disabled = atoi(text) < 0;
     }
     if (bench_component_parameter("enable", text, sizeof(text)) && 0 == strcmp(text, "0")) {
-        state_p->disabled = true;
+        state_p->is_disabled = true;
     }
-    state_p->counters = counters[0].found && counters[1].found;
+    state_p->has_counters = counters[0].found && counters[1].found;
     state_p->served = read_counter(&counters[0]);
     state_p->staged = read_counter(&counters[1]);
 }

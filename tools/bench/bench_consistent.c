@@ -8,8 +8,8 @@ static bool between_fit(const bench_options_t *options)
 {
     char ahead[16];
 
-    if (options->between.given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode ||
-                                   BENCH_MODE_CHANNEL == options->mode || BENCH_MODE_TRANSPOSE == options->mode)) {
+    if (options->between.is_given && (BENCH_MODE_PORT == options->mode || BENCH_MODE_GRAPH == options->mode ||
+                                      BENCH_MODE_CHANNEL == options->mode || BENCH_MODE_TRANSPOSE == options->mode)) {
         return bench_refuse("--mode", bench_mode_name(options->mode),
                             "blocking, library, stream, nonblocking, persistent or queued with --between");
     }
@@ -48,11 +48,11 @@ static bool colls_fit(const bench_options_t *options)
         if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
             return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
         }
-        if (coll->neighbors && !neighbors_fit(options, coll)) {
+        if (coll->is_of_neighbors && !neighbors_fit(options, coll)) {
             return false;
         }
         reduces |= coll->reduces;
-        rooted |= coll->rooted;
+        rooted |= coll->has_root;
         out_of_place |= coll->in_place;
         moves |= !coll->reduces;
     }

@@ -94,7 +94,7 @@ static bool push(const bench_env_t *env, const bench_operation_t *operation, int
     const char *from = operation->send;
     char *to = see(env, peer)->recv + bench_layout_first(layout, peer, env->rank) * size;
 
-    if ((coll->rooted && peer != layout->root) || (operation->in_place && peer == env->rank)) {
+    if ((coll->has_root && peer != layout->root) || (operation->in_place && peer == env->rank)) {
         return true;
     }
     if (gathers) {
@@ -127,7 +127,7 @@ static bool call(bench_contender_t *contender, const bench_operation_t *operatio
     const bench_coll_t *coll = operation->layout->coll;
     bool ok = true;
 
-    if (coll->rooted && BENCH_GATHERS != coll->blocks) {
+    if (coll->has_root && BENCH_GATHERS != coll->blocks) {
         ok = pull(env, operation);
     } else {
         /* Each rank begins with itself, so that not all ranks write to one rank at once. */

@@ -12,9 +12,10 @@
 /* Finds a function of the driver. If there is none, prints one line and returns NULL. */
 void *bench_cuda_find(const char *name);
 
+/* Makes the device's primary context the current one of this thread. */
 bool bench_cuda_select(int device);
 
-/* A stream that does not wait for the default stream; `native` is a CUstream and so a cudaStream_t. */
+/* Creates a stream that does not wait for the default stream. `native` is a CUstream, which is also a cudaStream_t. */
 bool bench_cuda_stream_create(void **native_p);
 void bench_cuda_stream_destroy(void *native);
 bool bench_cuda_stream_wait(void *native);

@@ -119,7 +119,7 @@ static void study_places(bench_env_t *env)
         for (int j = 0; j < i; ++j) {
             if (0 == strcmp(env->places[i].host, env->places[j].host)) {
                 first_of_node = false;
-                env->shared_gpu |= 0 == memcmp(env->places[i].uuid, env->places[j].uuid, MSCCLPP_GPU_UUID_SIZE);
+                env->has_shared_gpu |= 0 == memcmp(env->places[i].uuid, env->places[j].uuid, MSCCLPP_GPU_UUID_SIZE);
             }
         }
         env->nodes += first_of_node;

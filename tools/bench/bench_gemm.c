@@ -11,13 +11,16 @@
 #include "tools/bench/bench_cuda.h"
 #include "mca/common/base/clock.h"
 
-#define STEP 32
-#define SMALLEST 64
-#define LARGEST 16384
+/* The sizes of matrices that are tried: from the smallest to the largest, multiples of the step. */
+#define SIZE_STEP 32
+#define SMALLEST_SIZE 64
+#define LARGEST_SIZE 16384
+
+/* Untimed and timed products of a trial. */
 #define WARMUP 5
 #define PRODUCTS 20
 
-#define OPERATION_NONE 0
+#define OPERATION_NONE 0 /* cuBLAS: CUBLAS_OP_N, a matrix that is not transposed */
 
 typedef int (*cu_alloc_fn_t)(uintptr_t *address, size_t size);
 typedef int (*cu_free_fn_t)(uintptr_t address);
@@ -26,8 +29,8 @@ typedef int (*cu_set_fn_t)(uintptr_t address, unsigned char byte, size_t size, v
 static struct {
     void *library;
     void *handle;
-    uintptr_t matrices; /* three */
-    int size;
+    uintptr_t matrices; /* device memory of three matrices; 0: none */
+    int size;           /* rows and columns of a matrix */
     int (*create)(void **handle);
     int (*destroy)(void *handle);
     int (*set_stream)(void *handle, void *stream);
@@ -35,7 +38,7 @@ static struct {
                  const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc);
 } blas;
 
-/* Reports a failed call. True if it did not fail. */
+/* Returns true if a call of CUDA or cuBLAS succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -44,7 +47,8 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
-/* Finds a function of cuBLAS. */
+/* Finds a function of cuBLAS and stores it at `function_p`. Returns false, after a line if `speaks`, if there is none.
+ */
 static bool find_function(void *function_p, const char *name, bool speaks)
 {
     void *symbol = dlsym(blas.library, name);
@@ -81,7 +85,7 @@ static size_t matrix_bytes(void)
     return sizeof(float) * (size_t)blas.size * (size_t)blas.size;
 }
 
-/* Frees the matrices in device memory. */
+/* Frees the matrices, if there are any. */
 static void free_matrices(void)
 {
     cu_free_fn_t release = 0 != blas.matrices ? (cu_free_fn_t)bench_cuda_find("cuMemFree_v2") : NULL;
@@ -92,7 +96,7 @@ static void free_matrices(void)
     blas.matrices = 0;
 }
 
-/* Allocates three matrices of size * size elements. */
+/* Allocates three matrices of `size` rows in place of those before, and clears them in the stream. */
 static bool allocate_matrices(int size, void *stream)
 {
     cu_alloc_fn_t alloc = (cu_alloc_fn_t)bench_cuda_find("cuMemAlloc_v2");
@@ -122,7 +126,7 @@ bool bench_gemm_launch(void)
                                                size, b, size, &zero, c, size));
 }
 
-/* Multiplies matrices a number of times, and waits. */
+/* Makes a number of products, and waits for them. */
 static bool repeat(int products, void *stream)
 {
     bool ok = true;
@@ -133,7 +137,7 @@ static bool repeat(int products, void *stream)
     return ok && bench_cuda_stream_wait(stream);
 }
 
-/* Times several products in a row, and yields the microseconds of one. */
+/* Times products of matrices of a size, and yields the microseconds of one. */
 static bool time_product(int size, void *stream, double *microseconds_p)
 {
     double from;
@@ -151,21 +155,22 @@ static bool time_product(int size, void *stream, double *microseconds_p)
 
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {
-    int low = SMALLEST, high = SMALLEST; /* matrix sizes, in multiples of STEP */
+    int low = SMALLEST_SIZE, high = SMALLEST_SIZE; /* matrix sizes, in multiples of SIZE_STEP */
     double time;
 
+    /* Double the size until a product takes long enough, and then halve the interval. */
     for (;;) {
         if (!time_product(high, stream, &time)) {
             return false;
         }
-        if (time >= microseconds || high >= LARGEST) {
+        if (time >= microseconds || high >= LARGEST_SIZE) {
             break;
         }
         low = high;
         high *= 2;
     }
-    while (high - low > STEP) {
-        int middle = (low + high) / 2 / STEP * STEP;
+    while (high - low > SIZE_STEP) {
+        int middle = (low + high) / 2 / SIZE_STEP * SIZE_STEP;
 
         if (!time_product(middle, stream, &time)) {
             return false;

@@ -101,7 +101,7 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
     json_member(file, "device", env->gpu->name);
     json_member(file, "buffers", bench_memory_name(options->memory));
     if (BENCH_MEMORY_DEVICE != options->memory) {
-        fprintf(file, "  \"mpi_init_us\": %.1f,\n", 1e6 * env->init);
+        fprintf(file, "  \"mpi_init_us\": %.1f,\n", 1e6 * env->init_seconds);
     }
     json_member(file, "compare", bench_compare_name(options->compare));
     if (env->plan != NULL) {
@@ -113,13 +113,13 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
     if (BENCH_COMPARE_NCCL == options->compare) {
         json_nccl(file, options);
     }
-    if (options->between.given) {
+    if (options->between.is_given) {
         json_between(file, &options->between);
     }
     MPI_Get_library_version(text, &length);
     json_member(file, "mpi", text);
     bench_component_read(&state);
-    json_member(file, "component", !state.loaded ? "not loaded" : state.disabled ? "disabled" : "loaded");
+    json_member(file, "component", !state.is_loaded ? "not loaded" : state.is_disabled ? "disabled" : "loaded");
     json_parameters(file);
     json_ranks(file, env);
     fprintf(file, "  \"warmup\": %d,\n  \"rounds\": %d,\n  \"checks\": %d,\n  \"results\": [", options->warmup,
@@ -136,16 +136,16 @@ static void json_collectives(const bench_report_t *report)
     for (int i = 0; i < bench_coll_count; ++i) {
         const bench_coll_t *coll = &bench_colls[i];
         const bench_component_t *component = &report->served[i].component;
-        if (!report->served[i].measured) {
+        if (!report->served[i].is_measured) {
             continue;
         }
         fprintf(file, "%s\n    {\"coll\": \"%s\", \"bus_factor\": %.4f, ", separator, coll->name,
                 bench_coll_bus_factor(coll, report->env->size));
         separator = ",";
-        if (coll->rooted) {
+        if (coll->has_root) {
             fprintf(file, "\"root\": %d, ", report->options->root);
         }
-        if (coll->varied) {
+        if (coll->has_unequal_blocks) {
             fprintf(file, "\"blocks\": [");
             for (int j = 0; j < report->env->size; ++j) {
                 fprintf(file, "%s%d", 0 == j ? "" : ", ", bench_coll_weight(j));
@@ -156,7 +156,7 @@ static void json_collectives(const bench_report_t *report)
             fprintf(file, "\"queued\": %llu, \"waited\": %llu, ", (unsigned long long)report->served[i].calls.queued,
                     (unsigned long long)report->served[i].calls.waited);
         }
-        if (component->counters) {
+        if (component->has_counters) {
             fprintf(file, "\"served\": %llu, \"staged\": %llu}", (unsigned long long)component->served,
                     (unsigned long long)component->staged);
         } else {
@@ -174,7 +174,7 @@ bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wro
     json_collectives(report);
     fprintf(report->json, "  \"wrong\": %llu,\n  \"rival_wrong\": %llu,\n  \"served\": ", (unsigned long long)wrong,
             (unsigned long long)rival_wrong);
-    if (component->counters) {
+    if (component->has_counters) {
         fprintf(report->json, "%llu,\n  \"staged\": %llu\n}\n", (unsigned long long)component->served,
                 (unsigned long long)component->staged);
     } else {
@@ -194,7 +194,7 @@ bool bench_report_open(bench_report_t *report, const bench_options_t *options, c
     bool ok = true;
 
     *report = (bench_report_t){
-        .first_row = true, .rival = BENCH_COMPARE_NONE != options->compare, .options = options, .env = env};
+        .is_first_row = true, .has_rival = BENCH_COMPARE_NONE != options->compare, .options = options, .env = env};
     if (0 == env->rank && options->json != NULL) {
         report->json = fopen(options->json, "w");
         if (report->json == NULL) {
@@ -249,10 +249,10 @@ static void json_added(const bench_report_t *report, const bench_cell_t *cell)
         fprintf(file, ", \"base_us\": ");
         json_times(file, &cell->base);
     }
-    if (report->rival && 0 == cell->rival.rounds) {
+    if (report->has_rival && 0 == cell->rival.rounds) {
         fprintf(file, ", \"rival_added_us\": null, \"rival_turn_us\": null, \"difference_us\": null, "
                       "\"ratio\": null");
-    } else if (report->rival) {
+    } else if (report->has_rival) {
         rival = bench_between_added(between, &cell->rival, &cell->base);
         difference = bench_between_added(between, &cell->ours, &cell->rival);
         fprintf(file, ", \"rival_added_us\": ");
@@ -275,9 +275,9 @@ void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench
             "%s\n    {\"coll\": \"%s\", \"bytes\": %zu, \"count\": %zu, \"type\": \"%s\", \"op\": \"%s\", "
             "\"in_place\": %s, "
             "\"path\": \"%s\", \"algorithm\": ",
-            report->first_row ? "" : ",", report->coll->name, row->bytes, row->layout->count, row->type->name,
+            report->is_first_row ? "" : ",", report->coll->name, row->bytes, row->layout->count, row->type->name,
             report->coll->reduces ? row->op->name : "none", in_place ? "true" : "false", row->path);
-    report->first_row = false;
+    report->is_first_row = false;
     if ('\0' == cell->algorithm[0]) {
         fprintf(file, "null");
     } else {
@@ -289,16 +289,16 @@ void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench
     } else {
         fprintf(file, "null");
     }
-    if (report->options->between.given) {
+    if (report->options->between.is_given) {
         json_added(report, cell);
         return;
     }
     fprintf(file, ", \"algbw\": %.4f, \"busbw\": %.4f, \"time_us\": ", 1e-9 * (double)row->bytes / time,
             1e-9 * (double)row->bytes / time * bench_coll_bus_factor(report->coll, report->env->size));
     json_times(file, &cell->ours);
-    if (report->rival && 0 == cell->rival.rounds) {
+    if (report->has_rival && 0 == cell->rival.rounds) {
         fprintf(file, ", \"rival_time_us\": null, \"ratio\": null");
-    } else if (report->rival) {
+    } else if (report->has_rival) {
         fprintf(file, ", \"rival_time_us\": ");
         json_times(file, &cell->rival);
         fprintf(file, ", \"ratio\": %.4f", time / bench_times_median(&cell->rival));

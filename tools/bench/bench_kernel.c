@@ -1,4 +1,4 @@
-/* A kernel that spins by the GPU's clock, in the shapes that leave a GPU no room. */
+/* A kernel that spins by the GPU's clock, in shapes that leave other kernels little room or none. */
 #include "tools/bench/bench_kernel.h"
 
 #include <stddef.h>
@@ -7,9 +7,9 @@
 
 #include "tools/bench/bench_cuda.h"
 
-#define THREADS 256u
-#define BLOCKS_PER_MULTIPROCESSOR 8u
-#define SHARED_MEMORY (200u << 10)
+#define THREADS 256u                 /* of a block */
+#define BLOCKS_PER_MULTIPROCESSOR 8u /* of kind waves: 2,048 threads, as many as a multiprocessor holds */
+#define SHARED_MEMORY (200u << 10)   /* bytes of a block of kinds full and coop, unless the device has less */
 
 /* As in cuda.h: CUdevice_attribute, CUfunction_attribute. */
 #define ATTRIBUTE_MULTIPROCESSORS 16
@@ -58,7 +58,7 @@ static struct {
     cu_launch_cooperative_fn_t launch_cooperative; /* NULL: the plain launch is used */
 } kernel;
 
-/* Reports a failed call. True if it did not fail. */
+/* Returns true if a call of CUDA succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -67,7 +67,7 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
-/* Asks CUDA's driver for an attribute of a device. False after a message. */
+/* Asks CUDA's driver for an attribute of a device. On failure prints a line and returns false. */
 static bool get_attribute(int attribute, int device, int *value_p)
 {
     cu_device_get_fn_t get = (cu_device_get_fn_t)bench_cuda_find("cuDeviceGet");
@@ -78,7 +78,7 @@ static bool get_attribute(int attribute, int device, int *value_p)
            succeeded("cuDeviceGetAttribute", attribute_of(value_p, attribute, handle));
 }
 
-/* Loads the kernel into the device. */
+/* Loads the kernel into the device. On failure prints a line and returns false. */
 static bool load_kernel(void)
 {
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");
@@ -89,29 +89,33 @@ static bool load_kernel(void)
            succeeded("cuModuleGetFunction", get_function(&kernel.function, kernel.module, "spin"));
 }
 
-/* Chooses one block for each multiprocessor, with so much shared memory that little else fits beside it. */
+/*
+ * Makes the grid have one block for each multiprocessor, with so much shared memory that little else fits beside it. On
+ * failure prints a line and returns false.
+ */
 static bool fill_multiprocessors(int device, int multiprocessors)
 {
-    cu_set_attribute_fn_t set = (cu_set_attribute_fn_t)bench_cuda_find("cuFuncSetAttribute");
-    int most;
+    cu_set_attribute_fn_t set_attribute = (cu_set_attribute_fn_t)bench_cuda_find("cuFuncSetAttribute");
+    int max_shared;
 
-    if (set == NULL || !get_attribute(ATTRIBUTE_MAX_SHARED_OPTIN, device, &most)) {
+    if (set_attribute == NULL || !get_attribute(ATTRIBUTE_MAX_SHARED_OPTIN, device, &max_shared)) {
         return false;
     }
     kernel.blocks = (unsigned)multiprocessors;
-    kernel.shared = (unsigned)most < SHARED_MEMORY ? (unsigned)most : SHARED_MEMORY;
-    return succeeded("cuFuncSetAttribute", set(kernel.function, FUNCTION_MAX_DYNAMIC_SHARED, (int)kernel.shared));
+    kernel.shared = (unsigned)max_shared < SHARED_MEMORY ? (unsigned)max_shared : SHARED_MEMORY;
+    return succeeded("cuFuncSetAttribute",
+                     set_attribute(kernel.function, FUNCTION_MAX_DYNAMIC_SHARED, (int)kernel.shared));
 }
 
-/* Finds the driver's function for cooperative launches. False if the device has none. */
+/* Finds the driver's function for cooperative launches. If the device has none, prints a line and returns false. */
 static bool prepare_cooperative(int device)
 {
-    int able;
+    int is_supported;
 
-    if (!get_attribute(ATTRIBUTE_COOPERATIVE_LAUNCH, device, &able)) {
+    if (!get_attribute(ATTRIBUTE_COOPERATIVE_LAUNCH, device, &is_supported)) {
         return false;
     }
-    if (!able) {
+    if (!is_supported) {
         fprintf(stderr, "mscclpp_bench: --between: coop: this device has no cooperative launch\n");
         return false;
     }

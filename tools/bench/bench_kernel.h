@@ -1,7 +1,7 @@
 /*
  * Kernels as an application launches them, to be put between measured calls: they spin for a given time, or multiply
- * matrices. On CUDA only; the driver and cuBLAS are opened at run time. Functions that return a bool print one line
- * and return false when they fail.
+ * matrices. For CUDA only. The driver and cuBLAS are opened at run time. Functions that return a bool print one line
+ * and return false on failure.
  */
 #ifndef TOOLS_BENCH_BENCH_KERNEL_H
 #define TOOLS_BENCH_BENCH_KERNEL_H
@@ -16,7 +16,7 @@ typedef enum {
     BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
 } bench_kernel_kind_t;
 
-/* Prepares a kernel that spins for `microseconds` in a stream of the current context. */
+/* Loads a kernel of the kind waves, full or coop that spins for `microseconds`, to be launched in `stream`. */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream);
 bool bench_kernel_launch(void);
 void bench_kernel_close(void);
@@ -24,7 +24,7 @@ void bench_kernel_close(void);
 /* Loads cuBLAS. `speaks`: this rank prints the line if there is no cuBLAS. */
 bool bench_gemm_load(bool speaks);
 
-/* Finds the matrix size whose product takes about `microseconds`. */
+/* Finds, by trials, the matrix size whose product takes about `microseconds`, and yields its rows. */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p);
 bool bench_gemm_open(int size, void *stream);
 bool bench_gemm_launch(void);

@@ -69,7 +69,7 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
                                    .op = row->op,
                                    .layout = row->layout,
                                    .in_place = in_place};
-    bool loops = options->between.given && BENCH_KERNEL_NONE != options->between.kind;
+    bool loops = options->between.is_given && BENCH_KERNEL_NONE != options->between.kind;
     bench_contender_t our_loop = bench_between_contender(env, ours), their_loop = bench_between_contender(env, rival);
     bench_contender_t base = bench_between_contender(env, NULL);
     bench_cell_t cell;
@@ -107,7 +107,7 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
     if (ours->team != NULL) {
         snprintf(cell.algorithm, sizeof(cell.algorithm), "%s", mscclpp_team_last_algorithm(ours->team));
     }
-    cell.measured = true;
+    cell.is_measured = true;
     *cell_p = cell;
     return true;
 }

@@ -5,15 +5,16 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;
     const bool in_place = operation->in_place, at_root = in_place && layout->rank == layout->root;
-    const int block =
-        layout->coll->neighbors ? (int)(layout->count / BENCH_NEIGHBORS) : (int)(layout->count / (size_t)layout->size);
+    const int block = layout->coll->is_of_neighbors ? (int)(layout->count / BENCH_NEIGHBORS)
+                                                    : (int)(layout->count / (size_t)layout->size);
     /* In place, only the root passes MPI_IN_PLACE: its own part lies in the result. */
     const bench_mpi_args_t args = {.layout = layout,
                                    .type = bench_type_mpi(operation->type),
                                    .op = bench_op_mpi(operation->op),
                                    .whole = (int)layout->count,
                                    .block = block,
-                                   .own = layout->coll->neighbors  ? (int)bench_layout_block(layout, layout->rank, 0)
+                                   .own = layout->coll->is_of_neighbors
+                                              ? (int)bench_layout_block(layout, layout->rank, 0)
                                           : layout->counts != NULL ? layout->counts[layout->rank]
                                                                    : block,
                                    .operand = at_root ? MPI_IN_PLACE : operation->send,
@@ -30,7 +31,7 @@ MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll)
     bench_layout_t layout = {.rank = env->rank, .size = env->size};
     int sources[BENCH_NEIGHBORS], targets[BENCH_NEIGHBORS], weights[BENCH_NEIGHBORS];
 
-    if (!coll->neighbors) {
+    if (!coll->is_of_neighbors) {
         return env->comm;
     }
     if (MPI_COMM_NULL == env->ring) {
@@ -52,7 +53,7 @@ bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
     const bench_mpi_args_t args = bench_mpi_args(operation);
     int result = MPI_ERR_OTHER;
 
-    if (operation->layout->coll->neighbors) {
+    if (operation->layout->coll->is_of_neighbors) {
         BENCH_MPI_NEIGHBOR_CALL(result, args, BLOCKING, comm);
     } else {
         BENCH_MPI_CALL(result, args, BLOCKING, comm);

@@ -122,7 +122,7 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
     nccl_id_t own, *ids;
     bool ok = true;
 
-    if (env->on_twin || env->shared_gpu) {
+    if (env->on_twin || env->has_shared_gpu) {
         if (0 == env->rank) {
             fprintf(stderr, "mscclpp_bench: --compare nccl: %s\n",
                     env->on_twin ? "NCCL needs GPUs, and this is the host twin"

@@ -27,6 +27,7 @@ typedef struct {
 int bench_nccl_call(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                     void *stream);
 
+/* Returns whether NCCL can serve a collective as MPI means it. */
 bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Chooses NCCL's functions for a collective: the function with the same meaning if there is one, a reduction to each
- * rank for unequal blocks, and otherwise a group of sends and receives.
+ * Serves a collective by NCCL: by the function with the same meaning if there is one, by a reduction to each rank for a
+ * reduce-scatter of unequal blocks, and otherwise by a group of sends and receives.
  */
 #include "tools/bench/bench_nccl.h"
 
@@ -14,7 +14,7 @@ bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place)
     return in_place && coll->reduces && BENCH_SCATTERS == coll->blocks ? BENCH_SERVES_TIME : BENCH_SERVES;
 }
 
-/* The address of the block of `rank` in `buffer`. *count_p is its number of elements. */
+/* Returns the address of the block of `rank` in a buffer of this rank. *count_p is its number of elements. */
 static char *block_at(const bench_operation_t *operation, char *buffer, int rank, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -23,14 +23,14 @@ static char *block_at(const bench_operation_t *operation, char *buffer, int rank
     return buffer + bench_layout_first(layout, layout->rank, rank) * operation->type->size;
 }
 
-/* What this rank sends to `peer`. *count_p is 0 if it sends nothing. */
+/* Returns the address of what this rank sends to `peer`. *count_p is 0 if it sends nothing. */
 static const char *find_sent(const bench_operation_t *operation, int peer, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
     const bench_coll_t *coll = layout->coll;
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     char *buffer = input.in_recv ? operation->recv : operation->send;
-    const bool is_receiver = !coll->rooted || BENCH_GATHERS != coll->blocks || peer == layout->root;
+    const bool is_receiver = !coll->has_root || BENCH_GATHERS != coll->blocks || peer == layout->root;
 
     *count_p = 0;
     if (0 == input.count || !is_receiver || (operation->in_place && peer == layout->rank)) {
@@ -43,7 +43,7 @@ static const char *find_sent(const bench_operation_t *operation, int peer, size_
     return block_at(operation, buffer, peer, count_p);
 }
 
-/* Where this rank receives the block from `peer`. *count_p is 0 if it receives nothing. */
+/* Returns where this rank receives the block from `peer`. *count_p is 0 if it receives nothing. */
 static char *find_received(const bench_operation_t *operation, int peer, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -52,7 +52,7 @@ static char *find_received(const bench_operation_t *operation, int peer, size_t 
 
     *count_p = 0;
     if ((operation->in_place && peer == layout->rank) ||
-        (coll->rooted && (scatters ? peer : layout->rank) != layout->root)) {
+        (coll->has_root && (scatters ? peer : layout->rank) != layout->root)) {
         return operation->recv;
     }
     if (scatters) {
@@ -62,12 +62,12 @@ static char *find_received(const bench_operation_t *operation, int peer, size_t 
     return block_at(operation, operation->recv, peer, count_p);
 }
 
-/* Calls a collective that NCCL lacks, as a group of sends and receptions. */
+/* Serves a collective that NCCL lacks by a group of sends and receives. Returns NCCL's first error, or 0. */
 static int send_and_receive(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                             void *stream)
 {
     const int type = operation->type->nccl;
-    int result = functions->group_start(), ended;
+    int result = functions->group_start(), end_result;
     size_t count;
 
     if (0 != result) {
@@ -83,16 +83,19 @@ static int send_and_receive(const nccl_functions_t *functions, const bench_opera
             result = functions->recv(to, count, type, peer, comm, stream);
         }
     }
-    ended = functions->group_end();
-    return 0 != result ? result : ended;
+    end_result = functions->group_end();
+    return 0 != result ? result : end_result;
 }
 
-/* A reduction to each rank. In place, a rank's result is its own block of the operand. */
+/*
+ * Serves a reduce-scatter of unequal blocks, which NCCL lacks, by a group of reductions: of block r to rank r. In
+ * place, a rank's result replaces its own block of the operand. Returns NCCL's first error, or 0.
+ */
 static int reduce_each(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                        void *stream)
 {
     char *operand = operation->in_place ? operation->recv : operation->send;
-    int result = functions->group_start(), ended;
+    int result = functions->group_start(), end_result;
 
     if (0 != result) {
         return result;
@@ -105,8 +108,8 @@ static int reduce_each(const nccl_functions_t *functions, const bench_operation_
                                        operation->op->nccl, root, comm, stream);
         }
     }
-    ended = functions->group_end();
-    return 0 != result ? result : ended;
+    end_result = functions->group_end();
+    return 0 != result ? result : end_result;
 }
 
 int bench_nccl_call(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,

@@ -213,7 +213,7 @@ static bool parse_between(const char *text, bench_between_t *between)
         between->microseconds = 0;
         calls = 1;
     }
-    between->given = true;
+    between->is_given = true;
     between->kind = (bench_kernel_kind_t)kind;
     between->calls = (int)calls;
     return true;
@@ -289,7 +289,7 @@ static bool take(int option, const char *value, bench_options_t *options)
                                 "blocking|library|stream|port|nonblocking|persistent|queued|graph|channel|transpose",
                                 &choice);
         options->mode = (bench_mode_t)choice;
-        options->mode_given = true;
+        options->is_mode_given = true;
         break;
     case 'b':
         ok = bench_parse_size("--min", value, &options->min);
@@ -430,7 +430,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         }
         return false;
     }
-    if ((BENCH_COMPARE_LAUNCHED == options.compare || options.plan != NULL) && !options.mode_given) {
+    if ((BENCH_COMPARE_LAUNCHED == options.compare || options.plan != NULL) && !options.is_mode_given) {
         options.mode = BENCH_MODE_LIBRARY;
     }
     if (!bench_options_fit_together(&options)) {

@@ -1,4 +1,4 @@
-/* One rank's end of a pair over a port channel: set-up, a kernel that puts, plain copies. */
+/* One rank's side of a pair over a port channel: set-up, a kernel that puts, plain copies. */
 #include "mca/common/base/clock.h"
 #include "tools/bench/bench_port.h"
 
@@ -12,9 +12,10 @@
 
 #define TAG_MEET 11
 #define LABEL "mscclpp_bench" /* of the library's messages */
+#define PAGE_SIZE 4096        /* incoming data begin on a page of their own */
 
 /* After so many polls for a kernel's end, ask the runtime, too: only the runtime knows that a kernel has crashed. */
-#define TURNS 65536u
+#define POLLS 65536u
 
 /* What the two ranks of a pair send each other. */
 typedef struct {
@@ -23,50 +24,53 @@ typedef struct {
     size_t address_length;
     size_t key_length;
     mscclpp_gpu_handle_t handle;
-    bool exported;
+    bool is_exported; /* `handle` is valid */
 } card_t;
 
-/* Only messages of the library say why a transport cannot be used. This keeps the last message. */
+/* The last message of the library's log: nothing else says why a transport cannot be used. */
 static struct {
     pthread_mutex_t lock;
     char line[BENCH_PAIR_REASON];
-    mscclpp_log_level_t printed; /* highest level that the user is to see */
-} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    mscclpp_log_level_t printed_level; /* the highest level that the user is to see */
+} last_message = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Receives a line of the log. Keeps the last one, which says why something does not work. */
-static void listen(void *context, mscclpp_log_level_t level, const char *line)
+/* For mscclpp_log_set: keeps a line of the log without its label, and prints it if the user is to see it. */
+static void keep_message(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;
-    pthread_mutex_lock(&heard.lock);
+    pthread_mutex_lock(&last_message.lock);
     if (level <= MSCCLPP_LOG_INFO) {
         const char *text = 0 == strncmp(line, LABEL ": ", strlen(LABEL ": ")) ? line + strlen(LABEL ": ") : line;
 
-        snprintf(heard.line, sizeof(heard.line), "%.*s", (int)sizeof(heard.line) - 1, text);
+        snprintf(last_message.line, sizeof(last_message.line), "%.*s", (int)sizeof(last_message.line) - 1, text);
     }
-    if (level <= heard.printed) {
+    if (level <= last_message.printed_level) {
         fprintf(stderr, "mscclpp_bench: %s\n", line);
     }
-    pthread_mutex_unlock(&heard.lock);
+    pthread_mutex_unlock(&last_message.lock);
 }
 
-/* Begins to keep the line of the log that says why a set-up is refused, whatever the verbosity is. */
-static void start_listening(const bench_env_t *env)
+/* Begins to keep messages that say why a set-up is refused, whatever the verbosity is. Forgets the last one. */
+static void start_keeping_messages(const bench_env_t *env)
 {
     int level = env->config.verbose > MSCCLPP_LOG_WARN ? env->config.verbose : MSCCLPP_LOG_WARN;
 
-    heard.printed = (mscclpp_log_level_t)level;
-    heard.line[0] = '\0';
-    mscclpp_log_set(listen, NULL, level > MSCCLPP_LOG_INFO ? heard.printed : MSCCLPP_LOG_INFO);
+    last_message.printed_level = (mscclpp_log_level_t)level;
+    last_message.line[0] = '\0';
+    mscclpp_log_set(keep_message, NULL, level > MSCCLPP_LOG_INFO ? last_message.printed_level : MSCCLPP_LOG_INFO);
 }
 
 /* From now on receives only the messages that the user is to see. */
-static void stop_listening(void)
+static void stop_keeping_messages(void)
 {
-    mscclpp_log_set(listen, NULL, heard.printed);
+    mscclpp_log_set(keep_message, NULL, last_message.printed_level);
 }
 
-/* True if `ok` is true on all ranks. Otherwise `reason` on every rank is that of the lowest rank without `ok`. */
-static bool agree(const bench_pair_t *pair, bool ok, char *reason)
+/*
+ * Returns true on all ranks if `ok` is true on all of them. Otherwise `reason` on every rank becomes that of the lowest
+ * rank on which `ok` is false: what `reason` said there or, if that was empty, the last message of the log.
+ */
+static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
 {
     struct {
         int ok;
@@ -81,7 +85,7 @@ static bool agree(const bench_pair_t *pair, bool ok, char *reason)
     memset(&own, 0, sizeof(own));
     own.ok = ok;
     if (!ok) {
-        snprintf(own.text, sizeof(own.text), "%s", '\0' == reason[0] ? heard.line : reason);
+        snprintf(own.text, sizeof(own.text), "%s", '\0' == reason[0] ? last_message.line : reason);
     }
     bench_allgather(pair->env->control, &own, all, sizeof(own));
     for (int i = 0; agreed && i < pair->env->size; ++i) {
@@ -94,28 +98,28 @@ static bool agree(const bench_pair_t *pair, bool ok, char *reason)
     return agreed;
 }
 
-static bool device_alloc(const bench_pair_t *pair, size_t size, void **address_p)
+static bool alloc_device(const bench_pair_t *pair, size_t size, void **address_p)
 {
     return MSCCLPP_OK == pair->env->gpu->device_alloc(pair->env->device, size, address_p);
 }
 
-/* True on GPUs for a transport that needs shared memory. The twin's device memory is shared anyway. */
-static bool wants_shared(const bench_pair_t *pair)
+/* Returns true for a transport that needs shared memory, on GPUs. The twin's device memory is shared anyway. */
+static bool needs_shared_memory(const bench_pair_t *pair)
 {
     return MSCCLPP_PLACE_SHARED == pair->ops->place && !pair->env->on_twin;
 }
 
-/* Allocates shared memory that kernels see at the CPU's address. */
-static bool shared_alloc(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t **segment_p, void **address_p)
+/* Allocates memory that processes of the node share, and that kernels see at the CPU's address. */
+static bool alloc_shared(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t **segment_p, void **address_p)
 {
     mscclpp_shmseg_t *segment;
-    void *seen;
+    void *device_address;
 
     if (MSCCLPP_OK != mscclpp_shmseg_create(size, &segment)) {
         return false;
     }
     *address_p = mscclpp_shmseg_base(segment);
-    if (MSCCLPP_OK != pair->env->gpu->host_register(*address_p, size, &seen)) {
+    if (MSCCLPP_OK != pair->env->gpu->host_register(*address_p, size, &device_address)) {
         mscclpp_shmseg_detach(segment);
         return false;
     }
@@ -123,27 +127,28 @@ static bool shared_alloc(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t
     return true;
 }
 
-/* Frees shared memory that the GPU could reach. */
-static void shared_free(const bench_pair_t *pair, mscclpp_shmseg_t *segment)
+/* Frees memory of alloc_shared. */
+static void free_shared(const bench_pair_t *pair, mscclpp_shmseg_t *segment)
 {
     pair->env->gpu->host_unregister(mscclpp_shmseg_base(segment));
     mscclpp_shmseg_detach(segment);
 }
 
-/* Allocates the words by which the proxy tells of signals, in memory that the peer shares if it has to. */
-static bool host_tokens(bench_pair_t *pair, void **address_p)
+/* Allocates the token in host memory, which peers share if the transport needs that. */
+static bool alloc_host_tokens(bench_pair_t *pair, void **address_p)
 {
-    void *seen;
+    void *device_address;
 
-    return wants_shared(pair) ? shared_alloc(pair, sizeof(uint64_t), &pair->tokens_segment, address_p)
-                              : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &seen);
+    return needs_shared_memory(pair)
+               ? alloc_shared(pair, sizeof(uint64_t), &pair->tokens_segment, address_p)
+               : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &device_address);
 }
 
-/* Frees the tokens, in whichever memory they lie. */
+/* Frees the token, in whichever memory it lies. */
 static void free_tokens(bench_pair_t *pair)
 {
     if (pair->tokens_segment != NULL) {
-        shared_free(pair, pair->tokens_segment);
+        free_shared(pair, pair->tokens_segment);
         pair->tokens_segment = NULL;
     } else if (pair->tokens_on_host) {
         pair->env->gpu->host_free(pair->tokens);
@@ -153,7 +158,10 @@ static void free_tokens(bench_pair_t *pair)
     pair->tokens = NULL;
 }
 
-/* Creates the transport's instance. The token is in device memory if the transport allows that, else in host memory. */
+/*
+ * Creates the transport's instance, with the token in device memory if the transport can write there, and otherwise in
+ * host memory. Returns false on failure, with nothing to free.
+ */
 static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
 {
     bench_env_t *env = pair->env;
@@ -167,7 +175,7 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
     void *address;
 
     for (int on_host = 0; on_host < 2; ++on_host) {
-        if (on_host ? !host_tokens(pair, &address) : !device_alloc(pair, sizeof(uint64_t), &address)) {
+        if (on_host ? !alloc_host_tokens(pair, &address) : !alloc_device(pair, sizeof(uint64_t), &address)) {
             return false;
         }
         pair->tokens = address;
@@ -186,8 +194,8 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
     return false;
 }
 
-/* Tells whether a transport reaches the peer. If not, `reason` says why. */
-static bool reaches(const bench_pair_t *pair, uint32_t flags, char *reason)
+/* Returns true if a transport with these flags can serve this pair. If not, `reason` says why. */
+static bool can_reach_peer(const bench_pair_t *pair, uint32_t flags, char *reason)
 {
     const bench_env_t *env = pair->env;
 
@@ -202,34 +210,37 @@ static bool reaches(const bench_pair_t *pair, uint32_t flags, char *reason)
                  pair->peer);
         return false;
     }
-    if (!env->on_twin && 0 == (flags & MSCCLPP_DEVICE_REGIONS) && !wants_shared(pair)) {
+    if (!env->on_twin && 0 == (flags & MSCCLPP_DEVICE_REGIONS) && !needs_shared_memory(pair)) {
         snprintf(reason, BENCH_PAIR_REASON, "it cannot move device memory here");
         return false;
     }
     return true;
 }
 
-/* Allocates the memory that puts come from and go to, and what the kernel needs. */
+/*
+ * Allocates the memory that puts come from and go to, and what the kernel needs. On failure returns false;
+ * bench_pair_close then frees the part that was allocated.
+ */
 static bool allocate(bench_pair_t *pair, size_t capacity)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     void *memory, *state, *expected, *mailbox, *elapsed, *staging, *unused, *device;
 
-    pair->target = (capacity + BENCH_PAIR_GUARD + 4095) / 4096 * 4096;
-    pair->size = 2 * pair->target;
-    if (wants_shared(pair) ? !shared_alloc(pair, pair->size, &pair->memory_segment, &memory)
-                           : !device_alloc(pair, pair->size, &memory)) {
+    pair->incoming = (capacity + BENCH_PAIR_GUARD + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
+    pair->memory_size = 2 * pair->incoming;
+    if (needs_shared_memory(pair) ? !alloc_shared(pair, pair->memory_size, &pair->memory_segment, &memory)
+                                  : !alloc_device(pair, pair->memory_size, &memory)) {
         return false;
     }
     pair->memory = memory;
-    if (!device_alloc(pair, sizeof(*pair->state), &state)) {
+    if (!alloc_device(pair, sizeof(*pair->state), &state)) {
         return false;
     }
     pair->state = state;
-    if (!device_alloc(pair, sizeof(uint64_t), &expected)) {
+    if (!alloc_device(pair, sizeof(uint64_t), &expected)) {
         return false;
     }
-    pair->expected = expected;
+    pair->expected_signals = expected;
     if (MSCCLPP_OK != gpu->host_alloc(sizeof(*pair->mailbox), &mailbox, &device)) {
         return false;
     }
@@ -247,17 +258,17 @@ static bool allocate(bench_pair_t *pair, size_t capacity)
     return true;
 }
 
-/* Makes this rank's region and its end of the connection, and describes them for the peer. */
+/* Makes this rank's region and its side of the connection, and describes them for the peer. */
 static bool fill_card(bench_pair_t *pair, card_t *card)
 {
-    card->exported = MSCCLPP_OK == pair->env->gpu->export_memory(pair->memory, &card->handle);
-    return MSCCLPP_OK == pair->ops->region_create(pair->transport, pair->memory, pair->size, &pair->region) &&
+    card->is_exported = MSCCLPP_OK == pair->env->gpu->export_memory(pair->memory, &card->handle);
+    return MSCCLPP_OK == pair->ops->region_create(pair->transport, pair->memory, pair->memory_size, &pair->region) &&
            MSCCLPP_OK == pair->ops->region_key(pair->region, card->key, &card->key_length) &&
            MSCCLPP_OK == pair->ops->conn_create(pair->transport, pair->peer, &pair->conn) &&
            MSCCLPP_OK == pair->ops->conn_address(pair->conn, card->address, &card->address_length);
 }
 
-/* Connects with the peer, and makes the proxy and the port channel. */
+/* Connects to the peer that `card` describes, and makes the proxy and the port channel. */
 static bool connect_peer(bench_pair_t *pair, const card_t *card)
 {
     const bench_env_t *env = pair->env;
@@ -265,12 +276,12 @@ static bool connect_peer(bench_pair_t *pair, const card_t *card)
         .config = &env->config, .gpu = env->gpu, .device = env->device, .label = LABEL, .mailbox = pair->mailbox};
     mscclpp_port_params_t port = {.ops = pair->ops,
                                   .transport = pair->transport,
-                                  .region_size = pair->size,
-                                  .remote_size = pair->size,
+                                  .region_size = pair->memory_size,
+                                  .remote_size = pair->memory_size,
                                   .token = 0,
                                   .peer = pair->peer,
                                   .inbound = pair->tokens,
-                                  .expected = pair->expected};
+                                  .expected = pair->expected_signals};
 
     if (MSCCLPP_OK != pair->ops->conn_connect(pair->conn, card->address, card->address_length) ||
         MSCCLPP_OK != pair->ops->remote_create(pair->conn, card->key, card->key_length, &pair->remote) ||
@@ -283,41 +294,44 @@ static bool connect_peer(bench_pair_t *pair, const card_t *card)
     return MSCCLPP_OK == mscclpp_proxy_channel_create(pair->proxy, &port, &pair->channel);
 }
 
-/* Maps the peer's memory for plain copies. If this fails on any rank, there are no plain copies. */
-static void map(bench_pair_t *pair, const card_t *card)
+/* Maps the peer's memory for plain copies. If this fails on any rank, no rank makes plain copies. All ranks call it. */
+static void map_peer(bench_pair_t *pair, const card_t *card)
 {
     const bench_env_t *env = pair->env;
-    bool mapped = false;
+    bool is_mapped = false;
 
     if (pair->peer >= 0) {
-        mapped = card->exported && 0 == strcmp(env->places[env->rank].host, env->places[pair->peer].host) &&
-                 MSCCLPP_OK == mscclpp_mapping_get(env->gpu, env->device, &card->handle,
-                                                   mscclpp_mapping_limit(&env->config), &pair->mapping);
+        is_mapped = card->is_exported && 0 == strcmp(env->places[env->rank].host, env->places[pair->peer].host) &&
+                    MSCCLPP_OK == mscclpp_mapping_get(env->gpu, env->device, &card->handle,
+                                                      mscclpp_mapping_limit(&env->config), &pair->mapping);
     }
-    if (bench_all(env->control, mapped || pair->peer < 0) && mapped) {
+    if (bench_all(env->control, is_mapped || pair->peer < 0) && is_mapped) {
         pair->mapped = (char *)mscclpp_mapping_base(pair->mapping) + card->handle.offset;
     }
 }
 
-/* Waits until both ranks have ended their work. Meanwhile this rank's proxy goes on serving the peer. */
+/*
+ * Waits until both ranks of the pair have ended their work. Meanwhile the proxy goes on, because the peer may still
+ * wait for what this rank has put. On failure prints one line and returns false.
+ */
 static bool meet(bench_pair_t *pair)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     MPI_Request requests[2];
     char sent = 0, received;
-    int done = 0;
+    int is_done = 0;
 
     MPI_Irecv(&received, 1, MPI_BYTE, pair->peer, TAG_MEET, pair->env->control, &requests[0]);
     MPI_Isend(&sent, 1, MPI_BYTE, pair->peer, TAG_MEET, pair->env->control, &requests[1]);
-    while (!done || MSCCLPP_IN_PROGRESS == status) {
+    while (!is_done || MSCCLPP_IN_PROGRESS == status) {
         status = mscclpp_proxy_drain(pair->proxy);
         if (status < 0) {
             fprintf(stderr, "mscclpp_bench: rank %d: port channel over %s: %s\n", pair->env->rank, pair->ops->name,
                     mscclpp_status_string(status));
             return false;
         }
-        if (!done) {
-            MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);
+        if (!is_done) {
+            MPI_Testall(2, requests, &is_done, MPI_STATUSES_IGNORE);
         }
         sched_yield();
     }
@@ -329,12 +343,15 @@ static void progress(void *context)
     (void)mscclpp_proxy_progress(((bench_pair_t *)context)->proxy);
 }
 
-/* Frees everything. Barriers keep memory that peers may still access until they have closed their end. */
+/*
+ * Frees everything, also what a bench_pair_open that failed has made. All ranks call it. Between the steps they wait
+ * for one another: memory stays until the peer has closed its connection and can no longer access it.
+ */
 void bench_pair_close(bench_pair_t *pair)
 {
     const bench_env_t *env = pair->env;
     const mscclpp_gpu_ops_t *gpu = env->gpu;
-    void *on_device[] = {pair->memory_segment == NULL ? pair->memory : NULL, pair->state, pair->expected};
+    void *on_device[] = {pair->memory_segment == NULL ? pair->memory : NULL, pair->state, pair->expected_signals};
     void *on_host[] = {pair->mailbox, pair->elapsed_ns, pair->staging};
 
     mscclpp_gpu_twin_set_progress(NULL, NULL);
@@ -353,7 +370,7 @@ void bench_pair_close(bench_pair_t *pair)
     bench_all(env->control, true);
     free_tokens(pair);
     if (pair->memory_segment != NULL) {
-        shared_free(pair, pair->memory_segment);
+        free_shared(pair, pair->memory_segment);
     }
     for (size_t i = 0; i < sizeof(on_device) / sizeof(on_device[0]); ++i) {
         if (on_device[i] != NULL) {
@@ -371,7 +388,7 @@ void bench_pair_close(bench_pair_t *pair)
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON])
 {
-    card_t *cards = calloc((size_t)env->size + 1, sizeof(*cards)), *own = cards;
+    card_t *cards = calloc((size_t)env->size + 1, sizeof(*cards)), *own_card = cards;
     uint32_t flags;
     bool ok;
 
@@ -384,26 +401,26 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     pair->ops = ops;
     pair->peer = (env->rank ^ 1) < env->size ? env->rank ^ 1 : -1;
     reason[0] = '\0';
-    start_listening(env);
-    ok = pair->peer < 0 || (create_instance(pair, &flags) && reaches(pair, flags, reason) && allocate(pair, capacity) &&
-                            fill_card(pair, own));
-    ok = agree(pair, ok, reason);
+    start_keeping_messages(env);
+    ok = pair->peer < 0 || (create_instance(pair, &flags) && can_reach_peer(pair, flags, reason) &&
+                            allocate(pair, capacity) && fill_card(pair, own_card));
+    ok = agree_on_success(pair, ok, reason);
     if (ok) {
-        bench_allgather(env->control, own, cards + 1, sizeof(*own));
-        ok = agree(pair, pair->peer < 0 || connect_peer(pair, &cards[1 + pair->peer]), reason);
+        bench_allgather(env->control, own_card, cards + 1, sizeof(*own_card));
+        ok = agree_on_success(pair, pair->peer < 0 || connect_peer(pair, &cards[1 + pair->peer]), reason);
     }
     if (ok) {
-        map(pair, &cards[1 + pair->peer]);
+        map_peer(pair, &cards[1 + pair->peer]);
         mscclpp_gpu_twin_set_progress(progress, pair);
     } else {
         bench_pair_close(pair);
     }
-    stop_listening();
+    stop_keeping_messages();
     free(cards);
     return ok;
 }
 
-/* Launches the kernel that makes the puts. */
+/* Launches the kernel of one thread that makes the puts, in the environment's stream. */
 static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts)
 {
     mscclpp_dev_port_pair_args_t args;
@@ -419,7 +436,7 @@ static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t 
     args.common.mailbox = pair->device_mailbox;
     args.channel = pair->channel;
     args.from = 0;
-    args.to = pair->target;
+    args.to = pair->incoming;
     args.elapsed_ns = pair->device_elapsed_ns;
     args.rounds = (uint32_t)rounds;
     args.puts = (uint32_t)puts;
@@ -427,19 +444,22 @@ static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t 
     return pair->env->gpu->launch(pair->env->stream, &kernel);
 }
 
-/* Serves the kernel's requests until the kernel reports its end. */
+/*
+ * Serves the kernel's requests until the kernel reports its end, which changes the mailbox's count of ended kernels
+ * from `done_before`. Returns the first failure of the proxy, or how the stream ended.
+ */
 static mscclpp_status_t serve(bench_pair_t *pair, uint64_t done_before)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     mscclpp_status_t status;
-    unsigned turn;
+    unsigned poll;
 
-    for (turn = 1; __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE) == done_before; ++turn) {
+    for (poll = 1; __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE) == done_before; ++poll) {
         status = mscclpp_proxy_progress(pair->proxy);
         if (status < 0) {
             return status;
         }
-        if (0 == turn % TURNS && MSCCLPP_IN_PROGRESS != gpu->stream_query(pair->env->stream)) {
+        if (0 == poll % POLLS && MSCCLPP_IN_PROGRESS != gpu->stream_query(pair->env->stream)) {
             break;
         }
         if (pair->env->on_twin) {
@@ -480,7 +500,7 @@ bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, d
 
     for (int round = 0; round < rounds; ++round) {
         for (int i = 0; i < copies; ++i) {
-            if (MSCCLPP_OK != env->gpu->copy(env->stream, pair->mapped + pair->target, pair->memory, bytes)) {
+            if (MSCCLPP_OK != env->gpu->copy(env->stream, pair->mapped + pair->incoming, pair->memory, bytes)) {
                 return false;
             }
         }

@@ -3,14 +3,15 @@
 
 #include <string.h>
 
-/* A byte of the contents. It never equals the byte of cleared memory. */
-static unsigned char byte_at(int rank, int seed, size_t at)
+/* Returns the byte at `offset` of a rank's message. It is never 0, the byte of cleared memory. */
+static unsigned char byte_at(int rank, int seed, size_t offset)
 {
-    uint64_t mix = (at + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)rank * 1299709 + (uint64_t)seed * 104729;
+    uint64_t mix = (offset + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)rank * 1299709 + (uint64_t)seed * 104729;
 
     return (unsigned char)((mix >> 40) % 255 + 1);
 }
 
+/* Waits for the copies in the stream. */
 static bool await_stream(const bench_pair_t *pair)
 {
     return MSCCLPP_OK == pair->env->gpu->stream_sync(pair->env->stream);
@@ -19,20 +20,23 @@ static bool await_stream(const bench_pair_t *pair)
 bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
-    const size_t cleared = bytes + BENCH_PAIR_GUARD;
+    const size_t cleared_bytes = bytes + BENCH_PAIR_GUARD;
     bool ok = true;
 
     for (size_t done = 0; ok && done < bytes; done += BENCH_PAIR_STAGING) {
-        const size_t part = bytes - done < BENCH_PAIR_STAGING ? bytes - done : BENCH_PAIR_STAGING;
-        for (size_t i = 0; i < part; ++i) {
+        const size_t piece_bytes = bytes - done < BENCH_PAIR_STAGING ? bytes - done : BENCH_PAIR_STAGING;
+        for (size_t i = 0; i < piece_bytes; ++i) {
             pair->staging[i] = (char)byte_at(pair->env->rank, seed, done + i);
         }
-        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + done, pair->staging, part) && await_stream(pair);
+        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + done, pair->staging, piece_bytes) &&
+             await_stream(pair);
     }
     memset(pair->staging, 0, BENCH_PAIR_STAGING);
-    for (size_t done = 0; ok && done < cleared; done += BENCH_PAIR_STAGING) {
-        const size_t part = cleared - done < BENCH_PAIR_STAGING ? cleared - done : BENCH_PAIR_STAGING;
-        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + pair->target + done, pair->staging, part) &&
+    for (size_t done = 0; ok && done < cleared_bytes; done += BENCH_PAIR_STAGING) {
+        const size_t piece_bytes =
+            cleared_bytes - done < BENCH_PAIR_STAGING ? cleared_bytes - done : BENCH_PAIR_STAGING;
+        ok = MSCCLPP_OK ==
+                 gpu->copy(pair->env->stream, pair->memory + pair->incoming + done, pair->staging, piece_bytes) &&
              await_stream(pair);
     }
     return ok;
@@ -40,19 +44,20 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
 
 bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wrong_p)
 {
-    const size_t looked_at = bytes + BENCH_PAIR_GUARD;
+    const size_t verified_bytes = bytes + BENCH_PAIR_GUARD;
     uint64_t wrong = 0;
 
-    for (size_t done = 0; done < looked_at; done += BENCH_PAIR_STAGING) {
-        const size_t part = looked_at - done < BENCH_PAIR_STAGING ? looked_at - done : BENCH_PAIR_STAGING;
-        if (MSCCLPP_OK !=
-                pair->env->gpu->copy(pair->env->stream, pair->staging, pair->memory + pair->target + done, part) ||
+    for (size_t done = 0; done < verified_bytes; done += BENCH_PAIR_STAGING) {
+        const size_t piece_bytes =
+            verified_bytes - done < BENCH_PAIR_STAGING ? verified_bytes - done : BENCH_PAIR_STAGING;
+        if (MSCCLPP_OK != pair->env->gpu->copy(pair->env->stream, pair->staging, pair->memory + pair->incoming + done,
+                                               piece_bytes) ||
             !await_stream(pair)) {
             return false;
         }
-        for (size_t i = 0; i < part; ++i) {
-            const unsigned char right = done + i < bytes ? byte_at(pair->peer, seed, done + i) : 0;
-            wrong += (unsigned char)pair->staging[i] != right;
+        for (size_t i = 0; i < piece_bytes; ++i) {
+            const unsigned char expected = done + i < bytes ? byte_at(pair->peer, seed, done + i) : 0;
+            wrong += (unsigned char)pair->staging[i] != expected;
         }
     }
     *wrong_p = wrong;

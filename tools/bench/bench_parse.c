@@ -158,7 +158,7 @@ bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
     for (int i = 0; i < bench_coll_count; ++i) {
         bool given = false;
 
-        if (0 != strcmp(name, bench_colls[i].name) && !(bench_colls[i].neighbors ? neighbors : all)) {
+        if (0 != strcmp(name, bench_colls[i].name) && !(bench_colls[i].is_of_neighbors ? neighbors : all)) {
             continue;
         }
         known = true;

@@ -1,6 +1,7 @@
 /*
- * One kernel that only reads and writes as many bytes as the ranks of its GPU must for a call. The first of these ranks
- * launches the kernel, and the others do nothing. On the twin the thread of that rank reads and writes.
+ * The rival "kernel": a kernel on each GPU that only reads and writes as many bytes as the ranks of this GPU must for a
+ * call. The first of these ranks launches it, and the others do nothing. On the twin the thread of that rank itself
+ * reads and writes.
  */
 #include "tools/bench/bench.h"
 
@@ -26,9 +27,10 @@ typedef int (*cu_launch_fn_t)(void *function, unsigned grid_x, unsigned grid_y, 
                               void **extra);
 
 /*
- * All threads share the units. Each thread issues four loads in a row before it uses the values. Units that are both
- * read and written are copied. Further units that are only read are folded into a register; it is stored only if it has
- * a value that the zeroed memory cannot yield. Further units that are only written get zeros.
+ * The kernel, in PTX. All threads share the units. Each thread issues four loads in a row before it uses the values. As
+ * many units as are both read and written are copied. If more are to be read, they are folded into a register. It is
+ * stored unless it is 0, so that the assembler cannot drop the loads; of zeroed memory it is always 0. If more are to
+ * be written, they get zeros.
  */
 static const char image[] =
     ".version 6.0\n"
@@ -148,18 +150,18 @@ static const char image[] =
     "}\n";
 
 static struct {
-    bool leads; /* this rank launches the kernel of its GPU */
+    bool is_leader; /* this rank launches the kernel of its GPU */
     void *module;
     void *function;
     unsigned blocks;
     void *from;
     void *to;
-    uint64_t capacity;     /* bytes of each of the two */
+    uint64_t capacity;     /* bytes of each of these two buffers */
     volatile uint64_t sum; /* sum of what the twin reads; it keeps the compiler from dropping the reads */
     cu_launch_fn_t launch;
 } plain;
 
-/* Reports a failed call. True if it did not fail. */
+/* Returns true if a call of CUDA succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -168,7 +170,7 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
-/* Tells whether a rank uses the same GPU as this one. */
+/* Returns true if `rank` uses the same GPU as this rank. */
 static bool shares_gpu(const bench_env_t *env, int rank)
 {
     const bench_place_t *own = &env->places[env->rank], *other = &env->places[rank];
@@ -176,8 +178,8 @@ static bool shares_gpu(const bench_env_t *env, int rank)
     return 0 == strcmp(own->host, other->host) && 0 == memcmp(own->uuid, other->uuid, sizeof(own->uuid));
 }
 
-/* Tells whether this rank is the first one of its GPU: the kernel runs once per GPU. */
-static bool is_leader(const bench_env_t *env)
+/* Returns true if this rank is the first one of its GPU, on which the kernel runs once for all. */
+static bool is_first_on_gpu(const bench_env_t *env)
 {
     for (int i = 0; i < env->rank; ++i) {
         if (shares_gpu(env, i)) {
@@ -187,7 +189,7 @@ static bool is_leader(const bench_env_t *env)
     return true;
 }
 
-/* The traffic of all ranks on this GPU, in bytes, rounded up to whole units. */
+/* Yields the bytes that all ranks on this GPU read and write, rounded up to whole units. `size`: of an element. */
 static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, size_t size, bool in_place,
                          uint64_t *reads_p, uint64_t *writes_p)
 {
@@ -205,7 +207,7 @@ static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, s
     *writes_p = (writes * size + UNIT - 1) / UNIT * UNIT;
 }
 
-/* Loads the kernel into the device. */
+/* Loads the kernel into the device, and chooses its grid. On failure prints a line and returns false. */
 static bool load_kernel(int device)
 {
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");
@@ -226,12 +228,13 @@ static bool load_kernel(int device)
     return true;
 }
 
+/* Waits for the kernels. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
 }
 
-/* The thread itself reads and writes. What it reads beyond what it writes is added up. */
+/* Does on the twin what the kernel does on a GPU. What is read beyond what is written is added up. */
 static void touch(uint64_t reads, uint64_t writes)
 {
     const uint64_t both = reads < writes ? reads : writes, *words = plain.from;
@@ -246,11 +249,11 @@ static void touch(uint64_t reads, uint64_t writes)
 }
 
 /* Launches the kernel, which reads and writes as many bytes as the call would. */
-static bool call(bench_contender_t *contender, const bench_operation_t *operation)
+static bool launch(bench_contender_t *contender, const bench_operation_t *operation)
 {
     uint64_t reads, writes, read_units, write_units;
 
-    if (!plain.leads) {
+    if (!plain.is_leader) {
         return true;
     }
     find_traffic(contender->env, operation->layout, operation->type->size, operation->in_place, &reads, &writes);
@@ -275,7 +278,7 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
     return BENCH_SERVES_TIME;
 }
 
-/* The bytes that the largest call of any of the collectives needs. */
+/* Returns how many bytes of each buffer the largest call of any of the collectives needs. */
 static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *options)
 {
     uint64_t capacity = UNIT;
@@ -300,9 +303,9 @@ bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool wai
 {
     bool ok = true;
 
-    plain.leads = is_leader(env);
+    plain.is_leader = is_first_on_gpu(env);
     plain.capacity = find_capacity(env, options);
-    if (plain.leads) {
+    if (plain.is_leader) {
         ok = MSCCLPP_OK == env->gpu->device_alloc(env->device, plain.capacity, &plain.from) &&
              MSCCLPP_OK == env->gpu->device_alloc(env->device, plain.capacity, &plain.to);
         if (!ok) {
@@ -311,8 +314,12 @@ bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool wai
         }
         ok = ok && (env->on_twin || load_kernel(env->device));
     }
-    *contender_p = (bench_contender_t){
-        .name = "kernel", .env = env, .call = call, .finish = waits ? NULL : finish, .serves = serves, .waits = waits};
+    *contender_p = (bench_contender_t){.name = "kernel",
+                                       .env = env,
+                                       .call = launch,
+                                       .finish = waits ? NULL : finish,
+                                       .serves = serves,
+                                       .waits = waits};
     return bench_all(env->control, ok);
 }
 

@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How long a measurement should take, and the bounds of its rounds. */
 #define ROUND_SECONDS 0.02
 #define MIN_ROUNDS 2
 #define MAX_ROUNDS 5000
 
-/* A window of large messages may be shorter: it fills a link anyway, and a slow transport would need hours. */
+/*
+ * A window of large messages has no more than WINDOW_BYTES, but at least WINDOW_MIN puts. It fills a link anyway, and a
+ * slow transport would need hours for more.
+ */
 #define WINDOW_BYTES ((size_t)1 << 30)
 #define WINDOW_MIN 4
 
@@ -29,22 +33,25 @@ double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind)
     return seconds > 0 ? (goes_both_ways(kind) ? 2.0 : 1.0) * row->puts * (double)row->bytes / seconds : 0;
 }
 
-/* This rank's part in a measurement: even ranks begin or send. */
+/* Returns this rank's role in a measurement by kernels: even ranks begin or send. */
 static uint32_t role_of(const bench_pair_t *pair, int kind)
 {
-    const bool even = pair->env->rank % 2 == 0;
+    const bool is_even = pair->env->rank % 2 == 0;
 
     switch (kind) {
     case BENCH_PORT_LATENCY:
-        return even ? MSCCLPP_DEV_PAIR_FIRST : MSCCLPP_DEV_PAIR_SECOND;
+        return is_even ? MSCCLPP_DEV_PAIR_FIRST : MSCCLPP_DEV_PAIR_SECOND;
     case BENCH_PORT_PUT:
-        return even ? MSCCLPP_DEV_PAIR_SENDER : MSCCLPP_DEV_PAIR_RECEIVER;
+        return is_even ? MSCCLPP_DEV_PAIR_SENDER : MSCCLPP_DEV_PAIR_RECEIVER;
     default:
         return MSCCLPP_DEV_PAIR_BOTH;
     }
 }
 
-/* The seconds a round of the slowest rank. If a rank fails, its peers would wait for ever, so the program ends. */
+/*
+ * Runs `rounds` rounds on all pairs, once all ranks are ready. Returns the seconds a round of the slowest rank. If a
+ * rank fails, its peers would wait for ever, so the program ends.
+ */
 static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds, int puts)
 {
     const bench_env_t *env = pair->env;
@@ -63,8 +70,12 @@ static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds
     return bench_max(env->control, seconds);
 }
 
-/* Verifies messages. Their contents change from one to the next, so that an old message never passes for a new one. */
-static uint64_t check(bench_pair_t *pair, const bench_options_t *options, size_t bytes)
+/*
+ * Sends messages of known contents, by turns one way after the other and both ways at once. Returns how many bytes of
+ * all ranks were wrong. The contents change from one message to the next, so that an old one never passes for a new
+ * one.
+ */
+static uint64_t check_size(bench_pair_t *pair, const bench_options_t *options, size_t bytes)
 {
     static const int kinds[] = {BENCH_PORT_LATENCY, BENCH_PORT_PUT_BOTH};
     uint64_t total = 0;
@@ -73,6 +84,7 @@ static uint64_t check(bench_pair_t *pair, const bench_options_t *options, size_t
         uint64_t wrong = 0;
         bool ok = pair->peer < 0 || bench_pair_fill(pair, bytes, i);
         if (ok) {
+            /* Some have several rounds, and several puts in a round. */
             time_rounds(pair, kinds[i % 2], bytes, 1 + i % 2, 1 + i % 3);
             ok = pair->peer < 0 || bench_pair_verify(pair, bytes, i, &wrong);
         }
@@ -86,7 +98,7 @@ static uint64_t check(bench_pair_t *pair, const bench_options_t *options, size_t
     return bench_sum(pair->env->control, total);
 }
 
-/* Chooses the number of rounds so that a measurement takes long enough, from the time of one. */
+/* Returns how many rounds to time: as the options say, or as many as take ROUND_SECONDS if one takes `seconds`. */
 static int choose_rounds(const bench_options_t *options, double seconds)
 {
     double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);
@@ -97,15 +109,17 @@ static int choose_rounds(const bench_options_t *options, double seconds)
     return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
 }
 
-/* Checks and measures puts of one size. */
-static void measure_size(bench_pair_t *pair, const bench_options_t *options, bool copies, bench_port_row_t *row)
+/* Verifies and measures puts of one size, and if `has_copies`, plain copies beside them. */
+static void measure_size(bench_pair_t *pair, const bench_options_t *options, bool has_copies, bench_port_row_t *row)
 {
-    const size_t fit = WINDOW_BYTES / row->bytes;
-    const int kinds = copies ? BENCH_PORT_KINDS : BENCH_PORT_COPY;
+    const size_t window_puts = WINDOW_BYTES / row->bytes;
+    const int kinds = has_copies ? BENCH_PORT_KINDS : BENCH_PORT_COPY;
 
-    row->puts = fit < WINDOW_MIN ? WINDOW_MIN : fit < (size_t)options->window ? (int)fit : options->window;
+    row->puts = window_puts < WINDOW_MIN                ? WINDOW_MIN
+                : window_puts < (size_t)options->window ? (int)window_puts
+                                                        : options->window;
     row->puts = row->puts < options->window ? row->puts : options->window;
-    row->wrong = check(pair, options, row->bytes);
+    row->wrong = check_size(pair, options, row->bytes);
     for (int kind = 0; kind < kinds; ++kind) {
         /* One window is warm-up enough: it has many puts. */
         const int warmup = BENCH_PORT_LATENCY == kind ? options->warmup : options->warmup > 0;
@@ -123,10 +137,10 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
     }
 }
 
-/* Measures all sizes over one transport. Returns how many elements were wrong. */
+/* Measures and prints all sizes over one transport. Returns how many bytes were wrong. */
 static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *options, bench_report_t *report)
 {
-    const bool copies = bench_all(pair->env->control, pair->mapped != NULL || pair->peer < 0);
+    const bool has_copies = bench_all(pair->env->control, pair->mapped != NULL || pair->peer < 0);
     size_t previous = 0;
     uint64_t wrong = 0;
 
@@ -134,7 +148,7 @@ static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *opt
     for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
         bench_port_row_t row = {.transport = pair->ops->name, .bytes = (size_t)size};
         if (row.bytes != previous) {
-            measure_size(pair, options, copies, &row);
+            measure_size(pair, options, has_copies, &row);
             bench_port_report_row(report, &row);
             wrong += row.wrong;
         }
@@ -148,7 +162,7 @@ bool bench_port_measure(bench_env_t *env, const bench_options_t *options)
     bench_component_t component;
     bench_report_t report;
     uint64_t wrong = 0;
-    int usable = 0;
+    int usable_count = 0;
 
     if (env->size < 2) {
         fprintf(stderr, "mscclpp_bench: --mode port needs two ranks\n");
@@ -172,11 +186,11 @@ bool bench_port_measure(bench_env_t *env, const bench_options_t *options)
         }
         wrong += measure_transport(&pair, options, &report);
         bench_pair_close(&pair);
-        ++usable;
+        ++usable_count;
     }
     bench_component_read(&component);
-    if (0 == usable && 0 == env->rank) {
+    if (0 == usable_count && 0 == env->rank) {
         fprintf(stderr, "mscclpp_bench: no transport could be measured\n");
     }
-    return bench_all(env->control, bench_report_close(&report, wrong, 0, &component) && 0 == wrong && usable > 0);
+    return bench_all(env->control, bench_report_close(&report, wrong, 0, &component) && 0 == wrong && usable_count > 0);
 }

@@ -41,22 +41,21 @@ void bench_port_report_unusable(bench_report_t *report, const char *name, const 
     printf("#\n# transport %s cannot be used: %s\n", name, '\0' == reason[0] ? "it gave no reason" : reason);
     fflush(stdout);
     if (report->json != NULL) {
-        fprintf(report->json, "%s\n    {\"transport\": \"%s\", \"unusable\": ", report->first_row ? "" : ",", name);
+        fprintf(report->json, "%s\n    {\"transport\": \"%s\", \"unusable\": ", report->is_first_row ? "" : ",", name);
         bench_json_string(report->json, reason);
         fprintf(report->json, "}");
-        report->first_row = false;
+        report->is_first_row = false;
     }
 }
 
-/* Writes one row to the JSON file. */
+/* Writes one row to the JSON file, which is open. Kinds that were not measured are null. */
 static void json_row(bench_report_t *report, const bench_port_row_t *row)
 {
     FILE *file = report->json;
 
-    fprintf(file,
-            "%s\n    {\"transport\": \"%s\", \"bytes\": %zu, \"puts\": %d, \"wrong\": ", report->first_row ? "" : ",",
-            row->transport, row->bytes, row->puts);
-    report->first_row = false;
+    fprintf(file, "%s\n    {\"transport\": \"%s\", \"bytes\": %zu, \"puts\": %d, \"wrong\": ",
+            report->is_first_row ? "" : ",", row->transport, row->bytes, row->puts);
+    report->is_first_row = false;
     if (report->options->checks > 0) {
         fprintf(file, "%llu", (unsigned long long)row->wrong);
     } else {
@@ -83,7 +82,7 @@ static void json_row(bench_report_t *report, const bench_port_row_t *row)
 
 void bench_port_report_row(bench_report_t *report, const bench_port_row_t *row)
 {
-    const double copy = bench_port_rate(row, BENCH_PORT_COPY);
+    const double copy_rate = bench_port_rate(row, BENCH_PORT_COPY);
 
     if (0 != report->env->rank) {
         return;
@@ -91,9 +90,9 @@ void bench_port_report_row(bench_report_t *report, const bench_port_row_t *row)
     printf("  %10zu %6d %10.2f %10.3f %10.3f", row->bytes, row->puts,
            1e6 * bench_times_median(&row->times[BENCH_PORT_LATENCY]) / 2, 1e-9 * bench_port_rate(row, BENCH_PORT_PUT),
            1e-9 * bench_port_rate(row, BENCH_PORT_PUT_BOTH));
-    if (copy > 0) {
-        printf(" %10.3f %10.3f %8.3f", 1e-9 * copy, 1e-9 * bench_port_rate(row, BENCH_PORT_COPY_BOTH),
-               bench_port_rate(row, BENCH_PORT_PUT) / copy);
+    if (copy_rate > 0) {
+        printf(" %10.3f %10.3f %8.3f", 1e-9 * copy_rate, 1e-9 * bench_port_rate(row, BENCH_PORT_COPY_BOTH),
+               bench_port_rate(row, BENCH_PORT_PUT) / copy_rate);
     } else {
         printf(" %10s %10s %8s", "-", "-", "-");
     }

@@ -5,7 +5,7 @@
 
 #include "mpix/include/mpix_mscclpp.h"
 
-/* As in cuda.h. */
+/* As in cuda.h: CUstreamCaptureMode, and the functions for graphs. */
 #define CAPTURE_MODE_RELAXED 2
 typedef int (*cu_begin_fn_t)(void *stream, int mode);
 typedef int (*cu_end_fn_t)(void *stream, void **graph);
@@ -15,6 +15,7 @@ typedef int (*cu_destroy_fn_t)(void *graph);
 
 static void *stream; /* stream of the calls: the environment's, or one of the twin's */
 
+/* Returns true if a call succeeded. Otherwise prints a line. */
 static bool succeeded(const char *what, int result)
 {
     if (0 != result) {
@@ -23,6 +24,7 @@ static bool succeeded(const char *what, int result)
     return 0 == result;
 }
 
+/* Finds a function of the driver and calls it. False, after a line, if there is none or it fails. */
 #define CUDA(type_, name_, ...)                                                                                        \
     (bench_cuda_find(name_) != NULL && succeeded(name_, ((type_)bench_cuda_find(name_))(__VA_ARGS__)))
 
@@ -38,7 +40,7 @@ static bool call_queued(bench_contender_t *contender, const bench_operation_t *o
     return MPI_SUCCESS == result;
 }
 
-/* Waits for the end of the queued calls, and checks that none has failed. */
+/* Waits for the end of the queued calls. If one has failed, prints a line and returns false. */
 static bool finish(bench_contender_t *contender)
 {
     char text[320] = "";
@@ -67,7 +69,7 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
     return contender;
 }
 
-/* Captures a batch of calls in a graph. */
+/* Captures a batch of calls in a graph, contender->graph, which forget() destroys. False after a failure. */
 static bool capture(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bool on_twin = contender->env->on_twin;
@@ -77,7 +79,7 @@ static bool capture(bench_contender_t *contender, const bench_operation_t *opera
     ok = on_twin ? succeeded("MPIX_Mscclpp_host_capture_begin", MPIX_Mscclpp_host_capture_begin(stream))
                  : CUDA(cu_begin_fn_t, "cuStreamBeginCapture_v2", stream, CAPTURE_MODE_RELAXED);
     for (int i = 0; ok && i < contender->batch; ++i) {
-        ok = contender->calls->call(contender->calls, operation);
+        ok = contender->inner->call(contender->inner, operation);
     }
     if (on_twin) {
         return ok &&
@@ -88,7 +90,7 @@ static bool capture(bench_contender_t *contender, const bench_operation_t *opera
     return ok && CUDA(cu_destroy_fn_t, "cuGraphDestroy", graph);
 }
 
-/* Launches the graph, which is captured in the first call. */
+/* Launches the graph. The first call captures it. */
 static bool call_graph(bench_contender_t *contender, const bench_operation_t *operation)
 {
     if (contender->graph == NULL && !capture(contender, operation)) {
@@ -113,22 +115,22 @@ static bool forget(bench_contender_t *contender)
                : CUDA(cu_destroy_fn_t, "cuGraphExecDestroy", graph);
 }
 
-bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *calls, int batch)
+bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inner, int batch)
 {
-    bench_contender_t contender = {.name = calls->name,
+    bench_contender_t contender = {.name = inner->name,
                                    .env = env,
                                    .call = call_graph,
                                    .finish = finish,
                                    .forget = forget,
-                                   .serves = calls->serves,
-                                   .calls = calls,
+                                   .serves = inner->serves,
+                                   .inner = inner,
                                    .batch = 1,
                                    .timed_batch = batch};
 
     return contender;
 }
 
-/* Whether the component sees several nodes, real ones or imitated ones. */
+/* Returns true if the component sees several nodes, real ones or imitated ones. */
 static bool is_over_nodes(const bench_env_t *env)
 {
     const int imitated = abs(env->config.ranks_per_node);
@@ -169,7 +171,7 @@ bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool ca
     if (env->on_twin) {
         ok = MPI_SUCCESS == MPIX_Mscclpp_host_stream_create(&stream);
         if (!ok) {
-            stream = NULL; /* the component is not there, and each call waits */
+            stream = NULL; /* no failure: the component is not there, so each call waits */
         }
     }
     /* The first call waits for all ranks, and must not be captured. */

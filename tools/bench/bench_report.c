@@ -32,9 +32,9 @@ static void print_component(const bench_options_t *options)
         return;
     }
     bench_component_read(&state);
-    if (!state.loaded) {
+    if (!state.is_loaded) {
         printf("# coll/mscclpp is NOT loaded: another component serves these calls\n");
-    } else if (state.disabled) {
+    } else if (state.is_disabled) {
         printf("# coll/mscclpp is loaded but turned off: another component serves these calls\n");
     } else {
         bench_component_parameter("algorithm", text, sizeof(text));
@@ -76,12 +76,12 @@ static void print_columns(const bench_report_t *report)
         {"", "", "", ""}, {"size", "count", "type", "op"}, {"(B)", "(elements)", "", ""}};
     const bench_options_t *options = report->options;
     const char *const rival[][3] = {{bench_compare_name(options->compare), "", "ours/"},
-                                    {options->between.given ? "adds" : "time", "ours -", "theirs"},
+                                    {options->between.is_given ? "adds" : "time", "ours -", "theirs"},
                                     {"(us)", "theirs", ""}};
 
     printf("#\n");
     for (int line = 0; line < 3; ++line) {
-        const char *const *head = heads[options->between.given][line];
+        const char *const *head = heads[options->between.is_given][line];
 
         printf("# %10s %12s %8s %4s", keys[line][0], keys[line][1], keys[line][2], keys[line][3]);
         for (int i = 0; i < 2; ++i) {
@@ -93,9 +93,9 @@ static void print_columns(const bench_report_t *report)
             } else {
                 printf(" | %10s %8s %8s %8s", head[0], head[1], head[2], head[3]);
             }
-            if (report->rival) {
+            if (report->has_rival) {
                 printf(" %10s", rival[line][0]);
-                if (options->between.given) {
+                if (options->between.is_given) {
                     printf(" %8s", rival[line][1]);
                 }
                 printf(" %6s", rival[line][2]);
@@ -201,7 +201,7 @@ void bench_report_header(const bench_report_t *report)
         printf("# buffers: %s memory of the host%s\n", bench_memory_name(options->memory),
                env->on_twin ? ", which is what the twin takes for device memory"
                             : ", with a CUDA context in the process");
-        printf("# MPI_Init took %.1f ms on the slowest rank\n", 1e3 * env->init);
+        printf("# MPI_Init took %.1f ms on the slowest rank\n", 1e3 * env->init_seconds);
     }
     for (int i = 0; i < options->ntypes; ++i) {
         mpi_hidden |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
@@ -210,7 +210,7 @@ void bench_report_header(const bench_report_t *report)
         printf("# MPI has no half and no bfloat16: these rows call the host library's blocking functions directly\n");
     }
     print_rival(options);
-    if (options->between.given) {
+    if (options->between.is_given) {
         print_between(options);
     }
 }
@@ -237,10 +237,10 @@ static void print_blocks(const bench_report_t *report)
         printf("%s%d", 0 == i ? "" : ":", bench_coll_weight(i));
     }
     printf("%s%s", size > 8 ? ":..." : "",
-           coll->neighbors && BENCH_EXCHANGES == coll->blocks ? ", of rank s and edge e by s + e"
-           : coll->neighbors                                  ? ", of rank s by s"
-           : BENCH_EXCHANGES == coll->blocks                  ? ", of ranks s and d by s + d modulo n"
-                                                              : "");
+           coll->is_of_neighbors && BENCH_EXCHANGES == coll->blocks ? ", of rank s and edge e by s + e"
+           : coll->is_of_neighbors                                  ? ", of rank s by s"
+           : BENCH_EXCHANGES == coll->blocks                        ? ", of ranks s and d by s + d modulo n"
+                                                                    : "");
 }
 
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
@@ -248,7 +248,7 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     const bench_options_t *options = report->options;
 
     report->coll = coll;
-    report->in_place = !coll->neighbors && (options->in_place || !coll->in_place);
+    report->in_place = !coll->is_of_neighbors && (options->in_place || !coll->in_place);
     report->out_of_place = options->out_of_place && coll->in_place;
     if (BENCH_MODE_GRAPH == options->mode) {
         report->in_place = report->in_place && bench_queued_captures(report->env, coll, true);
@@ -269,20 +269,20 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
         }
     }
     printf("# size: %s", coll->whole);
-    if (coll->rooted) {
+    if (coll->has_root) {
         printf("; root %d", options->root);
     }
-    if (coll->varied) {
+    if (coll->has_unequal_blocks) {
         print_blocks(report);
     }
-    if (coll->neighbors) {
+    if (coll->is_of_neighbors) {
         printf("; each rank's neighbours are the ranks before and after it, in a ring");
     }
     if (!coll->in_place) {
         printf("; there is one buffer, so in place");
     }
     printf("\n# times in us, median of %d rounds of the slowest rank's average", options->rounds);
-    if (!options->between.given) {
+    if (!options->between.is_given) {
         printf("; busbw = algbw * %.4g", bench_coll_bus_factor(coll, report->env->size));
     }
     printf("\n");
@@ -302,7 +302,7 @@ static void print_added(const bench_report_t *report, const bench_cell_t *cell, 
 
     printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * ours, 1e6 * bench_times_median(&cell->ours),
            1e6 * bench_times_median(&cell->base), wrong);
-    if (!report->rival) {
+    if (!report->has_rival) {
         return;
     }
     if (0 == cell->rival.rounds) {
@@ -330,15 +330,15 @@ static void print_cell(const bench_report_t *report, const bench_row_t *row, con
     if (report->options->checks > 0) {
         snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)cell->wrong);
     }
-    if (report->options->between.given) {
+    if (report->options->between.is_given) {
         print_added(report, cell, wrong);
         return;
     }
     printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * time, algbw,
            algbw * bench_coll_bus_factor(report->coll, report->env->size), wrong);
-    if (report->rival && 0 == cell->rival.rounds) {
+    if (report->has_rival && 0 == cell->rival.rounds) {
         printf(" %10s %6s", "N/A", "N/A");
-    } else if (report->rival) {
+    } else if (report->has_rival) {
         printf(" %10.2f %6.2f", 1e6 * rival, time / rival);
     }
 }
@@ -353,7 +353,7 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     printf("  %10zu %12zu %8s %4s", row->bytes, row->layout->count, row->type->name,
            report->coll->reduces ? row->op->name : "none");
     for (int i = 0; i < 2; ++i) {
-        if (cells[i]->measured) {
+        if (cells[i]->is_measured) {
             print_cell(report, row, cells[i]);
             if (report->json != NULL) {
                 bench_json_cell(report, row, cells[i], 1 == i);
@@ -370,10 +370,10 @@ static void print_served(const bench_report_t *report, const bench_component_t *
     const bool several = report->options->ncolls > 1;
     const char *name = several ? report->coll->name : "", *colon = several ? ": " : "";
 
-    if (!component->loaded || component->disabled) {
+    if (!component->is_loaded || component->is_disabled) {
         return;
     }
-    if (!component->counters) {
+    if (!component->has_counters) {
         printf("# %s%sthis coll/mscclpp has no counters: which of the calls it served is not known\n", name, colon);
     } else if (0 == component->served) {
         printf("# %s%scoll/mscclpp served NONE of these calls with a kernel (%llu staged through host memory)\n", name,
@@ -402,7 +402,7 @@ void bench_report_end(bench_report_t *report, const bench_component_t *before, c
     *component = *after;
     component->served -= before->served;
     component->staged -= before->staged;
-    report->served[index].measured = true;
+    report->served[index].is_measured = true;
     if (BENCH_MODE_QUEUED == report->options->mode || BENCH_MODE_GRAPH == report->options->mode) {
         const bench_calls_t calls = bench_queued_calls(report->env);
         report->served[index].calls =

@@ -17,7 +17,7 @@ static bool call_nonblocking(bench_contender_t *contender, const bench_operation
     MPI_Request request = MPI_REQUEST_NULL;
     int result = MPI_ERR_OTHER;
 
-    if (operation->layout->coll->neighbors) {
+    if (operation->layout->coll->is_of_neighbors) {
         BENCH_MPI_NEIGHBOR_CALL(result, args, NONBLOCKING, comm, &request);
     } else {
         BENCH_MPI_CALL(result, args, NONBLOCKING, comm, &request);
@@ -34,7 +34,7 @@ static bool call_persistent(bench_contender_t *contender, const bench_operation_
     if (MPI_REQUEST_NULL == contender->request) {
         const bench_mpi_args_t args = bench_mpi_args(operation);
 
-        if (operation->layout->coll->neighbors) {
+        if (operation->layout->coll->is_of_neighbors) {
             BENCH_MPI_NEIGHBOR_CALL(result, args, PERSISTENT, comm, MPI_INFO_NULL, &contender->request);
         } else {
             BENCH_MPI_CALL(result, args, PERSISTENT, comm, MPI_INFO_NULL, &contender->request);

@@ -1,7 +1,7 @@
 /*
- * Mode transpose: an array of complex doubles that is spread over the ranks along one axis becomes one that is spread
- * along another one, by MPI_Alltoallw of subarrays, as distributed Fourier transforms do it. Beside it, MPI_Alltoall
- * of as many bytes without holes.
+ * Mode transpose, which distributed Fourier transforms need. An array of complex doubles is spread over the ranks along
+ * one axis, and MPI_Alltoallw of subarrays spreads it along another one. Beside it, MPI_Alltoall of as many bytes
+ * without holes is measured.
  */
 #include "tools/bench/bench.h"
 
@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define AXES 3
+
+/* Elements along each axis, unless --length is given. */
 #define LENGTH_GPU 512
 #define LENGTH_TWIN 48
 
@@ -21,30 +23,34 @@ typedef struct {
     bench_env_t *env;
     bench_buffers_t *buffers;
     int length;       /* elements along each axis */
-    int old;          /* the axis that the array is spread along before */
-    int new;          /* and after */
+    int old_axis;     /* the axis that the array is spread along before */
+    int new_axis;     /* the axis that it is spread along after */
     int block;        /* elements of a block of MPI_Alltoall */
-    int before[AXES]; /* this rank's part of the array */
+    int before[AXES]; /* lengths of this rank's part of the array before, and after */
     int after[AXES];
-    int *sends; /* counts: 0 or 1 */
-    int *recvs;
-    int *zeros;
+    int *sends; /* [rank]: subarrays to send, 0 or 1 */
+    int *recvs; /* [rank]: subarrays to receive, 0 or 1 */
+    int *zeros; /* [rank]: displacements */
     MPI_Datatype *send_types;
     MPI_Datatype *recv_types;
 } transposition_t;
 
-/* Where a rank's part of an axis begins. */
-static int first_of(int length, int rank, int size)
+/* Returns where a rank's part of an axis begins. */
+static int part_begin(int length, int rank, int size)
 {
     return (int)((int64_t)length * rank / size);
 }
 
+/* Returns how many elements an array of this shape has. */
 static size_t volume(const int *shape)
 {
     return (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
 }
 
-/* The part of an array of this shape that lies in rank `rank`'s part of an axis. Returns its count, 0 or 1. */
+/*
+ * Makes MPI's type for the part of an array of this shape that lies between `begin` and `end` of an axis. Returns how
+ * often to send it: 1, or 0 if it is empty, and then *type_p must not be freed.
+ */
 static int make_block(const int *shape, int axis, int begin, int end, MPI_Datatype *type_p)
 {
     int sizes[AXES], starts[AXES] = {0, 0, 0};
@@ -61,132 +67,148 @@ static int make_block(const int *shape, int axis, int begin, int end, MPI_Dataty
     return 1;
 }
 
-static void close_transposition(transposition_t *t)
+/* Frees what open_transposition has made, all of it or, after a failure, a part. */
+static void close_transposition(transposition_t *transposition)
 {
-    for (int i = 0; i < t->env->size && t->recv_types != NULL; ++i) {
-        if (t->sends[i] > 0) {
-            MPI_Type_free(&t->send_types[i]);
+    for (int i = 0; i < transposition->env->size && transposition->recv_types != NULL; ++i) {
+        if (transposition->sends[i] > 0) {
+            MPI_Type_free(&transposition->send_types[i]);
         }
-        if (t->recvs[i] > 0) {
-            MPI_Type_free(&t->recv_types[i]);
+        if (transposition->recvs[i] > 0) {
+            MPI_Type_free(&transposition->recv_types[i]);
         }
     }
-    free(t->sends);
-    free(t->recvs);
-    free(t->zeros);
-    free(t->send_types);
-    free(t->recv_types);
+    free(transposition->sends);
+    free(transposition->recvs);
+    free(transposition->zeros);
+    free(transposition->send_types);
+    free(transposition->recv_types);
 }
 
-static bool open_transposition(transposition_t *t)
+/*
+ * Computes what this rank sends to each other one, and receives. If memory runs out, prints a line and returns false.
+ * To be closed in both cases.
+ */
+static bool open_transposition(transposition_t *transposition)
 {
-    const int size = t->env->size, rank = t->env->rank, length = t->length;
+    const int size = transposition->env->size, rank = transposition->env->rank, length = transposition->length;
     const size_t share = (size_t)length * (size_t)length * (size_t)length / (size_t)size;
 
     for (int axis = 0; axis < AXES; ++axis) {
-        t->before[axis] = t->after[axis] = length;
+        transposition->before[axis] = transposition->after[axis] = length;
     }
-    t->before[t->old] = t->after[t->new] = first_of(length, rank + 1, size) - first_of(length, rank, size);
-    t->block = (int)(share / (size_t)size);
-    t->sends = calloc((size_t)size, sizeof(t->sends[0]));
-    t->recvs = calloc((size_t)size, sizeof(t->recvs[0]));
-    t->zeros = calloc((size_t)size, sizeof(t->zeros[0]));
-    t->send_types = calloc((size_t)size, sizeof(t->send_types[0]));
-    t->recv_types = calloc((size_t)size, sizeof(t->recv_types[0]));
-    if (t->sends == NULL || t->recvs == NULL || t->zeros == NULL || t->send_types == NULL || t->recv_types == NULL) {
+    transposition->before[transposition->old_axis] = transposition->after[transposition->new_axis] =
+        part_begin(length, rank + 1, size) - part_begin(length, rank, size);
+    transposition->block = (int)(share / (size_t)size);
+    transposition->sends = calloc((size_t)size, sizeof(transposition->sends[0]));
+    transposition->recvs = calloc((size_t)size, sizeof(transposition->recvs[0]));
+    transposition->zeros = calloc((size_t)size, sizeof(transposition->zeros[0]));
+    transposition->send_types = calloc((size_t)size, sizeof(transposition->send_types[0]));
+    transposition->recv_types = calloc((size_t)size, sizeof(transposition->recv_types[0]));
+    if (transposition->sends == NULL || transposition->recvs == NULL || transposition->zeros == NULL ||
+        transposition->send_types == NULL || transposition->recv_types == NULL) {
         fprintf(stderr, "%s: out of memory\n", bench_program);
         return false;
     }
     for (int i = 0; i < size; ++i) {
-        t->sends[i] =
-            make_block(t->before, t->new, first_of(length, i, size), first_of(length, i + 1, size), &t->send_types[i]);
-        t->recvs[i] =
-            make_block(t->after, t->old, first_of(length, i, size), first_of(length, i + 1, size), &t->recv_types[i]);
+        transposition->sends[i] =
+            make_block(transposition->before, transposition->new_axis, part_begin(length, i, size),
+                       part_begin(length, i + 1, size), &transposition->send_types[i]);
+        transposition->recvs[i] = make_block(transposition->after, transposition->old_axis, part_begin(length, i, size),
+                                             part_begin(length, i + 1, size), &transposition->recv_types[i]);
     }
     return true;
 }
 
-static transposition_t *current; /* of the calls below, whose interface has no place for it */
+/* The transposition that the contenders below carry out. Their interface has no place for it. */
+static transposition_t *current;
 
 static bool call_subarrays(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    const transposition_t *t = current;
+    const transposition_t *transposition = current;
 
     (void)operation;
-    return MPI_SUCCESS == MPI_Alltoallw(t->buffers->send, t->sends, t->zeros, t->send_types, t->buffers->recv, t->recvs,
-                                        t->zeros, t->recv_types, contender->env->comm);
+    return MPI_SUCCESS == MPI_Alltoallw(transposition->buffers->send, transposition->sends, transposition->zeros,
+                                        transposition->send_types, transposition->buffers->recv, transposition->recvs,
+                                        transposition->zeros, transposition->recv_types, contender->env->comm);
 }
 
 static bool call_blocks(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    const transposition_t *t = current;
+    const transposition_t *transposition = current;
 
     (void)operation;
-    return MPI_SUCCESS == MPI_Alltoall(t->buffers->send, t->block, MPI_C_DOUBLE_COMPLEX, t->buffers->recv, t->block,
-                                       MPI_C_DOUBLE_COMPLEX, contender->env->comm);
+    return MPI_SUCCESS == MPI_Alltoall(transposition->buffers->send, transposition->block, MPI_C_DOUBLE_COMPLEX,
+                                       transposition->buffers->recv, transposition->block, MPI_C_DOUBLE_COMPLEX,
+                                       contender->env->comm);
 }
 
-/* The element at a place of the whole array. */
-static element_t element_at(const transposition_t *t, const int *place, int seed)
+/* Returns the element at a place of the whole array: no two places have the same, and it changes with `seed`. */
+static element_t element_at(const transposition_t *transposition, const int *place, int seed)
 {
-    const uint64_t length = (uint64_t)t->length;
+    const uint64_t length = (uint64_t)transposition->length;
     const uint64_t index = ((uint64_t)place[0] * length + (uint64_t)place[1]) * length + (uint64_t)place[2];
 
     return (element_t){{index * 2 + (uint64_t)seed, ~index ^ (uint64_t)seed << 40}};
 }
 
-/* The place in the whole array of element `index` of a part of this shape, which is spread along `axis`. */
-static void find_place(const transposition_t *t, const int *shape, int axis, size_t index, int *place)
+/* Finds the place in the whole array of element `index` of this rank's part, which has this shape along `axis`. */
+static void find_place(const transposition_t *transposition, const int *shape, int axis, size_t index, int *place)
 {
     for (int i = AXES - 1; i >= 0; --i) {
         place[i] = (int)(index % (size_t)shape[i]);
         index /= (size_t)shape[i];
     }
-    place[axis] += first_of(t->length, t->env->rank, t->env->size);
+    place[axis] += part_begin(transposition->length, transposition->env->rank, transposition->env->size);
 }
 
-/* Calls the subarrays' exchange once and counts the elements that it puts where they do not belong. */
-static bool check(transposition_t *t, bench_contender_t *contender, int seed, uint64_t *wrong_p)
+/*
+ * Fills the array, exchanges the subarrays once, and adds to *wrong_p how many elements of all ranks are then not where
+ * they belong. All ranks return the same: false if a copy or the call failed.
+ */
+static bool check_subarrays(transposition_t *transposition, bench_contender_t *contender, int seed, uint64_t *wrong_p)
 {
-    const mscclpp_gpu_ops_t *gpu = t->env->gpu;
-    const size_t room = t->buffers->staging_size / sizeof(element_t);
-    element_t *staging = (element_t *)(void *)t->buffers->staging;
-    const size_t sent = volume(t->before), received = volume(t->after);
+    const mscclpp_gpu_ops_t *gpu = transposition->env->gpu;
+    const size_t capacity = transposition->buffers->staging_size / sizeof(element_t);
+    element_t *staging = (element_t *)(void *)transposition->buffers->staging;
+    const size_t sent = volume(transposition->before), received = volume(transposition->after);
     uint64_t wrong = 0;
     bool ok = true;
     int place[AXES];
 
-    for (size_t done = 0; ok && done < sent; done += room) {
-        const size_t part = sent - done < room ? sent - done : room;
+    for (size_t done = 0; ok && done < sent; done += capacity) {
+        const size_t count = sent - done < capacity ? sent - done : capacity;
 
-        for (size_t i = 0; i < part; ++i) {
-            find_place(t, t->before, t->old, done + i, place);
-            staging[i] = element_at(t, place, seed);
+        for (size_t i = 0; i < count; ++i) {
+            find_place(transposition, transposition->before, transposition->old_axis, done + i, place);
+            staging[i] = element_at(transposition, place, seed);
         }
-        ok = MSCCLPP_OK == gpu->copy(t->env->stream, t->buffers->send + done * sizeof(*staging), staging,
-                                     part * sizeof(*staging)) &&
-             MSCCLPP_OK == gpu->stream_sync(t->env->stream);
+        ok = MSCCLPP_OK == gpu->copy(transposition->env->stream, transposition->buffers->send + done * sizeof(*staging),
+                                     staging, count * sizeof(*staging)) &&
+             MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
     }
-    MPI_Barrier(t->env->control);
+    MPI_Barrier(transposition->env->control);
     ok = ok && bench_repeat(contender, NULL, 1);
-    for (size_t done = 0; ok && done < received; done += room) {
-        const size_t part = received - done < room ? received - done : room;
+    for (size_t done = 0; ok && done < received; done += capacity) {
+        const size_t count = received - done < capacity ? received - done : capacity;
 
-        ok = MSCCLPP_OK == gpu->copy(t->env->stream, staging, t->buffers->recv + done * sizeof(*staging),
-                                     part * sizeof(*staging)) &&
-             MSCCLPP_OK == gpu->stream_sync(t->env->stream);
-        for (size_t i = 0; ok && i < part; ++i) {
+        ok =
+            MSCCLPP_OK == gpu->copy(transposition->env->stream, staging,
+                                    transposition->buffers->recv + done * sizeof(*staging), count * sizeof(*staging)) &&
+            MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
+        for (size_t i = 0; ok && i < count; ++i) {
             element_t expected;
 
-            find_place(t, t->after, t->new, done + i, place);
-            expected = element_at(t, place, seed);
+            find_place(transposition, transposition->after, transposition->new_axis, done + i, place);
+            expected = element_at(transposition, place, seed);
             wrong += 0 != memcmp(&expected, &staging[i], sizeof(expected));
         }
     }
-    *wrong_p += bench_sum(t->env->control, wrong);
-    return bench_all(t->env->control, ok);
+    *wrong_p += bench_sum(transposition->env->control, wrong);
+    return bench_all(transposition->env->control, ok);
 }
 
+/* What was measured of one pair of axes. */
 typedef struct {
     bench_times_t subarrays;
     bench_times_t blocks;
@@ -195,29 +217,30 @@ typedef struct {
     uint64_t staged;
 } row_t;
 
-static bool measure(transposition_t *t, const bench_options_t *options, row_t *row)
+/* Verifies the subarrays' exchange and measures it beside that of blocks, in alternating rounds. False on failure. */
+static bool measure(transposition_t *transposition, const bench_options_t *options, row_t *row)
 {
-    bench_contender_t subarrays = {.env = t->env, .call = call_subarrays},
-                      blocks = {.env = t->env, .call = call_blocks};
+    bench_contender_t subarrays = {.env = transposition->env, .call = call_subarrays},
+                      blocks = {.env = transposition->env, .call = call_blocks};
     bench_component_t before, after;
     double estimate;
     int calls;
 
-    current = t;
+    current = transposition;
     bench_component_read(&before);
     for (int i = 0; i < options->checks; ++i) {
-        if (!check(t, &subarrays, i + 1, &row->wrong)) {
+        if (!check_subarrays(transposition, &subarrays, i + 1, &row->wrong)) {
             return false;
         }
     }
     if (!bench_repeat(&subarrays, NULL, options->warmup) || !bench_repeat(&blocks, NULL, options->warmup) ||
-        !bench_time_round(t->env, &subarrays, NULL, BENCH_MIN_ITERATIONS, &estimate)) {
+        !bench_time_round(transposition->env, &subarrays, NULL, BENCH_MIN_ITERATIONS, &estimate)) {
         return false;
     }
     calls = 0 != options->iterations ? options->iterations : bench_iterations(estimate);
     for (int i = 0; i < options->rounds; ++i) {
-        if (!bench_time_round(t->env, &subarrays, NULL, calls, &row->subarrays.round[i]) ||
-            !bench_time_round(t->env, &blocks, NULL, calls, &row->blocks.round[i])) {
+        if (!bench_time_round(transposition->env, &subarrays, NULL, calls, &row->subarrays.round[i]) ||
+            !bench_time_round(transposition->env, &blocks, NULL, calls, &row->blocks.round[i])) {
             return false;
         }
         ++row->subarrays.rounds;
@@ -229,6 +252,7 @@ static bool measure(transposition_t *t, const bench_options_t *options, row_t *r
     return true;
 }
 
+/* On rank 0, prints what is measured and the head of the table. */
 static void report_header(const bench_report_t *report, int length)
 {
     const bench_env_t *env = report->env;
@@ -252,7 +276,7 @@ static void report_header(const bench_report_t *report, int length)
     fflush(stdout);
 }
 
-/* Writes one list of times to the JSON file. */
+/* Writes the median and the rounds of some times to the JSON file. */
 static void json_times(FILE *file, const char *name, const bench_times_t *times)
 {
     fprintf(file, ", \"%s_us\": {\"median\": %.4f, \"rounds\": [", name, 1e6 * bench_times_median(times));
@@ -262,7 +286,8 @@ static void json_times(FILE *file, const char *name, const bench_times_t *times)
     fprintf(file, "]}");
 }
 
-static void report_row(bench_report_t *report, const transposition_t *t, const row_t *row)
+/* On rank 0, prints one row of the table, and writes it to the JSON file. */
+static void report_row(bench_report_t *report, const transposition_t *transposition, const row_t *row)
 {
     const double subarrays = bench_times_median(&row->subarrays), blocks = bench_times_median(&row->blocks);
     char wrong[24] = "N/A";
@@ -273,14 +298,16 @@ static void report_row(bench_report_t *report, const transposition_t *t, const r
     if (report->options->checks > 0) {
         snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)row->wrong);
     }
-    printf("  %d to %d %10.2f %10.2f %8.3f %8s %8llu %8llu\n", t->old, t->new, 1e6 * subarrays, 1e6 * blocks,
-           subarrays / blocks, wrong, (unsigned long long)row->served, (unsigned long long)row->staged);
+    printf("  %d to %d %10.2f %10.2f %8.3f %8s %8llu %8llu\n", transposition->old_axis, transposition->new_axis,
+           1e6 * subarrays, 1e6 * blocks, subarrays / blocks, wrong, (unsigned long long)row->served,
+           (unsigned long long)row->staged);
     fflush(stdout);
     if (report->json != NULL) {
         fprintf(report->json, "%s\n    {\"length\": %d, \"old\": %d, \"new\": %d, \"bytes\": %zu, \"wrong\": %s",
-                report->first_row ? "" : ",", t->length, t->old, t->new, volume(t->before) * sizeof(element_t),
+                report->is_first_row ? "" : ",", transposition->length, transposition->old_axis,
+                transposition->new_axis, volume(transposition->before) * sizeof(element_t),
                 report->options->checks > 0 ? wrong : "null");
-        report->first_row = false;
+        report->is_first_row = false;
         json_times(report->json, "alltoallw", &row->subarrays);
         json_times(report->json, "alltoall", &row->blocks);
         fprintf(report->json, ", \"served\": %llu, \"staged\": %llu}", (unsigned long long)row->served,
@@ -288,7 +315,10 @@ static void report_row(bench_report_t *report, const transposition_t *t, const r
     }
 }
 
-/* All pairs of axes. False after a failure, which has printed a line. */
+/*
+ * Measures all pairs of axes, and adds the wrong elements to *wrong_p. All ranks return the same: false if memory ran
+ * out. If a call fails, the program ends.
+ */
 static bool measure_all(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, int length,
                         bench_report_t *report, uint64_t *wrong_p)
 {
@@ -296,20 +326,21 @@ static bool measure_all(bench_env_t *env, const bench_options_t *options, bench_
     bool ok = true;
 
     for (size_t i = 0; ok && i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
-        transposition_t t = {.env = env, .buffers = buffers, .length = length, .old = pairs[i][0], .new = pairs[i][1]};
+        transposition_t transposition = {
+            .env = env, .buffers = buffers, .length = length, .old_axis = pairs[i][0], .new_axis = pairs[i][1]};
         row_t row = {.wrong = 0};
 
-        ok = bench_all(env->control, open_transposition(&t));
-        if (ok && !measure(&t, options, &row)) {
+        ok = bench_all(env->control, open_transposition(&transposition));
+        if (ok && !measure(&transposition, options, &row)) {
             fprintf(stderr, "%s: rank %d: the transposition from axis %d to %d failed\n", bench_program, env->rank,
-                    t.old, t.new);
+                    transposition.old_axis, transposition.new_axis);
             MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG); /* peers may wait within the call that failed here */
         }
         if (ok) {
-            report_row(report, &t, &row);
+            report_row(report, &transposition, &row);
         }
         *wrong_p += row.wrong;
-        close_transposition(&t);
+        close_transposition(&transposition);
     }
     return ok;
 }

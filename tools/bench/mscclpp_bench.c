@@ -34,16 +34,16 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
 
     bench_component_read(&component);
     if (bench_mode_is_mpi(options->mode) && BENCH_MEMORY_DEVICE == options->memory && !env->on_twin &&
-        !mpi_takes_device_buffers() && (!component.loaded || component.disabled)) {
+        !mpi_takes_device_buffers() && (!component.is_loaded || component.is_disabled)) {
         if (0 == env->rank) {
             fprintf(stderr,
                     "mscclpp_bench: coll/mscclpp is %s and this MPI cannot take device buffers, so MPI's collectives "
                     "would crash; see its README for how Open MPI finds it\n",
-                    component.loaded ? "turned off" : "not loaded");
+                    component.is_loaded ? "turned off" : "not loaded");
         }
         ok = false;
     }
-    if (component.loaded && !component.disabled && bench_component_parameter("device", device, sizeof(device)) &&
+    if (component.is_loaded && !component.is_disabled && bench_component_parameter("device", device, sizeof(device)) &&
         0 != strcmp(device, "auto") && 0 != strcmp(device, env->gpu->name)) {
         if (0 == env->rank) {
             fprintf(stderr, "mscclpp_bench: --device chose %s but coll_mscclpp_device is %s; make them agree\n",
@@ -251,7 +251,7 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
         if (env->plan != NULL && !bench_plan_served(env, type, row.bytes)) {
             return false;
         }
-        if (row.out_of_place.measured || row.in_place.measured) {
+        if (row.out_of_place.is_measured || row.in_place.is_measured) {
             bench_report_row(report, &row);
         }
         bench_layout_close(&layout);
@@ -320,7 +320,7 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     if (!open_rival(env, options, &buffers, &rival_storage, &rival) ||
         !capture_rival(env, options, &rival_graph, &rival) || !open_ours(env, options) ||
         (queues && !bench_queued_open(env, &buffers, BENCH_MODE_GRAPH == options->mode)) ||
-        (options->between.given && !bench_between_open(env, &options->between, bench_mode_queues(options->mode))) ||
+        (options->between.is_given && !bench_between_open(env, &options->between, bench_mode_queues(options->mode))) ||
         !bench_report_open(&report, options, env)) {
         bench_buffers_close(&buffers, env);
         return BENCH_EXIT_WRONG;
@@ -374,7 +374,7 @@ static bool choose(bench_env_t *env, bench_options_t *options, int *status_p)
     if (!bench_env_choose_device(env, options->device)) {
         return false;
     }
-    if (options->between.given && !bench_between_possible(env, &options->between)) {
+    if (options->between.is_given && !bench_between_possible(env, &options->between)) {
         *status_p = BENCH_EXIT_USAGE;
         return false;
     }
@@ -403,9 +403,9 @@ int main(int argc, char **argv)
     if (!early && 0 != strcmp(options.device, "auto")) {
         setenv("OMPI_MCA_coll_mscclpp_device", options.device, 0);
     }
-    env.init = -bench_now();
+    env.init_seconds = -bench_now();
     MPI_Init(&argc, &argv);
-    env.init += bench_now();
+    env.init_seconds += bench_now();
     if (!early && !choose(&env, &options, &status)) {
         MPI_Finalize();
         return bench_leave(status);
@@ -413,7 +413,7 @@ int main(int argc, char **argv)
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
         bench_component_open();
-        env.init = bench_max(env.control, env.init);
+        env.init_seconds = bench_max(env.control, env.init_seconds);
         status = BENCH_MEMORY_STACK == options.memory ? run_on_stack(&env, &options) : run(&env, &options, NULL);
         bench_component_close();
     }
