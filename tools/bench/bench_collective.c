@@ -6,66 +6,66 @@
 
 #include "mca/common/task/collective.h"
 
-/* The bytes of `count` elements from element `first` on. */
-static mscclpp_dev_block_t block_of(const bench_operation_t *operation, size_t first, size_t count)
+/* Returns a block of `count` elements from element `first` on. */
+static mscclpp_dev_block_t make_block(const bench_operation_t *operation, size_t first, size_t count)
 {
     mscclpp_dev_block_t block = {.offset = first * operation->type->size, .bytes = count * operation->type->size};
 
     return block;
 }
 
-/* The block that this rank sends to `peer`. */
-static mscclpp_dev_block_t block_for(const bench_operation_t *operation, int peer)
+/* Returns the block that this rank sends to `peer`; an empty one if it sends nothing. */
+static mscclpp_dev_block_t block_to_send(const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     const bool to_root = BENCH_GATHERS == layout->coll->blocks && layout->coll->has_root;
 
     if (0 == input.count || (to_root && peer != layout->root)) {
-        return block_of(operation, 0, 0);
+        return make_block(operation, 0, 0);
     }
     if (BENCH_GATHERS == layout->coll->blocks) {
-        return block_of(operation, input.first, input.count);
+        return make_block(operation, input.first, input.count);
     }
-    return block_of(operation, bench_layout_first(layout, layout->rank, peer),
-                    bench_layout_block(layout, layout->rank, peer));
+    return make_block(operation, bench_layout_first(layout, layout->rank, peer),
+                      bench_layout_block(layout, layout->rank, peer));
 }
 
-/* The block that this rank gets from `peer`. */
-static mscclpp_dev_block_t block_from(const bench_operation_t *operation, int peer)
+/* Returns the block that this rank gets from `peer`; an empty one if it gets nothing. */
+static mscclpp_dev_block_t block_to_receive(const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
     const bool is_root = layout->rank == layout->root;
 
     if (BENCH_SCATTERS == layout->coll->blocks) {
         return layout->coll->has_root && peer != layout->root
-                   ? block_of(operation, 0, 0)
-                   : block_of(operation, 0, bench_layout_block(layout, layout->rank, layout->rank));
+                   ? make_block(operation, 0, 0)
+                   : make_block(operation, 0, bench_layout_block(layout, layout->rank, layout->rank));
     }
-    return layout->coll->has_root && !is_root ? block_of(operation, 0, 0)
-                                              : block_of(operation, bench_layout_first(layout, layout->rank, peer),
-                                                         bench_layout_block(layout, layout->rank, peer));
+    return layout->coll->has_root && !is_root ? make_block(operation, 0, 0)
+                                              : make_block(operation, bench_layout_first(layout, layout->rank, peer),
+                                                           bench_layout_block(layout, layout->rank, peer));
 }
 
-/* True if MPI's arguments of the collective give each rank the sizes of all blocks. */
-static bool is_known(const bench_coll_t *coll)
+/* Returns true if MPI's arguments of the collective tell each rank the sizes of all blocks. */
+static bool are_sizes_known(const bench_coll_t *coll)
 {
     return !coll->has_unequal_blocks || MSCCLPP_COLL_ALLGATHERV == coll->coll ||
            MSCCLPP_COLL_REDUCE_SCATTER == coll->coll;
 }
 
-/* The largest block among `blocks` and those that `args` has so far. */
-static uint64_t find_most(const mscclpp_coll_args_t *args, const mscclpp_dev_block_t *blocks, int count)
+/* Returns the bytes of the largest one of `count` blocks, but at least args->most. */
+static uint64_t largest_block(const mscclpp_coll_args_t *args, const mscclpp_dev_block_t *blocks, int count)
 {
-    uint64_t most = args->most;
+    uint64_t largest = args->most;
 
     for (int i = 0; i < count; ++i) {
-        most = blocks[i].bytes > most ? blocks[i].bytes : most;
+        largest = blocks[i].bytes > largest ? blocks[i].bytes : largest;
     }
-    return most;
+    return largest;
 }
 
-/* Sets both buffers. A buffer that this rank does not use is NULL. */
+/* Sets both buffers of a call. A buffer that this rank does not use is NULL. */
 static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t *args)
 {
     const bench_layout_t *layout = operation->layout;
@@ -94,10 +94,10 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
 {
     const bench_layout_t *layout = operation->layout;
     const bench_coll_t *coll = layout->coll;
-    const size_t unit = coll->reduces ? 1 : operation->type->size;
+    const size_t unit = coll->reduces ? 1 : operation->type->size; /* data that only move are counted in bytes */
     mscclpp_coll_args_t args = {.coll = coll->coll,
                                 .varied = coll->has_unequal_blocks,
-                                .known = is_known(coll),
+                                .known = are_sizes_known(coll),
                                 .dtype = coll->reduces ? operation->type->dtype : MSCCLPP_DTYPE_UINT8,
                                 .op = coll->reduces ? operation->op->op : MSCCLPP_OP_SUM,
                                 .root = layout->root,
@@ -113,13 +113,13 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
             return MSCCLPP_ERR_NO_MEMORY;
         }
         for (int i = 0; i < layout->size; ++i) {
-            blocks[i] = block_for(operation, i);
-            blocks[layout->size + i] = block_from(operation, i);
+            blocks[i] = block_to_send(operation, i);
+            blocks[layout->size + i] = block_to_receive(operation, i);
         }
         args.send = blocks;
         args.recv = blocks + layout->size;
         /* If all ranks know all sizes, one of the two lists contains the largest block. */
-        args.most = find_most(&args, blocks, 2 * layout->size);
+        args.most = largest_block(&args, blocks, 2 * layout->size);
     }
     status = mscclpp_collective(team, &args);
     free(blocks);

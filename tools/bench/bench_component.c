@@ -7,22 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A counter of the component. */
 typedef struct {
     const char *name;
     MPI_T_pvar_handle handle;
     MPI_Datatype datatype;
-    bool found;
+    bool is_found; /* `handle` and `datatype` are valid */
 } counter_t;
 
 static MPI_T_pvar_session session;
-static bool session_open;
+static bool is_session_open;
 static counter_t counters[] = {{.name = "coll_mscclpp_served"}, {.name = "coll_mscclpp_staged"}};
 
-/* Finds the name of a choice: MPI describes a parameter with choices as an integer with names. */
-static void name_choice(MPI_T_enum enumtype, int value, char *text, size_t length)
+/*
+ * Writes the name of `value`, or the number if there is no name. MPI describes a parameter with choices as an integer
+ * with names.
+ */
+static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t length)
 {
     char item[128];
-    int count, found, item_length, name_length = sizeof(item);
+    int count, item_value, item_length, name_length = sizeof(item);
 
     snprintf(text, length, "%d", value);
     if (MPI_T_ENUM_NULL == enumtype || MPI_SUCCESS != MPI_T_enum_get_info(enumtype, &count, item, &name_length)) {
@@ -30,7 +34,7 @@ static void name_choice(MPI_T_enum enumtype, int value, char *text, size_t lengt
     }
     for (int i = 0; i < count; ++i) {
         item_length = sizeof(item);
-        if (MPI_SUCCESS == MPI_T_enum_get_item(enumtype, i, &found, item, &item_length) && found == value) {
+        if (MPI_SUCCESS == MPI_T_enum_get_item(enumtype, i, &item_value, item, &item_length) && item_value == value) {
             snprintf(text, length, "%s", item);
             return;
         }
@@ -39,12 +43,12 @@ static void name_choice(MPI_T_enum enumtype, int value, char *text, size_t lengt
 
 bool bench_component_parameter(const char *name, char *text, size_t length)
 {
-    char full[128];
+    char full_name[128];
     int index, count, bind, verbosity, scope, unused_name = 0, unused_text = 0;
     MPI_Datatype datatype;
     MPI_T_enum enumtype;
     MPI_T_cvar_handle handle;
-    bool known = true;
+    bool is_read = true;
     union {
         int i;
         long l;
@@ -55,8 +59,8 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
         char text[4096]; /* Open MPI returns at most 2048 bytes */
     } value;
 
-    snprintf(full, sizeof(full), "coll_mscclpp_%s", name);
-    if (MPI_SUCCESS != MPI_T_cvar_get_index(full, &index) ||
+    snprintf(full_name, sizeof(full_name), "coll_mscclpp_%s", name);
+    if (MPI_SUCCESS != MPI_T_cvar_get_index(full_name, &index) ||
         MPI_SUCCESS != MPI_T_cvar_get_info(index, NULL, &unused_name, &verbosity, &datatype, &enumtype, NULL,
                                            &unused_text, &bind, &scope) ||
         MPI_SUCCESS != MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
@@ -64,11 +68,11 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
     }
     memset(&value, 0, sizeof(value));
     if ((MPI_CHAR == datatype && count >= (int)sizeof(value)) || MPI_SUCCESS != MPI_T_cvar_read(handle, &value)) {
-        known = false;
+        is_read = false;
     } else if (MPI_CHAR == datatype) {
         snprintf(text, length, "%s", value.text);
     } else if (MPI_INT == datatype) {
-        name_choice(enumtype, value.i, text, length);
+        write_choice(enumtype, value.i, text, length);
     } else if (MPI_C_BOOL == datatype) {
         snprintf(text, length, "%d", (int)value.b);
     } else if (MPI_DOUBLE == datatype) {
@@ -76,13 +80,13 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
     } else if (MPI_UNSIGNED_LONG == datatype || MPI_UNSIGNED_LONG_LONG == datatype) {
         snprintf(text, length, "%llu", value.ull);
     } else {
-        known = false;
+        is_read = false;
     }
     MPI_T_cvar_handle_free(&handle);
-    return known;
+    return is_read;
 }
 
-/* Finds one of the component's performance variables (MPI_T). */
+/* Finds a counter among MPI's performance variables, and starts it. If there is none, counter->is_found stays false. */
 static void find_counter(counter_t *counter)
 {
     int total;
@@ -90,7 +94,7 @@ static void find_counter(counter_t *counter)
     if (MPI_SUCCESS != MPI_T_pvar_get_num(&total)) {
         return;
     }
-    for (int index = 0; index < total && !counter->found; ++index) {
+    for (int index = 0; index < total && !counter->is_found; ++index) {
         char name[128];
         int length = sizeof(name), verbosity, class, bind, readonly, continuous, atomic, count, unused = 0;
         MPI_T_enum enumtype;
@@ -103,7 +107,7 @@ static void find_counter(counter_t *counter)
         if (!continuous) {
             MPI_T_pvar_start(session, counter->handle);
         }
-        counter->found = 1 == count;
+        counter->is_found = 1 == count;
     }
 }
 
@@ -114,13 +118,13 @@ void bench_component_open(void)
     if (MPI_SUCCESS != MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)) {
         return;
     }
-    session_open = MPI_SUCCESS == MPI_T_pvar_session_create(&session);
-    for (size_t i = 0; session_open && i < sizeof(counters) / sizeof(counters[0]); ++i) {
+    is_session_open = MPI_SUCCESS == MPI_T_pvar_session_create(&session);
+    for (size_t i = 0; is_session_open && i < sizeof(counters) / sizeof(counters[0]); ++i) {
         find_counter(&counters[i]);
     }
 }
 
-/* The value of a performance variable; 0 if it cannot be read. */
+/* Returns the value of a counter, or 0 if it cannot be read. */
 static uint64_t read_counter(const counter_t *counter)
 {
     union {
@@ -129,7 +133,7 @@ static uint64_t read_counter(const counter_t *counter)
         unsigned long long ull;
     } value = {.ull = 0};
 
-    if (!counter->found || MPI_SUCCESS != MPI_T_pvar_read(session, counter->handle, &value)) {
+    if (!counter->is_found || MPI_SUCCESS != MPI_T_pvar_read(session, counter->handle, &value)) {
         return 0;
     }
     return MPI_UNSIGNED == counter->datatype ? value.u : value.ull;
@@ -140,7 +144,7 @@ void bench_component_read(bench_component_t *state_p)
     char text[1024];
 
     memset(state_p, 0, sizeof(*state_p));
-    if (!session_open) {
+    if (!is_session_open) {
         return;
     }
     if (bench_component_parameter("priority", text, sizeof(text))) {
@@ -150,16 +154,16 @@ void bench_component_read(bench_component_t *state_p)
     if (bench_component_parameter("enable", text, sizeof(text)) && 0 == strcmp(text, "0")) {
         state_p->is_disabled = true;
     }
-    state_p->has_counters = counters[0].found && counters[1].found;
+    state_p->has_counters = counters[0].is_found && counters[1].is_found;
     state_p->served = read_counter(&counters[0]);
     state_p->staged = read_counter(&counters[1]);
 }
 
 void bench_component_close(void)
 {
-    if (session_open) {
+    if (is_session_open) {
         MPI_T_pvar_session_free(&session);
         MPI_T_finalize();
-        session_open = false;
+        is_session_open = false;
     }
 }

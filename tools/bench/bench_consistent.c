@@ -1,10 +1,11 @@
-/* Checks options of the command line that depend on one another. A check that fails has printed one line. */
+/* Checks options of the command line that depend on one another. A check that fails prints one line and returns false.
+ */
 #include "tools/bench/bench.h"
 
 #include <stdio.h>
 
 /* Checks options about kernels between the calls. */
-static bool between_fit(const bench_options_t *options)
+static bool between_fits(const bench_options_t *options)
 {
     char ahead[16];
 
@@ -20,7 +21,7 @@ static bool between_fit(const bench_options_t *options)
     return true;
 }
 
-/* Collectives of neighbours are MPI's alone, and out of place. */
+/* Checks that collectives of neighbours are called through MPI, without a rival, and out of place. */
 static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *coll)
 {
     if (BENCH_MODE_BLOCKING != options->mode && BENCH_MODE_NONBLOCKING != options->mode &&
@@ -37,10 +38,10 @@ static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *co
     return true;
 }
 
-/* Options that only some collectives allow. */
+/* Checks options that only some collectives allow. */
 static bool colls_fit(const bench_options_t *options)
 {
-    bool reduces = false, rooted = false, out_of_place = false, moves = false;
+    bool some_reduce = false, some_have_root = false, some_have_two_buffers = false, some_only_move = false;
     char root[16];
 
     for (int i = 0; i < options->ncolls; ++i) {
@@ -51,29 +52,29 @@ static bool colls_fit(const bench_options_t *options)
         if (coll->is_of_neighbors && !neighbors_fit(options, coll)) {
             return false;
         }
-        reduces |= coll->reduces;
-        rooted |= coll->has_root;
-        out_of_place |= coll->in_place;
-        moves |= !coll->reduces;
+        some_reduce |= coll->reduces;
+        some_have_root |= coll->has_root;
+        some_have_two_buffers |= coll->in_place;
+        some_only_move |= !coll->reduces;
     }
-    if (0 != options->root && !rooted) {
+    if (0 != options->root && !some_have_root) {
         snprintf(root, sizeof(root), "%d", options->root);
         return bench_refuse("--root", root, "it with a collective of --coll that has a root");
     }
-    if (options->nops > 0 && options->ncolls > 0 && !reduces) {
+    if (options->nops > 0 && options->ncolls > 0 && !some_reduce) {
         return bench_refuse("--op", options->ops[0]->name, "it with a collective of --coll that reduces");
     }
-    if (options->out_of_place && !options->in_place && options->ncolls > 0 && !out_of_place) {
+    if (options->out_of_place && !options->in_place && options->ncolls > 0 && !some_have_two_buffers) {
         return bench_refuse("--out-of-place", "bcast", "it with a collective of --coll that has two buffers");
     }
-    if (BENCH_COMPARE_COPIES == options->compare && !moves) {
+    if (BENCH_COMPARE_COPIES == options->compare && !some_only_move) {
         return bench_refuse("--compare", "copies", "it with a collective of --coll that moves without reducing");
     }
     return true;
 }
 
-/* Options that calls on host buffers do not allow. */
-static bool host_fit(const bench_options_t *options)
+/* Checks options that calls on host buffers do not allow. */
+static bool host_buffers_fit(const bench_options_t *options)
 {
     const char *memory = bench_memory_name(options->memory);
 
@@ -99,16 +100,19 @@ static bool host_fit(const bench_options_t *options)
     return true;
 }
 
-/* MPI's modes except blocking, and MPI's calls as contenders, need types that MPI has. */
+/*
+ * Checks that MPI has all types, if only MPI can serve them: in MPI's modes except blocking, or beside MPI's calls. In
+ * mode blocking the host library serves the types that MPI lacks.
+ */
 static bool types_fit(const bench_options_t *options)
 {
-    const bool mode = bench_mode_is_mpi(options->mode) && BENCH_MODE_BLOCKING != options->mode;
-    const bool compare = BENCH_COMPARE_STAGED == options->compare || BENCH_COMPARE_BLOCKING == options->compare;
+    const bool mode_needs_mpi = bench_mode_is_mpi(options->mode) && BENCH_MODE_BLOCKING != options->mode;
+    const bool rival_needs_mpi = BENCH_COMPARE_STAGED == options->compare || BENCH_COMPARE_BLOCKING == options->compare;
     char allowed[64];
 
-    snprintf(allowed, sizeof(allowed), "types that MPI has with --%s %s", compare ? "compare" : "mode",
-             compare ? bench_compare_name(options->compare) : bench_mode_name(options->mode));
-    for (int i = 0; (mode || compare) && i < options->ntypes; ++i) {
+    snprintf(allowed, sizeof(allowed), "types that MPI has with --%s %s", rival_needs_mpi ? "compare" : "mode",
+             rival_needs_mpi ? bench_compare_name(options->compare) : bench_mode_name(options->mode));
+    for (int i = 0; (mode_needs_mpi || rival_needs_mpi) && i < options->ntypes; ++i) {
         if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
             return bench_refuse("--type", options->types[i]->name, allowed);
         }
@@ -117,7 +121,7 @@ static bool types_fit(const bench_options_t *options)
 }
 
 /* Checks that the mode allows what --compare measures beside it. */
-static bool compare_fit(const bench_options_t *options)
+static bool compare_fits(const bench_options_t *options)
 {
     const char *compare = bench_compare_name(options->compare);
 
@@ -137,7 +141,7 @@ static bool compare_fit(const bench_options_t *options)
 }
 
 /* Checks options about an execution plan. */
-static bool plan_fit(const bench_options_t *options)
+static bool plan_fits(const bench_options_t *options)
 {
     if (options->plan != NULL && BENCH_MODE_LIBRARY != options->mode) {
         return bench_refuse("--mode", bench_mode_name(options->mode), "library with --plan");
@@ -173,6 +177,6 @@ bool bench_options_fit_together(const bench_options_t *options)
         snprintf(max, sizeof(max), "%zu", options->max);
         return bench_refuse("--max", max, "a size that is not below --min");
     }
-    return compare_fit(options) && plan_fit(options) && types_fit(options) && colls_fit(options) &&
-           between_fit(options) && host_fit(options);
+    return compare_fits(options) && plan_fits(options) && types_fit(options) && colls_fit(options) &&
+           between_fits(options) && host_buffers_fit(options);
 }

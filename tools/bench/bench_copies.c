@@ -1,8 +1,8 @@
 /*
- * A collective that only moves data, without any protocol. Each rank copies the same bytes, by copies of the GPU
- * runtime in one stream, and waits for its own copies. A rank copies its blocks for other ranks into their buffers.
- * Data of a root is fetched by the ranks that receive it. If a peer's buffers cannot be mapped, all copies stay within
- * the rank's own buffers.
+ * The rival "copies": a collective that only moves data, without any protocol. Each rank copies the same bytes as in
+ * the call, by copies of the GPU runtime in one stream, and waits for its own copies only. A rank copies its blocks for
+ * other ranks into their buffers. Data of a root is fetched by the ranks that receive it. If some rank cannot map all
+ * peers' buffers, all copies stay within each rank's own buffers.
  */
 #include "tools/bench/bench.h"
 
@@ -11,10 +11,11 @@
 
 #include "mca/common/gpu/mapping.h"
 
+/* What a rank tells the others of its buffers. */
 typedef struct {
     mscclpp_gpu_handle_t send;
     mscclpp_gpu_handle_t recv;
-    int exported;
+    int is_exported; /* a boolean: both handles are valid */
 } card_t;
 
 /* The buffers of one rank, at this rank's addresses. */
@@ -22,21 +23,21 @@ typedef struct {
     mscclpp_mapping_t *mapping[2]; /* mappings of the peer's buffers; NULL: this rank's own buffers */
     char *send;
     char *recv;
-} seen_t;
+} rank_buffers_t;
 
 static struct {
-    seen_t *seen;
+    rank_buffers_t *buffers; /* [rank] */
     int size;
-    bool mapped;
+    bool is_mapped; /* every rank has mapped the buffers of all others */
 } copies;
 
 const char *bench_copies_describe(void)
 {
-    return copies.mapped ? "into and out of the peers' mapped buffers"
-                         : "within each rank's own buffers, as not all ranks can map those of the others";
+    return copies.is_mapped ? "into and out of the peers' mapped buffers"
+                            : "within each rank's own buffers, as not all ranks can map those of the others";
 }
 
-/* Maps a buffer of a peer. */
+/* Maps a peer's buffer. *mapping_p is to be put back, and *address_p is where the buffer begins here. */
 static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mapping_p,
                        char **address_p)
 {
@@ -48,34 +49,36 @@ static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handl
     return true;
 }
 
-/* True if all peers' buffers are mapped here. */
+/* Maps the buffers of all peers. Returns false if one cannot be mapped; those before it then stay mapped. */
 static bool map_peers(const bench_env_t *env, const card_t *cards)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < env->size; ++i) {
-        seen_t *seen = &copies.seen[i];
+        rank_buffers_t *buffers = &copies.buffers[i];
         if (i != env->rank) {
-            ok = cards[i].exported && 0 == strcmp(env->places[i].host, env->places[env->rank].host) &&
-                 map_buffer(env, &cards[i].send, &seen->mapping[0], &seen->send) &&
-                 map_buffer(env, &cards[i].recv, &seen->mapping[1], &seen->recv);
+            ok = cards[i].is_exported && 0 == strcmp(env->places[i].host, env->places[env->rank].host) &&
+                 map_buffer(env, &cards[i].send, &buffers->mapping[0], &buffers->send) &&
+                 map_buffer(env, &cards[i].recv, &buffers->mapping[1], &buffers->recv);
         }
     }
     return ok;
 }
 
+/* Waits for the copies of this rank. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
 }
 
-/* Returns the buffers of a rank, or this rank's own buffers if the peers' buffers are not mapped. */
-static seen_t *see(const bench_env_t *env, int rank)
+/* Returns the buffers of a rank, or this rank's own buffers if those of peers are not mapped. */
+static rank_buffers_t *buffers_of(const bench_env_t *env, int rank)
 {
-    return &copies.seen[copies.mapped ? rank : env->rank];
+    return &copies.buffers[copies.is_mapped ? rank : env->rank];
 }
 
-static bool copy(const bench_env_t *env, char *to, const char *from, size_t elements, const bench_type_t *type)
+/* Queues a copy of elements in the stream. Nothing is copied onto itself. */
+static bool copy_elements(const bench_env_t *env, char *to, const char *from, size_t elements, const bench_type_t *type)
 {
     return 0 == elements || to == from || MSCCLPP_OK == env->gpu->copy(env->stream, to, from, elements * type->size);
 }
@@ -84,7 +87,7 @@ static bool copy(const bench_env_t *env, char *to, const char *from, size_t elem
  * Copies this rank's block for `peer` to its place at the peer. In place, the block is taken from the other buffer,
  * unless the collective gathers and the peers' buffers are mapped.
  */
-static bool push(const bench_env_t *env, const bench_operation_t *operation, int peer)
+static bool push_block(const bench_env_t *env, const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
     const bench_coll_t *coll = layout->coll;
@@ -92,23 +95,23 @@ static bool push(const bench_env_t *env, const bench_operation_t *operation, int
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     const bool gathers = BENCH_GATHERS == coll->blocks;
     const char *from = operation->send;
-    char *to = see(env, peer)->recv + bench_layout_first(layout, peer, env->rank) * size;
+    char *to = buffers_of(env, peer)->recv + bench_layout_first(layout, peer, env->rank) * size;
 
     if ((coll->has_root && peer != layout->root) || (operation->in_place && peer == env->rank)) {
         return true;
     }
     if (gathers) {
-        from = (input.in_recv && copies.mapped ? operation->recv : operation->send) + input.first * size;
-        return copy(env, to, from, input.count, operation->type);
+        from = (input.in_recv && copies.is_mapped ? operation->recv : operation->send) + input.first * size;
+        return copy_elements(env, to, from, input.count, operation->type);
     }
-    return copy(env, to, from + bench_layout_first(layout, env->rank, peer) * size, count, operation->type);
+    return copy_elements(env, to, from + bench_layout_first(layout, env->rank, peer) * size, count, operation->type);
 }
 
-/* Copies what this rank gets from the root. */
-static bool pull(const bench_env_t *env, const bench_operation_t *operation)
+/* Copies what this rank gets from the root. The root itself copies only its own block of a scatter. */
+static bool pull_from_root(const bench_env_t *env, const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;
-    const seen_t *root = see(env, layout->root);
+    const rank_buffers_t *root = buffers_of(env, layout->root);
     const bench_segment_t segment = bench_layout_segment(layout, 0);
     const bool whole = BENCH_WHOLE == layout->coll->blocks;
 
@@ -116,58 +119,66 @@ static bool pull(const bench_env_t *env, const bench_operation_t *operation)
         return true;
     }
     /* If a broadcast cannot be fetched from the root, this rank copies from its own other buffer instead. */
-    const char *from = whole && copies.mapped ? root->recv : root->send;
-    return copy(env, operation->recv, from + segment.from * operation->type->size, segment.count, operation->type);
+    const char *from = whole && copies.is_mapped ? root->recv : root->send;
+    return copy_elements(env, operation->recv, from + segment.from * operation->type->size, segment.count,
+                         operation->type);
 }
 
-/* Does a collective call's copies, without any synchronisation between the ranks. */
-static bool call(bench_contender_t *contender, const bench_operation_t *operation)
+/* Queues the copies of a call, and waits for them if the contender waits. Ranks do not wait for one another. */
+static bool copy_all(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_env_t *env = contender->env;
     const bench_coll_t *coll = operation->layout->coll;
     bool ok = true;
 
     if (coll->has_root && BENCH_GATHERS != coll->blocks) {
-        ok = pull(env, operation);
+        ok = pull_from_root(env, operation);
     } else {
         /* Each rank begins with itself, so that not all ranks write to one rank at once. */
         for (int i = 0; ok && i < env->size; ++i) {
-            ok = push(env, operation, (env->rank + i) % env->size);
+            ok = push_block(env, operation, (env->rank + i) % env->size);
         }
     }
     return ok && (!contender->waits || finish(contender));
 }
 
-/* Copies cannot reduce. Where they cannot give a right result either, only their time is compared. */
+/*
+ * Copies cannot reduce. Where they give no right result, only their time is compared: within a rank's own buffers, and
+ * in exchanges in place, whose blocks would overwrite one another.
+ */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
     (void)contender;
     if (coll->reduces) {
         return BENCH_SERVES_NOT;
     }
-    return !copies.mapped || (in_place && BENCH_EXCHANGES == coll->blocks) ? BENCH_SERVES_TIME : BENCH_SERVES;
+    return !copies.is_mapped || (in_place && BENCH_EXCHANGES == coll->blocks) ? BENCH_SERVES_TIME : BENCH_SERVES;
 }
 
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p)
 {
-    card_t own, *cards = calloc((size_t)env->size, sizeof(cards[0]));
+    card_t own_card, *cards = calloc((size_t)env->size, sizeof(cards[0]));
 
     copies.size = env->size;
-    copies.seen = calloc((size_t)env->size, sizeof(copies.seen[0]));
-    if (!bench_all(env->control, cards != NULL && copies.seen != NULL)) {
+    copies.buffers = calloc((size_t)env->size, sizeof(copies.buffers[0]));
+    if (!bench_all(env->control, cards != NULL && copies.buffers != NULL)) {
         free(cards);
         return false;
     }
-    memset(&own, 0, sizeof(own));
-    own.exported = MSCCLPP_OK == env->gpu->export_memory(buffers->send, &own.send) &&
-                   MSCCLPP_OK == env->gpu->export_memory(buffers->recv, &own.recv);
-    bench_allgather(env->control, &own, cards, sizeof(own));
-    copies.seen[env->rank].send = buffers->send;
-    copies.seen[env->rank].recv = buffers->recv;
-    copies.mapped = bench_all(env->control, map_peers(env, cards));
+    memset(&own_card, 0, sizeof(own_card));
+    own_card.is_exported = MSCCLPP_OK == env->gpu->export_memory(buffers->send, &own_card.send) &&
+                           MSCCLPP_OK == env->gpu->export_memory(buffers->recv, &own_card.recv);
+    bench_allgather(env->control, &own_card, cards, sizeof(own_card));
+    copies.buffers[env->rank].send = buffers->send;
+    copies.buffers[env->rank].recv = buffers->recv;
+    copies.is_mapped = bench_all(env->control, map_peers(env, cards));
     free(cards);
-    *contender_p = (bench_contender_t){
-        .name = "copies", .env = env, .call = call, .finish = waits ? NULL : finish, .serves = serves, .waits = waits};
+    *contender_p = (bench_contender_t){.name = "copies",
+                                       .env = env,
+                                       .call = copy_all,
+                                       .finish = waits ? NULL : finish,
+                                       .serves = serves,
+                                       .waits = waits};
     return true;
 }
 
@@ -175,11 +186,11 @@ void bench_copies_close(void)
 {
     for (int i = 0; i < copies.size; ++i) {
         for (int j = 0; j < 2; ++j) {
-            if (copies.seen[i].mapping[j] != NULL) {
-                mscclpp_mapping_put(copies.seen[i].mapping[j]);
+            if (copies.buffers[i].mapping[j] != NULL) {
+                mscclpp_mapping_put(copies.buffers[i].mapping[j]);
             }
         }
     }
-    free(copies.seen);
+    free(copies.buffers);
     memset(&copies, 0, sizeof(copies));
 }

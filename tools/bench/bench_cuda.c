@@ -78,7 +78,7 @@ void *bench_cuda_find(const char *name)
     return function;
 }
 
-/* Reports a failed call. True if it did not fail. */
+/* Returns true if a call of CUDA succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -176,25 +176,32 @@ void bench_cuda_pool_free(void *address)
     }
 }
 
-/* `size` rounded up to the device's granularity of mappings; 0 if the granularity is not known. */
+/*
+ * Describes memory of the current device in *memory. Returns `size` rounded up to the granularity of its mappings, or
+ * 0, after a line, if CUDA does not tell it.
+ */
 static size_t mapped_size(size_t size, cu_memory_t *memory)
 {
     cu_get_device_fn_t get = (cu_get_device_fn_t)bench_cuda_find("cuCtxGetDevice");
-    cu_granularity_fn_t ask = (cu_granularity_fn_t)bench_cuda_find("cuMemGetAllocationGranularity");
-    size_t grain = 0;
+    cu_granularity_fn_t get_granularity = (cu_granularity_fn_t)bench_cuda_find("cuMemGetAllocationGranularity");
+    size_t granularity = 0;
 
     memset(memory, 0, sizeof(*memory));
     memory->type = CU_MEM_ALLOCATION_TYPE_PINNED;
     memory->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    if (get == NULL || ask == NULL || !succeeded("cuCtxGetDevice", get(&memory->location.id)) ||
-        !succeeded("cuMemGetAllocationGranularity", ask(&grain, memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) ||
-        0 == grain) {
+    if (get == NULL || get_granularity == NULL || !succeeded("cuCtxGetDevice", get(&memory->location.id)) ||
+        !succeeded("cuMemGetAllocationGranularity",
+                   get_granularity(&granularity, memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) ||
+        0 == granularity) {
         return 0;
     }
-    return (size + grain - 1) / grain * grain;
+    return (size + granularity - 1) / granularity * granularity;
 }
 
-/* Maps a new allocation at a reserved address; the mapping keeps it. */
+/*
+ * Allocates memory and maps it at a reserved address. The allocation's handle is released at once: the mapping keeps
+ * the memory. On failure prints a line and returns false.
+ */
 static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
 {
     cu_mem_create_fn_t create = (cu_mem_create_fn_t)bench_cuda_find("cuMemCreate");
@@ -203,14 +210,14 @@ static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
     cu_set_access_fn_t allow = (cu_set_access_fn_t)bench_cuda_find("cuMemSetAccess");
     const cu_access_t access = {memory->location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     unsigned long long handle;
-    bool mapped;
+    bool is_mapped;
 
     if (create == NULL || release == NULL || map == NULL || allow == NULL ||
         !succeeded("cuMemCreate", create(&handle, size, memory, 0))) {
         return false;
     }
-    mapped = succeeded("cuMemMap", map(address, size, 0, handle, 0));
-    return succeeded("cuMemRelease", release(handle)) && mapped &&
+    is_mapped = succeeded("cuMemMap", map(address, size, 0, handle, 0));
+    return succeeded("cuMemRelease", release(handle)) && is_mapped &&
            succeeded("cuMemSetAccess", allow(address, size, &access, 1));
 }
 

@@ -29,12 +29,15 @@ bool bench_env_choose_device(bench_env_t *env, const char *device)
 
 size_t bench_env_largest(const bench_env_t *env, size_t min)
 {
-    const size_t largest = (size_t)(env->on_twin ? 1 : 256) << 20;
+    const size_t largest = (size_t)(env->on_twin ? 1 : 256) << 20; /* 1 MiB or 256 MiB */
 
     return largest < min ? min : largest;
 }
 
-/* The host library's own calls follow the parameters that the component would follow. */
+/*
+ * Reads the parameters for the host library's own calls from the environment, where mpirun has put those of the
+ * component. Returns false, after a line, if a value is not allowed.
+ */
 static bool load_config(mscclpp_config_t *config)
 {
     char name[128];
@@ -49,7 +52,7 @@ static bool load_config(mscclpp_config_t *config)
     return ok && MSCCLPP_OK == mscclpp_config_from_environment(config);
 }
 
-/* Loads the rules. As in the component, a file with an error is reported and not used. */
+/* Loads the rules file, if there is one. As in the component, a file with an error is reported and not used. */
 static void load_rules(bench_env_t *env)
 {
     if ('\0' != env->config.rules[0]) {
@@ -57,7 +60,7 @@ static void load_rules(bench_env_t *env)
     }
 }
 
-/* Selects a device: ranks of a node take them in turn. */
+/* Selects this rank's device. The ranks of a node take its devices in turn. On failure prints a line, returns false. */
 static bool select_device(bench_env_t *env)
 {
     int local_rank, count;
@@ -74,7 +77,7 @@ static bool select_device(bench_env_t *env)
     return env->on_twin || bench_cuda_select(env->device);
 }
 
-/* Makes the stream of the program's own copies, and of calls in a stream. */
+/* Creates the stream for the program's own copies, and for calls in a stream. */
 static bool create_stream(bench_env_t *env)
 {
     if (env->on_twin) {
@@ -91,7 +94,7 @@ static bool create_stream(bench_env_t *env)
     return true;
 }
 
-/* Tells all ranks which node and GPU each of them uses. */
+/* Fills in env->places: tells all ranks which host and GPU each of them uses. */
 static bool exchange_places(bench_env_t *env)
 {
     bench_place_t own;
@@ -111,18 +114,18 @@ static bool exchange_places(bench_env_t *env)
     return true;
 }
 
-/* Counts nodes, and notes whether ranks share a GPU. */
+/* Counts the nodes, and notes whether ranks share a GPU. */
 static void study_places(bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {
-        bool first_of_node = true;
+        bool is_first_of_node = true;
         for (int j = 0; j < i; ++j) {
             if (0 == strcmp(env->places[i].host, env->places[j].host)) {
-                first_of_node = false;
+                is_first_of_node = false;
                 env->has_shared_gpu |= 0 == memcmp(env->places[i].uuid, env->places[j].uuid, MSCCLPP_GPU_UUID_SIZE);
             }
         }
-        env->nodes += first_of_node;
+        env->nodes += is_first_of_node;
     }
 }
 

@@ -46,7 +46,10 @@ void bench_broadcast(MPI_Comm comm, void *data, size_t length)
     }
 }
 
-/* `values` has room for one value a rank. */
+/*
+ * Gathers one value of 8 bytes from each rank, in an array that the caller frees. Returns the number of ranks. If
+ * memory runs out, the program ends.
+ */
 static int gather_values(MPI_Comm comm, const void *value, void **values_p)
 {
     int size;
@@ -93,14 +96,14 @@ bool bench_all(MPI_Comm comm, bool value)
     return 0 == bench_sum(comm, value ? 0 : 1);
 }
 
-/* The table's all-gather, over MPI. */
+/* For mscclpp_oob_t: the all-gather. */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     bench_allgather(*(MPI_Comm *)context, sendbuf, recvbuf, length);
     return MSCCLPP_OK;
 }
 
-/* Makes MPI progress: the portable way is to probe for a message that never comes. */
+/* For mscclpp_oob_t: lets MPI make progress. The portable way is to probe for a message that never comes. */
 static void oob_progress(void *context)
 {
     int flag;
@@ -108,7 +111,7 @@ static void oob_progress(void *context)
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *(MPI_Comm *)context, &flag, MPI_STATUS_IGNORE);
 }
 
-/* The table's check for revoked communicators: there are none. */
+/* For mscclpp_oob_t: looks for revoked communicators, of which this program has none. */
 static mscclpp_status_t oob_check(void *context)
 {
     (void)context;

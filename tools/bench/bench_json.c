@@ -1,4 +1,4 @@
-/* The numbers of the tables, with their environment, as JSON. */
+/* The JSON file: the numbers of the tables, and the environment. Rank 0 writes it. */
 #include "tools/bench/bench.h"
 
 #include <errno.h>
@@ -9,28 +9,28 @@ void bench_json_string(FILE *file, const char *text)
 {
     fputc('"', file);
     for (; '\0' != *text; ++text) {
-        unsigned char c = (unsigned char)*text;
-        if ('"' == c || '\\' == c) {
-            fprintf(file, "\\%c", c);
-        } else if (c < 0x20) {
-            fprintf(file, "\\u%04x", c);
+        unsigned char character = (unsigned char)*text;
+        if ('"' == character || '\\' == character) {
+            fprintf(file, "\\%c", character);
+        } else if (character < 0x20) {
+            fprintf(file, "\\u%04x", character);
         } else {
-            fputc(c, file);
+            fputc(character, file);
         }
     }
     fputc('"', file);
 }
 
-/* Writes a key with a text. */
-static void json_member(FILE *file, const char *name, const char *value)
+/* Writes a key with a text as a member of the outermost object. */
+static void write_member(FILE *file, const char *name, const char *value)
 {
     fprintf(file, "  \"%s\": ", name);
     bench_json_string(file, value);
     fprintf(file, ",\n");
 }
 
-/* Writes what the ranks did between calls. */
-static void json_between(FILE *file, const bench_between_t *between)
+/* Writes which kernels ran between the calls. */
+static void write_between(FILE *file, const bench_between_t *between)
 {
     fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",
             bench_between_name(between->kind), between->microseconds, between->calls, between->ahead);
@@ -40,22 +40,22 @@ static void json_between(FILE *file, const bench_between_t *between)
     fprintf(file, "},\n");
 }
 
-/* The version of NCCL, and what its figures depend on. */
-static void json_nccl(FILE *file, const bench_options_t *options)
+/* Writes the version of NCCL, and what its times depend on. */
+static void write_nccl(FILE *file, const bench_options_t *options)
 {
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
 
-    json_member(file, "nccl_version", bench_nccl_version());
-    json_member(file, "nccl_nvls_enable", nvls == NULL ? "" : nvls);
-    json_member(file, "nccl_wait",
-                BENCH_MODE_GRAPH == options->mode  ? "graph"
-                : bench_mode_queues(options->mode) ? "end"
-                : options->nccl_spin               ? "spin"
-                                                   : "sync");
+    write_member(file, "nccl_version", bench_nccl_version());
+    write_member(file, "nccl_nvls_enable", nvls == NULL ? "" : nvls);
+    write_member(file, "nccl_wait",
+                 BENCH_MODE_GRAPH == options->mode  ? "graph"
+                 : bench_mode_queues(options->mode) ? "end"
+                 : options->nccl_spin               ? "spin"
+                                                    : "sync");
 }
 
-/* The component's parameters, with the values in force. */
-static void json_parameters(FILE *file)
+/* Writes the component's parameters, with the values in force. */
+static void write_parameters(FILE *file)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     const char *separator = "";
@@ -73,8 +73,8 @@ static void json_parameters(FILE *file)
     fprintf(file, "\n  },\n");
 }
 
-/* The number of nodes, and where each rank is. */
-static void json_ranks(FILE *file, const bench_env_t *env)
+/* Writes the number of nodes, and where each rank is. */
+static void write_ranks(FILE *file, const bench_env_t *env)
 {
     fprintf(file, "  \"nodes\": %d,\n  \"ranks\": [", env->nodes);
     for (int i = 0; i < env->size; ++i) {
@@ -87,47 +87,50 @@ static void json_ranks(FILE *file, const bench_env_t *env)
     fprintf(file, "\n  ],\n");
 }
 
-/* Everything before the results: the program, what it compares, where it runs and with which parameters. */
-static void json_environment(FILE *file, const bench_options_t *options, const bench_env_t *env)
+/* Writes everything before the results: the program, what it compares, where it runs and with which parameters. */
+static void write_environment(FILE *file, const bench_options_t *options, const bench_env_t *env)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     bench_component_t state;
     int length;
 
     fprintf(file, "{\n");
-    json_member(file, "program", "mscclpp_bench");
-    json_member(file, "version", MSCCLPP_VERSION);
-    json_member(file, "mode", bench_mode_name(options->mode));
-    json_member(file, "device", env->gpu->name);
-    json_member(file, "buffers", bench_memory_name(options->memory));
+    write_member(file, "program", "mscclpp_bench");
+    write_member(file, "version", MSCCLPP_VERSION);
+    write_member(file, "mode", bench_mode_name(options->mode));
+    write_member(file, "device", env->gpu->name);
+    write_member(file, "buffers", bench_memory_name(options->memory));
     if (BENCH_MEMORY_DEVICE != options->memory) {
         fprintf(file, "  \"mpi_init_us\": %.1f,\n", 1e6 * env->init_seconds);
     }
-    json_member(file, "compare", bench_compare_name(options->compare));
+    write_member(file, "compare", bench_compare_name(options->compare));
     if (env->plan != NULL) {
-        json_member(file, "plan", env->plan);
+        write_member(file, "plan", env->plan);
     }
     if (BENCH_COMPARE_COPIES == options->compare) {
-        json_member(file, "copies", bench_copies_describe());
+        write_member(file, "copies", bench_copies_describe());
     }
     if (BENCH_COMPARE_NCCL == options->compare) {
-        json_nccl(file, options);
+        write_nccl(file, options);
     }
     if (options->between.is_given) {
-        json_between(file, &options->between);
+        write_between(file, &options->between);
     }
     MPI_Get_library_version(text, &length);
-    json_member(file, "mpi", text);
+    write_member(file, "mpi", text);
     bench_component_read(&state);
-    json_member(file, "component", !state.is_loaded ? "not loaded" : state.is_disabled ? "disabled" : "loaded");
-    json_parameters(file);
-    json_ranks(file, env);
+    write_member(file, "component", !state.is_loaded ? "not loaded" : state.is_disabled ? "disabled" : "loaded");
+    write_parameters(file);
+    write_ranks(file, env);
     fprintf(file, "  \"warmup\": %d,\n  \"rounds\": %d,\n  \"checks\": %d,\n  \"results\": [", options->warmup,
             options->rounds, options->checks);
 }
 
-/* For each collective, what its rows have in common, and how many calls the component served and staged. */
-static void json_collectives(const bench_report_t *report)
+/*
+ * Writes, for each collective that was measured, what its rows have in common, and how many calls the component served
+ * and staged.
+ */
+static void write_collectives(const bench_report_t *report)
 {
     const char *separator = "";
     FILE *file = report->json;
@@ -171,7 +174,7 @@ bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wro
     bool ok;
 
     fprintf(report->json, "\n  ],\n");
-    json_collectives(report);
+    write_collectives(report);
     fprintf(report->json, "  \"wrong\": %llu,\n  \"rival_wrong\": %llu,\n  \"served\": ", (unsigned long long)wrong,
             (unsigned long long)rival_wrong);
     if (component->has_counters) {
@@ -201,14 +204,14 @@ bool bench_report_open(bench_report_t *report, const bench_options_t *options, c
             fprintf(stderr, "mscclpp_bench: --json: cannot write '%s': %s\n", options->json, strerror(errno));
             ok = false;
         } else {
-            json_environment(report->json, options, env);
+            write_environment(report->json, options, env);
         }
     }
     return bench_all(env->control, ok);
 }
 
-/* Writes the statistics of rounds, and the rounds themselves. */
-static void json_times(FILE *file, const bench_times_t *times)
+/* Writes the median, the least and the largest time of rounds, and the rounds themselves, in microseconds. */
+static void write_times(FILE *file, const bench_times_t *times)
 {
     double min = times->round[0], max = times->round[0];
 
@@ -225,7 +228,7 @@ static void json_times(FILE *file, const bench_times_t *times)
 }
 
 /* Writes the ratio only if both values are positive: what a call adds may be zero or negative. */
-static void json_ratio(FILE *file, double ours, double rival)
+static void write_ratio(FILE *file, double ours, double rival)
 {
     if (ours > 0 && rival > 0) {
         fprintf(file, ", \"ratio\": %.4f", ours / rival);
@@ -235,19 +238,19 @@ static void json_ratio(FILE *file, double ours, double rival)
 }
 
 /* Writes what the calls add to the loop of kernels, and the times from which that follows. */
-static void json_added(const bench_report_t *report, const bench_cell_t *cell)
+static void write_added(const bench_report_t *report, const bench_cell_t *cell)
 {
     const bench_between_t *between = &report->options->between;
     bench_times_t ours = bench_between_added(between, &cell->ours, &cell->base), rival, difference;
     FILE *file = report->json;
 
     fprintf(file, ", \"added_us\": ");
-    json_times(file, &ours);
+    write_times(file, &ours);
     fprintf(file, ", \"turn_us\": ");
-    json_times(file, &cell->ours);
+    write_times(file, &cell->ours);
     if (0 != cell->base.rounds) {
         fprintf(file, ", \"base_us\": ");
-        json_times(file, &cell->base);
+        write_times(file, &cell->base);
     }
     if (report->has_rival && 0 == cell->rival.rounds) {
         fprintf(file, ", \"rival_added_us\": null, \"rival_turn_us\": null, \"difference_us\": null, "
@@ -256,12 +259,12 @@ static void json_added(const bench_report_t *report, const bench_cell_t *cell)
         rival = bench_between_added(between, &cell->rival, &cell->base);
         difference = bench_between_added(between, &cell->ours, &cell->rival);
         fprintf(file, ", \"rival_added_us\": ");
-        json_times(file, &rival);
+        write_times(file, &rival);
         fprintf(file, ", \"rival_turn_us\": ");
-        json_times(file, &cell->rival);
+        write_times(file, &cell->rival);
         fprintf(file, ", \"difference_us\": ");
-        json_times(file, &difference);
-        json_ratio(file, bench_times_median(&ours), bench_times_median(&rival));
+        write_times(file, &difference);
+        write_ratio(file, bench_times_median(&ours), bench_times_median(&rival));
     }
     fprintf(file, "}");
 }
@@ -290,17 +293,17 @@ void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench
         fprintf(file, "null");
     }
     if (report->options->between.is_given) {
-        json_added(report, cell);
+        write_added(report, cell);
         return;
     }
     fprintf(file, ", \"algbw\": %.4f, \"busbw\": %.4f, \"time_us\": ", 1e-9 * (double)row->bytes / time,
             1e-9 * (double)row->bytes / time * bench_coll_bus_factor(report->coll, report->env->size));
-    json_times(file, &cell->ours);
+    write_times(file, &cell->ours);
     if (report->has_rival && 0 == cell->rival.rounds) {
         fprintf(file, ", \"rival_time_us\": null, \"ratio\": null");
     } else if (report->has_rival) {
         fprintf(file, ", \"rival_time_us\": ");
-        json_times(file, &cell->rival);
+        write_times(file, &cell->rival);
         fprintf(file, ", \"ratio\": %.4f", time / bench_times_median(&cell->rival));
     }
     fprintf(file, "}");

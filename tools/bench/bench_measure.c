@@ -3,21 +3,21 @@
 
 #include <string.h>
 
+/* A contender, and where its times go. */
 typedef struct {
     bench_contender_t *contender;
     bench_times_t *times;
 } turn_t;
 
-/* Measures rounds. The contenders take turns, and each round begins with another one. */
-static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation, int rounds, int iterations,
+/* Times rounds of `calls` calls. All contenders take turns in each round, and each round begins with another one. */
+static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation, int rounds, int calls,
                            const turn_t *turns, int count)
 {
     for (int i = 0; i < rounds; ++i) {
         for (int j = 0; j < count; ++j) {
             const turn_t *turn = &turns[(i + j) % count];
 
-            if (!bench_time_round(env, turn->contender, operation, iterations,
-                                  &turn->times->round[turn->times->rounds])) {
+            if (!bench_time_round(env, turn->contender, operation, calls, &turn->times->round[turn->times->rounds])) {
                 return false;
             }
             ++turn->times->rounds;
@@ -26,7 +26,10 @@ static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation,
     return true;
 }
 
-/* Verifies the results of `ours`, and those of the rival if its results should be the same. */
+/*
+ * Verifies the results of `ours`, and those of the rival if they should be the same. Then fills the buffers for the
+ * timed calls. Returns false if a call or a copy failed; wrong results are only counted.
+ */
 static bool check_results(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                           bench_contender_t *ours, bench_contender_t *rival, const bench_operation_t *operation,
                           bench_cell_t *cell)
@@ -37,8 +40,11 @@ static bool check_results(bench_env_t *env, const bench_options_t *options, benc
            bench_buffers_fill(buffers, env, operation, 0);
 }
 
-/* Lets go of what is prepared, so that the next call makes as many operations as are timed, or one. */
-static bool begin_again(bench_contender_t *contender, bool timed)
+/*
+ * Frees what the contender has prepared. Its next call prepares as many operations as are timed or, if not `timed`,
+ * one. `contender` may be NULL.
+ */
+static bool reset_contender(bench_contender_t *contender, bool timed)
 {
     if (contender == NULL || contender->forget == NULL) {
         return true;
@@ -49,8 +55,11 @@ static bool begin_again(bench_contender_t *contender, bool timed)
     return contender->forget(contender);
 }
 
-/* Calls a round of the first contender, one of whose operations takes so many seconds. */
-static int find_calls(const bench_options_t *options, const bench_contender_t *contender, double seconds)
+/*
+ * Returns how many calls of a contender a round has, if one of its operations takes `seconds`: as many as make the
+ * operations that the options ask for, or fill a round.
+ */
+static int choose_calls(const bench_options_t *options, const bench_contender_t *contender, double seconds)
 {
     const int batch = bench_batch(contender);
 
@@ -69,12 +78,12 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
                                    .op = row->op,
                                    .layout = row->layout,
                                    .in_place = in_place};
-    bool loops = options->between.is_given && BENCH_KERNEL_NONE != options->between.kind;
+    bool has_kernels = options->between.is_given && BENCH_KERNEL_NONE != options->between.kind;
     bench_contender_t our_loop = bench_between_contender(env, ours), their_loop = bench_between_contender(env, rival);
-    bench_contender_t base = bench_between_contender(env, NULL);
+    bench_contender_t kernel_loop = bench_between_contender(env, NULL);
     bench_cell_t cell;
-    turn_t turns[3] = {{.contender = loops ? &our_loop : ours, .times = &cell.ours}};
-    int count = 1;
+    turn_t turns[3] = {{.contender = has_kernels ? &our_loop : ours, .times = &cell.ours}};
+    int turn_count = 1;
     double estimate;
     int calls;
 
@@ -83,25 +92,25 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
         rival = NULL;
     }
     if (rival != NULL) {
-        turns[count++] = (turn_t){.contender = loops ? &their_loop : rival, .times = &cell.rival};
+        turns[turn_count++] = (turn_t){.contender = has_kernels ? &their_loop : rival, .times = &cell.rival};
     }
-    if (loops) {
-        turns[count++] = (turn_t){.contender = &base, .times = &cell.base};
+    if (has_kernels) {
+        turns[turn_count++] = (turn_t){.contender = &kernel_loop, .times = &cell.base};
     }
-    if (!check_results(env, options, buffers, ours, rival, &operation, &cell) || !begin_again(ours, true) ||
-        !begin_again(rival, true) || !bench_repeat(turns[0].contender, &operation, options->warmup) ||
+    if (!check_results(env, options, buffers, ours, rival, &operation, &cell) || !reset_contender(ours, true) ||
+        !reset_contender(rival, true) || !bench_repeat(turns[0].contender, &operation, options->warmup) ||
         !bench_time_round(env, turns[0].contender, &operation, BENCH_MIN_ITERATIONS, &estimate)) {
         return false;
     }
-    for (int i = 1; i < count; ++i) {
+    for (int i = 1; i < turn_count; ++i) {
         if (!bench_repeat(turns[i].contender, &operation, options->warmup)) {
             return false;
         }
     }
-    calls = find_calls(options, turns[0].contender, estimate);
+    calls = choose_calls(options, turns[0].contender, estimate);
     cell.iterations = calls * bench_batch(turns[0].contender);
-    if (!measure_rounds(env, &operation, options->rounds, calls, turns, count) || !begin_again(ours, false) ||
-        !begin_again(rival, false)) {
+    if (!measure_rounds(env, &operation, options->rounds, calls, turns, turn_count) || !reset_contender(ours, false) ||
+        !reset_contender(rival, false)) {
         return false;
     }
     if (ours->team != NULL) {

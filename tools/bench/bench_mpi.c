@@ -4,7 +4,7 @@
 bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;
-    const bool in_place = operation->in_place, at_root = in_place && layout->rank == layout->root;
+    const bool in_place = operation->in_place, root_in_place = in_place && layout->rank == layout->root;
     const int block = layout->coll->is_of_neighbors ? (int)(layout->count / BENCH_NEIGHBORS)
                                                     : (int)(layout->count / (size_t)layout->size);
     /* In place, only the root passes MPI_IN_PLACE: its own part lies in the result. */
@@ -17,11 +17,11 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
                                               ? (int)bench_layout_block(layout, layout->rank, 0)
                                           : layout->counts != NULL ? layout->counts[layout->rank]
                                                                    : block,
-                                   .operand = at_root ? MPI_IN_PLACE : operation->send,
+                                   .operand = root_in_place ? MPI_IN_PLACE : operation->send,
                                    .send = in_place ? MPI_IN_PLACE : operation->send,
                                    .parts = operation->send,
                                    .recv = operation->recv,
-                                   .part = at_root ? MPI_IN_PLACE : operation->recv};
+                                   .part = root_in_place ? MPI_IN_PLACE : operation->recv};
 
     return args;
 }

@@ -5,24 +5,28 @@
 
 #include "tools/bench/bench.h"
 
-/* MPI's arguments. */
+/* MPI's arguments of a call. */
 typedef struct {
     const bench_layout_t *layout;
     MPI_Datatype type;
     MPI_Op op;
-    int whole; /* elements of the whole buffer, of a block of equal ones, and of this rank's block */
-    int block;
-    int own;
+    int whole;           /* elements of the whole buffer */
+    int block;           /* elements of a block, if all are equal */
+    int own;             /* elements of this rank's block */
     const void *operand; /* to the root: this rank's operand, where only the root passes MPI_IN_PLACE */
     const void *send;    /* send buffer of collectives without a root */
-    const void *parts;   /* what a root sends */
-    void *recv;
-    void *part; /* what comes from a root */
+    const void *parts;   /* send buffer of a root that scatters */
+    void *recv;          /* receive buffer of all other collectives, and that of a root that gathers */
+    void *part;          /* receive buffer for what a root scatters */
 } bench_mpi_args_t;
 
+/* Returns MPI's arguments of a call. Where a collective has a root, only the root passes MPI_IN_PLACE. */
 bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
 
-/* Calls FUNCTION_(Name, name) with the arguments a_ and those that follow, and stores what it returns. */
+/*
+ * Calls the function FUNCTION_(Name, name) of the collective in a_, with the arguments in a_ and those that follow, and
+ * stores what it returns. Collectives without such a function leave result_ as it is.
+ */
 #define BENCH_MPI_CALL(result_, a_, FUNCTION_, ...)                                                                    \
     switch ((a_).layout->coll->coll) {                                                                                 \
     case MSCCLPP_COLL_ALLGATHER:                                                                                       \

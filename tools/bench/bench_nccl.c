@@ -8,6 +8,7 @@
 
 #include "mca/common/base/status.h"
 
+/* As in nccl.h: ncclUniqueId. */
 typedef struct {
     char bytes[128];
 } nccl_id_t;
@@ -29,7 +30,7 @@ const char *bench_nccl_version(void)
     return nccl.version;
 }
 
-/* Reports a failed call. True if it did not fail. */
+/* Returns true if a call of NCCL succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -38,7 +39,7 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
-/* Finds a function of NCCL. */
+/* Finds a function of NCCL and stores it at `function_p`. If there is none, prints a line and returns false. */
 static bool find_function(void *function_p, const char *name)
 {
     void *symbol = dlsym(nccl.library, name);
@@ -51,8 +52,11 @@ static bool find_function(void *function_p, const char *name)
     return true;
 }
 
-/* Opens NCCL's library and looks up its functions. */
-static bool load(const char *library, bool speaks)
+/*
+ * Opens NCCL's library, and finds its functions and version. `speaks`: this rank prints the line if the library cannot
+ * be opened. Returns false on failure.
+ */
+static bool load_library(const char *library, bool speaks)
 {
     int version;
 
@@ -77,7 +81,7 @@ static bool load(const char *library, bool speaks)
         !succeeded("ncclGetVersion", nccl.get_version(&version))) {
         return false;
     }
-    if (version < 10000) {
+    if (version < 10000) { /* before 2.9, a version had four digits */
         snprintf(nccl.version, sizeof(nccl.version), "%d.%d.%d", version / 1000, version / 100 % 10, version % 100);
     } else {
         snprintf(nccl.version, sizeof(nccl.version), "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
@@ -101,7 +105,7 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == status;
 }
 
-/* Makes one call of NCCL. */
+/* Queues one call of NCCL, and waits for it if the contender waits. */
 static bool call_nccl(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const char *function = operation->layout->coll->function;
@@ -110,7 +114,7 @@ static bool call_nccl(bench_contender_t *contender, const bench_operation_t *ope
            (!contender->waits || finish(contender));
 }
 
-/* Whether NCCL serves a collective. */
+/* For bench_contender_t: what NCCL can do with a collective. */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
     (void)contender;
@@ -119,7 +123,7 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
 
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p)
 {
-    nccl_id_t own, *ids;
+    nccl_id_t id, *ids;
     bool ok = true;
 
     if (env->on_twin || env->has_shared_gpu) {
@@ -132,23 +136,23 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
     }
     /* Not every host's fabric allows multicast. A user who wants it sets the variable. The header shows the value. */
     setenv("NCCL_NVLS_ENABLE", "0", 0);
-    if (!bench_all(env->control, load(library, 0 == env->rank))) {
+    if (!bench_all(env->control, load_library(library, 0 == env->rank))) {
         return false;
     }
     ids = calloc((size_t)env->size, sizeof(ids[0]));
-    memset(&own, 0, sizeof(own));
+    memset(&id, 0, sizeof(id));
     if (0 == env->rank) {
-        ok = succeeded("ncclGetUniqueId", nccl.get_unique_id(&own));
+        ok = succeeded("ncclGetUniqueId", nccl.get_unique_id(&id));
     }
     if (!bench_all(env->control, ok && ids != NULL)) {
         free(ids);
         return false;
     }
-    bench_allgather(env->control, &own, ids, sizeof(own));
-    own = ids[0];
+    bench_allgather(env->control, &id, ids, sizeof(id));
+    id = ids[0];
     free(ids);
     if (!bench_all(env->control,
-                   succeeded("ncclCommInitRank", nccl.comm_init_rank(&nccl.comm, env->size, own, env->rank)))) {
+                   succeeded("ncclCommInitRank", nccl.comm_init_rank(&nccl.comm, env->size, id, env->rank)))) {
         return false;
     }
     *contender_p = (bench_contender_t){.name = "NCCL",

@@ -1,4 +1,4 @@
-/* The command line. */
+/* The command line of mscclpp_bench. */
 #include "tools/bench/bench.h"
 #include "mca/common/transport/transport.h"
 
@@ -121,7 +121,7 @@ static const char help[] =
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n"
     "  mpirun -n 4 mscclpp_bench --mode transpose --json transpose.json\n";
 
-/* Adds an element type to those that are measured. */
+/* For bench_parse_list: adds an element type. If there is none of this name, prints a line and returns false. */
 static bool add_type(const char *name, void *context)
 {
     bench_options_t *options = context;
@@ -135,7 +135,7 @@ static bool add_type(const char *name, void *context)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
 }
 
-/* Adds an operation to those that are measured. */
+/* For bench_parse_list: adds an operation. If there is none of this name, prints a line and returns false. */
 static bool add_op(const char *name, void *context)
 {
     bench_options_t *options = context;
@@ -149,7 +149,8 @@ static bool add_op(const char *name, void *context)
     return bench_refuse("--op", name, "sum, prod, max or min, at most 8");
 }
 
-/* Adds a collective, or "all" of them, to those that are measured. */
+/* For bench_parse_list: adds a collective, or "all" of them. Prints a line and returns false if there is no such name.
+ */
 static bool add_coll(const char *name, void *context)
 {
     bench_options_t *options = context;
@@ -157,7 +158,7 @@ static bool add_coll(const char *name, void *context)
     return bench_coll_add(name, options->colls, &options->ncolls);
 }
 
-/* Takes the name of a transport of this build, or "all". */
+/* Reads --transport: a transport of this build, or "all". Prints a line and returns false if it is neither. */
 static bool parse_transport(const char *name, bench_options_t *options)
 {
     char allowed[256] = "all";
@@ -177,13 +178,16 @@ static bool parse_transport(const char *name, bench_options_t *options)
     return true;
 }
 
-/* KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kind none the rest may be missing. */
+/*
+ * Reads --between: KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kind none, the rest may be missing and does
+ * not count. Prints a line and returns false if the text is neither.
+ */
 static bool parse_between(const char *text, bench_between_t *between)
 {
     static const char allowed[] = "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, waves, full, coop or gemm, "
                                   "0 to 1000000 microseconds and 1 to 1000 calls";
     size_t length = strcspn(text, ":");
-    const char *at = text + length;
+    const char *next = text + length;
     char *end = NULL;
     int kind = BENCH_KERNEL_NONE;
     long calls = 1;
@@ -192,21 +196,21 @@ static bool parse_between(const char *text, bench_between_t *between)
                                          0 != strncmp(bench_between_name((bench_kernel_kind_t)kind), text, length))) {
         ++kind;
     }
-    if (kind > BENCH_KERNEL_GEMM || ('\0' == *at && BENCH_KERNEL_NONE != kind)) {
+    if (kind > BENCH_KERNEL_GEMM || ('\0' == *next && BENCH_KERNEL_NONE != kind)) {
         return bench_refuse("--between", text, allowed);
     }
-    if (':' == *at) {
-        between->microseconds = strtod(at + 1, &end);
-        if (!isdigit((unsigned char)at[1]) || !(between->microseconds <= 1e6)) {
+    if (':' == *next) {
+        between->microseconds = strtod(next + 1, &end);
+        if (!isdigit((unsigned char)next[1]) || !(between->microseconds <= 1e6)) {
             return bench_refuse("--between", text, allowed);
         }
-        at = end;
+        next = end;
     }
-    if (':' == *at) {
-        calls = isdigit((unsigned char)at[1]) ? strtol(at + 1, &end, 10) : 0;
-        at = calls >= 1 && calls <= 1000 ? end : at;
+    if (':' == *next) {
+        calls = isdigit((unsigned char)next[1]) ? strtol(next + 1, &end, 10) : 0;
+        next = calls >= 1 && calls <= 1000 ? end : next;
     }
-    if ('\0' != *at) {
+    if ('\0' != *next) {
         return bench_refuse("--between", text, allowed);
     }
     if (BENCH_KERNEL_NONE == kind) {
@@ -270,8 +274,8 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
 
-/* Takes one option. False if its value was refused. */
-static bool take(int option, const char *value, bench_options_t *options)
+/* Stores the value of one option. Prints a line and returns false if the value is refused. */
+static bool take_option(int option, const char *value, bench_options_t *options)
 {
     static const char *devices[] = {"auto", "cuda", "host"};
     int choice = 0;
@@ -368,7 +372,7 @@ static bool take(int option, const char *value, bench_options_t *options)
     return ok;
 }
 
-/* Fills in what the options have left open. The options must have been checked: some checks ask what was given. */
+/* Fills in what the options have left open. Called after all checks, because some of these ask what was given. */
 static void add_defaults(bench_options_t *options)
 {
     if (0 == options->ntypes) {
@@ -420,7 +424,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         if (HOST_BUFFERS == option && optarg == NULL && optind < argc && '-' != argv[optind][0]) {
             optarg = argv[optind++];
         }
-        if (!take(option, optarg, &options)) {
+        if (!take_option(option, optarg, &options)) {
             return false;
         }
     }

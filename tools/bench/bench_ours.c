@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* How long the end waits for peers that still hold memory of the team. */
+#define FINALIZE_SECONDS 5.0
+
 static bool call_mpi(bench_contender_t *contender, const bench_operation_t *operation)
 {
     return bench_call_mpi(operation, bench_mpi_comm(contender->env, operation->layout->coll));
@@ -16,15 +19,15 @@ bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll
     return contender;
 }
 
-static uint64_t library_calls;
+static uint64_t library_calls; /* numbers the host library's calls */
 
 static bool is_allreduce(const bench_operation_t *operation)
 {
     return MSCCLPP_COLL_LAST == operation->layout->coll->coll;
 }
 
-/* The arguments of the host library's all-reduce. */
-static mscclpp_allreduce_args_t library_args(const bench_operation_t *operation)
+/* Returns the arguments of the host library's next call, for all-reduces. Other collectives use its number only. */
+static mscclpp_allreduce_args_t next_call_args(const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = {.sendbuf = operation->in_place ? operation->recv : operation->send,
                                      .recvbuf = operation->recv,
@@ -36,7 +39,7 @@ static mscclpp_allreduce_args_t library_args(const bench_operation_t *operation)
     return args;
 }
 
-/* Whether a call succeeded; if not, with a message. */
+/* Returns true if a call succeeded. Otherwise prints a line. */
 static bool succeeded(const bench_contender_t *contender, mscclpp_status_t status)
 {
     if (MSCCLPP_OK != status) {
@@ -49,7 +52,7 @@ static bool succeeded(const bench_contender_t *contender, mscclpp_status_t statu
 /* Makes one blocking call of the host library. */
 static bool call_library(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    mscclpp_allreduce_args_t args = library_args(operation);
+    mscclpp_allreduce_args_t args = next_call_args(operation);
 
     return succeeded(contender, is_allreduce(operation) ? mscclpp_allreduce(contender->team, &args)
                                                         : bench_call_collective(contender->team, operation, args.call));
@@ -58,7 +61,7 @@ static bool call_library(bench_contender_t *contender, const bench_operation_t *
 /* Queues one all-reduce in the stream. */
 static bool call_stream(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    mscclpp_allreduce_args_t args = library_args(operation);
+    mscclpp_allreduce_args_t args = next_call_args(operation);
 
     return succeeded(contender, mscclpp_allreduce_enqueue(contender->team, &args, contender->env->stream));
 }
@@ -81,7 +84,7 @@ bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team
     return contender;
 }
 
-/* The first rank on this rank's node. */
+/* Returns the first rank on this rank's host. */
 static int find_leader(const bench_env_t *env)
 {
     int rank = 0;
@@ -126,6 +129,6 @@ void bench_library_close(bench_env_t *env)
     if (env->team != NULL) {
         mscclpp_team_destroy(env->team);
         env->team = NULL;
-        mscclpp_team_finalize(5.0);
+        mscclpp_team_finalize(FINALIZE_SECONDS);
     }
 }

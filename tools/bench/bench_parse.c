@@ -1,4 +1,4 @@
-/* Reading the values of options. */
+/* Reads the values of options, and says what is wrong with them. */
 #include "tools/bench/bench.h"
 
 #include <ctype.h>
@@ -34,7 +34,7 @@ int bench_end(int status)
 int bench_leave(int status)
 {
     status = bench_end(status);
-    /* When the first process fails, the launcher ends the others. */
+    /* When the first process fails, the launcher ends the others, also one that has not yet printed. */
     if (0 != status && !bench_speaks()) {
         sleep(1);
     }
@@ -70,7 +70,7 @@ bool bench_parse_size(const char *option, const char *text, size_t *size_p)
 {
     static const char allowed[] = "a number of bytes from 1 to 64g, with an optional suffix k, m or g";
     char *end;
-    unsigned shift = 0;
+    unsigned shift = 0; /* of the suffix */
 
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
@@ -137,41 +137,41 @@ bool bench_parse_list(const char *list, void *context, bool (*add)(const char *n
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p)
 {
     size_t length = strlen(text);
-    const char *at = choices;
+    const char *choice = choices;
 
-    for (int index = 0; at != NULL; ++index) {
-        if (length > 0 && 0 == strncmp(at, text, length) && ('\0' == at[length] || '|' == at[length])) {
+    for (int index = 0; choice != NULL; ++index) {
+        if (length > 0 && 0 == strncmp(choice, text, length) && ('\0' == choice[length] || '|' == choice[length])) {
             *index_p = index;
             return true;
         }
-        at = strchr(at, '|');
-        at = at == NULL ? NULL : at + 1;
+        choice = strchr(choice, '|');
+        choice = choice == NULL ? NULL : choice + 1;
     }
     return bench_refuse(option, text, choices);
 }
 
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
 {
-    const bool all = 0 == strcmp(name, "all"), neighbors = 0 == strcmp(name, "neighbors");
-    bool known = false;
+    const bool adds_all = 0 == strcmp(name, "all"), adds_neighbors = 0 == strcmp(name, "neighbors");
+    bool is_known = false;
 
     for (int i = 0; i < bench_coll_count; ++i) {
-        bool given = false;
+        bool is_listed = false;
 
-        if (0 != strcmp(name, bench_colls[i].name) && !(bench_colls[i].is_of_neighbors ? neighbors : all)) {
+        if (0 != strcmp(name, bench_colls[i].name) && !(bench_colls[i].is_of_neighbors ? adds_neighbors : adds_all)) {
             continue;
         }
-        known = true;
+        is_known = true;
         for (int j = 0; j < *ncolls_p; ++j) {
-            given |= colls[j] == &bench_colls[i];
+            is_listed |= colls[j] == &bench_colls[i];
         }
-        if (!given) {
+        if (!is_listed) {
             colls[(*ncolls_p)++] = &bench_colls[i];
         }
     }
-    return known || bench_refuse("--coll", name,
-                                 "allreduce, allgather, allgatherv, reduce_scatter_block, reduce_scatter, bcast, "
-                                 "reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, scan, "
-                                 "exscan or all; neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, "
-                                 "neighbor_alltoallv, neighbor_alltoallw or neighbors");
+    return is_known || bench_refuse("--coll", name,
+                                    "allreduce, allgather, allgatherv, reduce_scatter_block, reduce_scatter, bcast, "
+                                    "reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, scan, "
+                                    "exscan or all; neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, "
+                                    "neighbor_alltoallv, neighbor_alltoallw or neighbors");
 }

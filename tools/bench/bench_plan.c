@@ -5,7 +5,8 @@
 
 #include "mca/common/team/plans.h"
 
-/* Why the plan cannot be measured; NULL: it can. */
+/* Returns why the plan in the library's one file cannot be measured, or NULL if it can. `count`: files of the library.
+ */
 static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks, bool on_twin)
 {
     if (count != 1) {
@@ -24,7 +25,7 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 {
     mscclpp_plan_file_t *file = NULL;
-    const char *why = "no memory";
+    const char *refusal = "no memory";
     int count;
 
     if (options->plan == NULL) {
@@ -33,15 +34,15 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
     env->plans = mscclpp_plan_library_create(options->plan);
     if (env->plans != NULL) {
         count = mscclpp_plan_library_load(env->plans, &file);
-        why = refusal_of(file, count, env->size, env->on_twin);
+        refusal = refusal_of(file, count, env->size, env->on_twin);
     }
-    if (why != NULL && 0 == env->rank) {
-        fprintf(stderr, "%s: --plan %s: %s\n", bench_program, options->plan, why);
+    if (refusal != NULL && 0 == env->rank) {
+        fprintf(stderr, "%s: --plan %s: %s\n", bench_program, options->plan, refusal);
     }
-    if (!bench_all(env->control, why == NULL)) {
+    if (!bench_all(env->control, refusal == NULL)) {
         return false;
     }
-    /* It is to serve all sizes that are asked for. */
+    /* It is to serve all sizes that are asked for, whatever its file says. */
     file->plan->min_bytes = 0;
     file->plan->max_bytes = UINT64_MAX;
     env->plan = file->label;
@@ -62,13 +63,13 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 
 bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes)
 {
-    const char *by = mscclpp_team_last_algorithm(env->team);
+    const char *algorithm = mscclpp_team_last_algorithm(env->team);
 
-    if (0 != strcmp(by, env->plan) && 0 == env->rank) {
+    if (0 != strcmp(algorithm, env->plan) && 0 == env->rank) {
         fprintf(stderr, "%s: --plan: %s serves %zu bytes of %s in place of %s; MSCCLPP_VERBOSE=2 says why\n",
-                bench_program, by, bytes, type->name, env->plan);
+                bench_program, algorithm, bytes, type->name, env->plan);
     }
-    return 0 == strcmp(by, env->plan);
+    return 0 == strcmp(algorithm, env->plan);
 }
 
 void bench_plan_close(bench_env_t *env)

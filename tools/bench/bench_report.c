@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Prints one line for each rank: the host, the process and the device. For rank 0 only. Lines begin with # so that
- * scripts skip them.
- */
+/* Lines that are not results begin with #, here and below, so that scripts skip them. */
 void bench_report_places(const bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {
@@ -21,7 +18,7 @@ void bench_report_places(const bench_env_t *env)
     }
 }
 
-/* Prints whether the component is loaded and serves. */
+/* Prints whether the component serves MPI's calls, or that the mode does not use it. */
 static void print_component(const bench_options_t *options)
 {
     bench_component_t state;
@@ -42,7 +39,7 @@ static void print_component(const bench_options_t *options)
     }
 }
 
-/* Prints which kernels run between the calls. */
+/* Prints what a turn of the loop with kernels consists of. */
 static void print_between(const bench_options_t *options)
 {
     const bench_between_t *between = &options->between;
@@ -64,12 +61,12 @@ static void print_between(const bench_options_t *options)
     }
 }
 
-/* The three lines above the columns of one place. */
+/* [--between is given][line][column]: the heads of the columns of one place, out of place or in place. */
 static const char *const heads[][3][4] = {
     {{NULL}, {"time", "algbw", "busbw", "#wrong"}, {"(us)", "(GB/s)", "(GB/s)", ""}},
     {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
 
-/* Prints the heads of the columns. */
+/* Prints the heads of the current table's columns, in three lines. */
 static void print_columns(const bench_report_t *report)
 {
     static const char *const keys[][4] = {
@@ -105,30 +102,31 @@ static void print_columns(const bench_report_t *report)
     }
 }
 
-/* Prints "all-reduce", or the number of collectives. */
+/* Prints the first line: the collective, or how many there are, and how calls follow one another. */
 static void print_title(const bench_options_t *options)
 {
     const bench_coll_t *coll = options->colls[0];
-    char what[80];
+    char how_called[80];
 
     switch (options->mode) {
     case BENCH_MODE_BLOCKING:
-        snprintf(what, sizeof(what), "%s, one call at a time", 1 == options->ncolls ? coll->function : "MPI");
+        snprintf(how_called, sizeof(how_called), "%s, one call at a time",
+                 1 == options->ncolls ? coll->function : "MPI");
         break;
     case BENCH_MODE_NONBLOCKING:
-        snprintf(what, sizeof(what), "nonblocking, one call and MPI_Wait at a time");
+        snprintf(how_called, sizeof(how_called), "nonblocking, one call and MPI_Wait at a time");
         break;
     case BENCH_MODE_PERSISTENT:
-        snprintf(what, sizeof(what), "a persistent request, one MPI_Start and MPI_Wait at a time");
+        snprintf(how_called, sizeof(how_called), "a persistent request, one MPI_Start and MPI_Wait at a time");
         break;
     case BENCH_MODE_GRAPH:
-        snprintf(what, sizeof(what), "captured in graphs, which are launched back to back");
+        snprintf(how_called, sizeof(how_called), "captured in graphs, which are launched back to back");
         break;
     case BENCH_MODE_LIBRARY:
-        snprintf(what, sizeof(what), "one blocking call of the host library at a time");
+        snprintf(how_called, sizeof(how_called), "one blocking call of the host library at a time");
         break;
     default:
-        snprintf(what, sizeof(what), "queued back to back in a stream, one wait at the end");
+        snprintf(how_called, sizeof(how_called), "queued back to back in a stream, one wait at the end");
         break;
     }
     printf("# mscclpp_bench %s: ", MSCCLPP_VERSION);
@@ -137,10 +135,10 @@ static void print_title(const bench_options_t *options)
     } else {
         printf("%d collectives", options->ncolls);
     }
-    printf(", %s\n", what);
+    printf(", %s\n", how_called);
 }
 
-/* Prints what the rival is. */
+/* Prints what --plan and --compare name, if they are given. */
 static void print_rival(const bench_options_t *options)
 {
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
@@ -186,7 +184,7 @@ void bench_report_header(const bench_report_t *report)
 {
     const bench_options_t *options = report->options;
     const bench_env_t *env = report->env;
-    bool mpi_hidden = false;
+    bool has_library_rows = false;
 
     if (0 != env->rank) {
         return;
@@ -204,9 +202,9 @@ void bench_report_header(const bench_report_t *report)
         printf("# MPI_Init took %.1f ms on the slowest rank\n", 1e3 * env->init_seconds);
     }
     for (int i = 0; i < options->ntypes; ++i) {
-        mpi_hidden |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
+        has_library_rows |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
     }
-    if (BENCH_MODE_BLOCKING == options->mode && mpi_hidden) {
+    if (BENCH_MODE_BLOCKING == options->mode && has_library_rows) {
         printf("# MPI has no half and no bfloat16: these rows call the host library's blocking functions directly\n");
     }
     print_rival(options);
@@ -215,28 +213,33 @@ void bench_report_header(const bench_report_t *report)
     }
 }
 
-/* Prints why a collective has no rival, or a rival in only one of its two places. */
+/* Says so if the rival cannot serve a collective, or not in place. */
 static void print_absent(const bench_report_t *report, const bench_contender_t *rival)
 {
-    const bool out = report->out_of_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, false);
-    const bool in = report->in_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, true);
+    const bool lacks_out_of_place =
+        report->out_of_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, false);
+    const bool lacks_in_place = report->in_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, true);
 
-    if (out || in) {
-        printf("# nothing like %s%s by %s: N/A\n", report->coll->name, out ? "" : " in place", rival->name);
+    if (lacks_out_of_place || lacks_in_place) {
+        printf("# nothing like %s%s by %s: N/A\n", report->coll->name, lacks_out_of_place ? "" : " in place",
+               rival->name);
     }
 }
 
-/* Prints the sizes of unequal blocks. */
+/* How many unequal blocks the proportions are printed of. */
+#define SHOWN_BLOCKS 8
+
+/* Prints the proportions of unequal blocks, and which block has which. */
 static void print_blocks(const bench_report_t *report)
 {
     const bench_coll_t *coll = report->coll;
     const int size = report->env->size;
 
     printf("; blocks in the proportions ");
-    for (int i = 0; i < size && i < 8; ++i) {
+    for (int i = 0; i < size && i < SHOWN_BLOCKS; ++i) {
         printf("%s%d", 0 == i ? "" : ":", bench_coll_weight(i));
     }
-    printf("%s%s", size > 8 ? ":..." : "",
+    printf("%s%s", size > SHOWN_BLOCKS ? ":..." : "",
            coll->is_of_neighbors && BENCH_EXCHANGES == coll->blocks ? ", of rank s and edge e by s + e"
            : coll->is_of_neighbors                                  ? ", of rank s by s"
            : BENCH_EXCHANGES == coll->blocks                        ? ", of ranks s and d by s + d modulo n"
@@ -262,9 +265,9 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
         printf("#\n# %s: %s\n", coll->name, BENCH_MODE_BLOCKING == options->mode ? coll->function : coll->title);
     }
     if (BENCH_MODE_GRAPH == options->mode && !bench_queued_captures(report->env, coll, true)) {
-        const bool wanted = report->out_of_place;
-        printf("# %s%s cannot be captured in a graph; left out\n", coll->name, wanted ? " in place" : "");
-        if (!wanted) {
+        const bool has_out_of_place = report->out_of_place;
+        printf("# %s%s cannot be captured in a graph; left out\n", coll->name, has_out_of_place ? " in place" : "");
+        if (!has_out_of_place) {
             return;
         }
     }
@@ -293,7 +296,7 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     fflush(stdout);
 }
 
-/* Prints what the calls add to the loop of kernels. */
+/* Prints the columns of one place with --between: what a call adds to the loop of kernels. */
 static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
 {
     const bench_between_t *between = &report->options->between;
@@ -320,7 +323,7 @@ static void print_added(const bench_report_t *report, const bench_cell_t *cell, 
     }
 }
 
-/* Prints the times of one row, in place or out of place. */
+/* Prints the columns of one place, out of place or in place. */
 static void print_cell(const bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell)
 {
     double time = bench_times_median(&cell->ours), rival = bench_times_median(&cell->rival);
@@ -364,11 +367,11 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     fflush(stdout);
 }
 
-/* Prints what the component served of a collective. The collective is named only if there are several. */
+/* Prints how many calls of a collective the component served. The collective is named only if there are several. */
 static void print_served(const bench_report_t *report, const bench_component_t *component)
 {
-    const bool several = report->options->ncolls > 1;
-    const char *name = several ? report->coll->name : "", *colon = several ? ": " : "";
+    const bool has_several = report->options->ncolls > 1;
+    const char *name = has_several ? report->coll->name : "", *colon = has_several ? ": " : "";
 
     if (!component->is_loaded || component->is_disabled) {
         return;
@@ -384,13 +387,13 @@ static void print_served(const bench_report_t *report, const bench_component_t *
     }
 }
 
-/* Prints how many calls were queued, or captured, and how many waited. */
+/* Prints how many calls of a collective were queued, or captured, and how many waited. */
 static void print_queued(const bench_report_t *report, const bench_calls_t *calls)
 {
-    const bool several = report->options->ncolls > 1;
+    const bool has_several = report->options->ncolls > 1;
 
     printf("# %s%s%llu calls of rank 0 were queued%s, and %llu waited for the stream and for MPI\n",
-           several ? report->coll->name : "", several ? ": " : "", (unsigned long long)calls->queued,
+           has_several ? report->coll->name : "", has_several ? ": " : "", (unsigned long long)calls->queued,
            BENCH_MODE_GRAPH == report->options->mode ? " or captured" : "", (unsigned long long)calls->waited);
 }
 

@@ -25,7 +25,7 @@ static bool call_nonblocking(bench_contender_t *contender, const bench_operation
     return MPI_SUCCESS == result && MPI_SUCCESS == MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* Starts a persistent request, which is made in the first call, and waits for it. */
+/* Starts the persistent request, and waits for it. The first call makes it. */
 static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const MPI_Comm comm = bench_mpi_comm(contender->env, operation->layout->coll);
@@ -44,7 +44,7 @@ static bool call_persistent(bench_contender_t *contender, const bench_operation_
            MPI_SUCCESS == MPI_Wait(&contender->request, MPI_STATUS_IGNORE);
 }
 
-/* Frees the persistent request. */
+/* Frees the persistent request, if there is one, so that the next call makes another one. */
 static bool forget(bench_contender_t *contender)
 {
     return MPI_REQUEST_NULL == contender->request || MPI_SUCCESS == MPI_Request_free(&contender->request);

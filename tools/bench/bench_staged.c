@@ -1,20 +1,20 @@
 /*
- * Does what an application has to do without the component: it copies its operands to pinned host memory, calls MPI on
- * the copies, and copies the result back.
+ * The rival "staged" does what an application has to do without the component: it copies its operands to pinned host
+ * memory, calls MPI there, and copies the result back.
  */
 #include "tools/bench/bench.h"
 
 #include <string.h>
 
-/* Copies and waits for the end of the copy. For 0 bytes it does nothing. */
-static bool copy(const bench_env_t *env, void *to, const void *from, size_t bytes)
+/* Copies and waits for the end of the copy. For 0 bytes does nothing. */
+static bool copy_and_wait(const bench_env_t *env, void *to, const void *from, size_t bytes)
 {
     return 0 == bytes || (MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes) &&
                           MSCCLPP_OK == env->gpu->stream_sync(env->stream));
 }
 
-/* Copies the input to host memory, calls MPI there, and copies the output back. */
-static bool call(bench_contender_t *contender, const bench_operation_t *operation)
+/* Copies the operands to host memory, calls MPI there, and copies the result back. */
+static bool call_staged(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_env_t *env = contender->env;
     const bench_layout_t *layout = operation->layout;
@@ -22,22 +22,22 @@ static bool call(bench_contender_t *contender, const bench_operation_t *operatio
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     const int segments = bench_layout_segments(layout, operation->in_place);
     bench_operation_t staged = *operation;
-    size_t end = 0, from = input.first * size;
+    size_t result_count = 0, input_offset = input.first * size;
 
     staged.send = contender->staging[0];
     staged.recv = contender->staging[1];
     if (segments > 0) {
         const bench_segment_t last = bench_layout_segment(layout, segments - 1);
-        end = last.first + last.count;
+        result_count = last.first + last.count;
     }
-    return copy(env, (input.in_recv ? staged.recv : staged.send) + from,
-                (input.in_recv ? operation->recv : operation->send) + from, input.count * size) &&
-           bench_call_mpi(&staged, env->comm) && copy(env, operation->recv, staged.recv, end * size);
+    return copy_and_wait(env, (input.in_recv ? staged.recv : staged.send) + input_offset,
+                         (input.in_recv ? operation->recv : operation->send) + input_offset, input.count * size) &&
+           bench_call_mpi(&staged, env->comm) && copy_and_wait(env, operation->recv, staged.recv, result_count * size);
 }
 
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p)
 {
-    bench_contender_t contender = {.name = "staged", .env = env, .call = call};
+    bench_contender_t contender = {.name = "staged", .env = env, .call = call_staged};
     void *unused;
     bool ok = true;
 

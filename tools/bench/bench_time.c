@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MAX_ITERATIONS 5000
+#define MAX_ITERATIONS 5000 /* the most calls of a round */
 
 /* Untimed calls at the start of each round, because the other contender has just used the device. */
 #define ROUND_WARMUP 3

@@ -63,7 +63,7 @@ MPI_Op bench_op_mpi(const bench_op_t *op)
     }
 }
 
-/* An integer of at most 11 significant bits as an IEEE half. */
+/* Returns an integer from 0 to 2048 as an IEEE half. */
 static uint16_t encode_half(long value)
 {
     if (0 == value) {

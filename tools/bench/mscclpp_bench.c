@@ -11,11 +11,11 @@
 
 const char bench_program[] = "mscclpp_bench";
 
-/* The default size of the largest message in the host's memory. */
+/* The default sizes of the largest message: in the host's memory, and in mode channel. */
 #define HOST_LARGEST ((size_t)1 << 20)
 #define CHANNEL_LARGEST ((size_t)64 << 10)
 
-/* Whether MPI says that it takes buffers in device memory. */
+/* Returns true if MPI says that it takes buffers in device memory. */
 static bool mpi_takes_device_buffers(void)
 {
 #if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
@@ -25,7 +25,10 @@ static bool mpi_takes_device_buffers(void)
 #endif
 }
 
-/* Refuses options that would end in a crash, or in numbers of something other than the user asked for. */
+/*
+ * Returns false, after a line, if the run would end in a crash, or in numbers of something that the user did not ask
+ * for. All ranks return the same.
+ */
 static bool can_run(const bench_env_t *env, const bench_options_t *options)
 {
     bench_component_t component;
@@ -61,14 +64,17 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
     return bench_all(env->control, ok);
 }
 
-/* Operations of a timed graph: not more than a round is to have. */
-static int find_batch(const bench_options_t *options)
+/* Returns how many operations a timed graph has: not more than a round is to have. */
+static int graph_batch(const bench_options_t *options)
 {
     return 0 != options->iterations && options->iterations < BENCH_GRAPH_BATCH ? options->iterations
                                                                                : BENCH_GRAPH_BATCH;
 }
 
-/* Opens the contender to compare with, if one was asked for. All ranks return the same. */
+/*
+ * Opens the contender that --compare names, in `rival`, and makes *rival_p point to it. Without --compare, *rival_p is
+ * NULL. All ranks return the same.
+ */
 static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
                        bench_contender_t *rival, bench_contender_t **rival_p)
 {
@@ -117,7 +123,10 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
     return true;
 }
 
-/* In mode graph a rival that can be captured is, too. */
+/*
+ * In mode graph, replaces *rival_p by `graph`, which captures the rival's calls, too, unless the rival is MPI's
+ * blocking function. Prints a line and returns false on the host twin, which cannot capture rivals.
+ */
 static bool capture_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *graph,
                           bench_contender_t **rival_p)
 {
@@ -128,12 +137,12 @@ static bool capture_rival(bench_env_t *env, const bench_options_t *options, benc
         return bench_refuse("--compare", bench_compare_name(options->compare),
                             "blocking with --mode graph on the host twin");
     }
-    *graph = bench_contender_graph(env, *rival_p, find_batch(options));
+    *graph = bench_contender_graph(env, *rival_p, graph_batch(options));
     *rival_p = graph;
     return true;
 }
 
-/* Closes that contender. */
+/* Closes the contender of open_rival. All ranks call it. */
 static void close_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *rival)
 {
     switch (options->compare) {
@@ -160,24 +169,30 @@ static void close_rival(bench_env_t *env, const bench_options_t *options, bench_
     }
 }
 
-/* True if the host library serves the calls: MPI has no calls in a stream, no half and no bfloat16. */
-static bool in_library(const bench_options_t *options, const bench_type_t *type)
+/*
+ * Returns true if the program calls the host library, not MPI: in a mode that is not MPI's, or for a type that MPI
+ * lacks, half or bfloat16.
+ */
+static bool is_served_by_library(const bench_options_t *options, const bench_type_t *type)
 {
     return !bench_mode_is_mpi(options->mode) || MPI_DATATYPE_NULL == bench_type_mpi(type);
 }
 
-/* Opens the host library if some type needs it. All ranks return the same. */
+/* Opens the host library if the mode or some type needs it. All ranks return the same. */
 static bool open_ours(bench_env_t *env, const bench_options_t *options)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < options->ntypes; ++i) {
-        ok = !in_library(options, options->types[i]) || bench_library_open(env);
+        ok = !is_served_by_library(options, options->types[i]) || bench_library_open(env);
     }
     return ok;
 }
 
-/* Measures one size with one type and operation, in place and out of place. */
+/*
+ * Measures one size with one type and operation, in place and out of place, as the report has columns. Leaves out a
+ * size whose count does not fit into MPI's int. Returns false on failure.
+ */
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
 {
@@ -193,17 +208,20 @@ static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buf
            (!report->in_place || bench_measure(env, options, buffers, ours, rival, row, true, &row->in_place));
 }
 
-/* Wrong elements in the measured results, and in the rival's results. */
+/* How many elements were wrong in our results, and in the rival's results. */
 typedef struct {
     uint64_t ours;
     uint64_t rival;
 } wrong_t;
 
-/* `queued`: storage for what a graph is made from. */
+/*
+ * Returns the contender that is measured. In mode graph it refers to *queued, which the caller lends: the calls that
+ * are captured.
+ */
 static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *options, const bench_coll_t *coll,
                                      const bench_type_t *type, bench_contender_t *queued)
 {
-    if (in_library(options, type)) {
+    if (is_served_by_library(options, type)) {
         return bench_contender_library(env, env->team, coll, BENCH_MODE_STREAM == options->mode);
     }
     switch (options->mode) {
@@ -214,13 +232,16 @@ static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *op
         return bench_contender_queued(env, coll);
     case BENCH_MODE_GRAPH:
         *queued = bench_contender_queued(env, coll);
-        return bench_contender_graph(env, queued, find_batch(options));
+        return bench_contender_graph(env, queued, graph_batch(options));
     default:
         return bench_contender_mpi(env, coll);
     }
 }
 
-/* Measures all sizes of one collective, type and operation. */
+/*
+ * Measures all sizes of the report's collective with one type and operation, and prints a row for each. Sizes that are
+ * equal once they are rounded to whole blocks are measured once. Returns false on failure.
+ */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
                       wrong_t *wrong)
@@ -261,7 +282,10 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
     return true;
 }
 
-/* Measures one collective. For collectives that only move data, the operation does not matter: they run once. */
+/*
+ * Measures one collective with all types and operations. One that only moves data runs with one operation, since that
+ * does not matter. Returns false after a failure and a line; peers may then wait within a call.
+ */
 static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *rival, const bench_coll_t *coll, bench_report_t *report, wrong_t *wrong)
 {
@@ -270,7 +294,7 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
 
     bench_report_begin(report, coll, rival);
     if (!report->in_place && !report->out_of_place) {
-        return true; /* nothing to measure, which it has said */
+        return true; /* bench_report_begin has said that there is nothing to measure */
     }
     bench_component_read(&before);
     for (int i = 0; i < options->ntypes; ++i) {
@@ -287,10 +311,13 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
     return true;
 }
 
-/* Returns BENCH_EXIT_WRONG after a wrong result or a failure, which has printed a line. `stack`: for buffers there. */
-static int run(bench_env_t *env, bench_options_t *options, char *stack)
+/*
+ * Runs the mode that the options name. Returns the exit status, BENCH_EXIT_WRONG after a wrong result, or after a
+ * failure and a line. `stack`: memory for buffers on the stack, or NULL.
+ */
+static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack)
 {
-    const bool queues = BENCH_MODE_QUEUED == options->mode || BENCH_MODE_GRAPH == options->mode;
+    const bool uses_queue = BENCH_MODE_QUEUED == options->mode || BENCH_MODE_GRAPH == options->mode;
     bench_contender_t rival_storage, rival_graph, *rival;
     bench_component_t component;
     bench_buffers_t buffers;
@@ -319,7 +346,7 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     }
     if (!open_rival(env, options, &buffers, &rival_storage, &rival) ||
         !capture_rival(env, options, &rival_graph, &rival) || !open_ours(env, options) ||
-        (queues && !bench_queued_open(env, &buffers, BENCH_MODE_GRAPH == options->mode)) ||
+        (uses_queue && !bench_queued_open(env, &buffers, BENCH_MODE_GRAPH == options->mode)) ||
         (options->between.is_given && !bench_between_open(env, &options->between, bench_mode_queues(options->mode))) ||
         !bench_report_open(&report, options, env)) {
         bench_buffers_close(&buffers, env);
@@ -343,15 +370,15 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     return bench_all(env->control, ok && 0 == wrong.ours && 0 == wrong.rival) ? 0 : BENCH_EXIT_WRONG;
 }
 
-/* Runs the benchmark with buffers on the stack. */
+/* Runs the benchmark with memory for buffers on the stack. */
 static int run_on_stack(bench_env_t *env, bench_options_t *options)
 {
     char stack[2 * BENCH_STACK_BUFFER];
 
-    return run(env, options, stack);
+    return run_benchmark(env, options, stack);
 }
 
-/* The default size of the largest message, in bytes. */
+/* Returns the default size of the largest message, in bytes. */
 static size_t find_largest(const bench_env_t *env, const bench_options_t *options)
 {
     if (BENCH_MODE_CHANNEL == options->mode) {
@@ -367,8 +394,9 @@ static size_t find_largest(const bench_env_t *env, const bench_options_t *option
     }
 }
 
-/* Chooses the device and what depends on it. On failure prints one line and returns false, with the exit status. */
-static bool choose(bench_env_t *env, bench_options_t *options, int *status_p)
+/* Chooses the device and the sizes that depend on it. On failure prints one line, sets the exit status, returns false.
+ */
+static bool choose_device(bench_env_t *env, bench_options_t *options, int *status_p)
 {
     *status_p = BENCH_EXIT_WRONG;
     if (!bench_env_choose_device(env, options->device)) {
@@ -389,24 +417,24 @@ int main(int argc, char **argv)
     bench_options_t options;
     bench_env_t env;
     int status;
-    bool early;
+    bool chooses_early;
 
     memset(&env, 0, sizeof(env));
     if (!bench_options_parse(argc, argv, &options, &status)) {
         return bench_leave(status);
     }
     /* If the driver were open before MPI_Init, MPI_Init would take less time than in an application on host memory. */
-    early = BENCH_MEMORY_DEVICE == options.memory;
-    if (early && !choose(&env, &options, &status)) {
+    chooses_early = BENCH_MEMORY_DEVICE == options.memory;
+    if (chooses_early && !choose_device(&env, &options, &status)) {
         return bench_leave(status);
     }
-    if (!early && 0 != strcmp(options.device, "auto")) {
+    if (!chooses_early && 0 != strcmp(options.device, "auto")) {
         setenv("OMPI_MCA_coll_mscclpp_device", options.device, 0);
     }
     env.init_seconds = -bench_now();
     MPI_Init(&argc, &argv);
     env.init_seconds += bench_now();
-    if (!early && !choose(&env, &options, &status)) {
+    if (!chooses_early && !choose_device(&env, &options, &status)) {
         MPI_Finalize();
         return bench_leave(status);
     }
@@ -414,7 +442,8 @@ int main(int argc, char **argv)
     if (bench_env_open(&env)) {
         bench_component_open();
         env.init_seconds = bench_max(env.control, env.init_seconds);
-        status = BENCH_MEMORY_STACK == options.memory ? run_on_stack(&env, &options) : run(&env, &options, NULL);
+        status =
+            BENCH_MEMORY_STACK == options.memory ? run_on_stack(&env, &options) : run_benchmark(&env, &options, NULL);
         bench_component_close();
     }
     bench_env_close(&env);
