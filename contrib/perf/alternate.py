@@ -20,44 +20,45 @@ import subprocess
 import sys
 import tempfile
 
-from results import Unusable, about, coll, load, size
+from results import Unusable, collective_of, describe_row, load, size_text
 
 
-def start_of(build, start):
-    """The command up to mscclpp_bench's options, with the component of the build folder."""
+def bench_command(build, start):
+    """Returns the command up to mscclpp_bench's options, with the component of the build folder if it has one."""
     components = os.path.join(build, "components")
-    words = shlex.split(start)
+    command = shlex.split(start)
     if os.path.isdir(components):
-        found = subprocess.run(["ompi_info", "--path", "pkglibdir", "--parsable"], check=False, text=True,
-                               stdout=subprocess.PIPE).stdout.strip()
-        path = components + (":" + found.split(":", 2)[2] if found.startswith("path:pkglibdir:") else "")
-        words += ["--mca", "mca_base_component_path", path, "--mca", "coll", "mscclpp"]
-    return words + [os.path.join(build, "mscclpp_bench")]
+        answer = subprocess.run(["ompi_info", "--path", "pkglibdir", "--parsable"], check=False, text=True,
+                                stdout=subprocess.PIPE).stdout.strip()
+        path = components + (":" + answer.split(":", 2)[2] if answer.startswith("path:pkglibdir:") else "")
+        command += ["--mca", "mca_base_component_path", path, "--mca", "coll", "mscclpp"]
+    return command + [os.path.join(build, "mscclpp_bench")]
 
 
 def measure(command, options, path):
-    """Microseconds by row, and how many results were wrong."""
-    done = subprocess.run(command + options + ["--json", path], check=False, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        last = done.stdout.strip().split("\n")[-1]
-        raise Unusable(f"{shlex.join(command + options)}: exit status {done.returncode}: {last}")
+    """Runs mscclpp_bench, with its JSON file at path. Returns microseconds by row, and the number of wrong elements."""
+    process = subprocess.run(command + options + ["--json", path], check=False, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
+    if process.returncode:
+        last_line = process.stdout.strip().split("\n")[-1]
+        raise Unusable(f"{shlex.join(command + options)}: exit status {process.returncode}: {last_line}")
     data = load(path)
     if data["mode"] == "port":
         raise Unusable("--mode port has no times of calls; use another mode")
     key = "added_us" if "between" in data else "time_us"
-    times = {(coll(row), row["type"], row["op"], row["bytes"], row["in_place"]): row[key]["median"]
+    times = {(collective_of(row), row["type"], row["op"], row["bytes"], row["in_place"]): row[key]["median"]
              for row in data["results"]}
     return times, sum(row["wrong"] or 0 for row in data["results"])
 
 
 def name(key):
-    what = about({"coll": key[0], "type": key[1], "op": key[2]})
-    return f"{size(key[3])} {what}, {'in' if key[4] else 'out of'} place"
+    """Returns the name of a row of measure(), for a line."""
+    what = describe_row({"coll": key[0], "type": key[1], "op": key[2]})
+    return f"{size_text(key[3])} {what}, {'in' if key[4] else 'out of'} place"
 
 
 def judge(key, old, new, tolerance):
-    """The line of a row, and whether the builds differ in it."""
+    """Returns the line of a row, and whether the builds differ in it."""
     before, after = statistics.median(old), statistics.median(new)
     spread = max(max(old) - min(old), max(new) - min(new))
     differs = abs(after - before) > max(spread, tolerance * abs(before))
@@ -67,6 +68,7 @@ def judge(key, old, new, tolerance):
 
 
 def turns(text):
+    """Reads --turns."""
     value = int(text)
     if not 2 <= value <= 1000:
         raise ValueError(text)
@@ -74,6 +76,7 @@ def turns(text):
 
 
 def fraction(text):
+    """Reads --tolerance."""
     value = float(text)
     if not 0 <= value < 10:
         raise ValueError(text)
@@ -81,26 +84,27 @@ def fraction(text):
 
 
 def compare(options):
-    commands = [start_of(build, options.start) for build in (options.old, options.new)]
-    series = [{}, {}]
+    """Runs both builds, and prints a line for each row. Returns the exit status."""
+    commands = [bench_command(build, options.start) for build in (options.old, options.new)]
+    times_of_side = [{}, {}]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(options.turns):
             for side in (0, 1) if turn % 2 == 0 else (1, 0):
-                times, bad = measure(commands[side], options.bench, os.path.join(folder, "run.json"))
-                wrong += bad
+                times, wrong_now = measure(commands[side], options.bench, os.path.join(folder, "run.json"))
+                wrong += wrong_now
                 for key, microseconds in times.items():
-                    series[side].setdefault(key, []).append(microseconds)
-    missing = sorted(set(series[0]) ^ set(series[1]))
+                    times_of_side[side].setdefault(key, []).append(microseconds)
+    missing = sorted(set(times_of_side[0]) ^ set(times_of_side[1]))
     print(f"{'':44} {'old, us':>10} {'new, us':>10} {'ratio':>8} {'spread':>8}")
     differing = 0
-    for key in (key for key in series[0] if key in series[1]):
-        line, differs = judge(key, series[0][key], series[1][key], options.tolerance)
+    for key in (key for key in times_of_side[0] if key in times_of_side[1]):
+        line, differs = judge(key, times_of_side[0][key], times_of_side[1][key], options.tolerance)
         differing += differs
         print(line)
     for key in missing:
         print(f"missing: {name(key)}: only one of the builds measures it")
-    print(f"{len(series[0])} rows, {options.turns} turns: {differing} differ, {wrong} wrong elements, "
+    print(f"{len(times_of_side[0])} rows, {options.turns} turns: {differing} differ, {wrong} wrong elements, "
           f"{len(missing)} missing")
     return 1 if differing or wrong or missing else 0
 

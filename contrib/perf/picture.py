@@ -21,29 +21,33 @@ import re
 import sys
 import tempfile
 
-from results import Unusable, about, bus_factor, coll, describe, has_rival, load, size, title as title_of
+from results import Unusable, bus_factor, collective_of, describe, describe_row, has_rival, load, size_text
+from results import title as title_of
 
+# By mode.
 COLOURS = {"blocking": "#1f5fa8", "stream": "#c25a00", "nonblocking": "#2f7d32", "persistent": "#7b3fa0",
            "queued": "#b5262b", "graph": "#5d5d00"}
+# What NCCL's curve is called, by how its calls were waited for.
 RIVAL = {"sync": "NCCL and a stream synchronise", "spin": "NCCL, polled for", "end": "NCCL, queued in a stream",
          "graph": "NCCL, in a graph"}
 
 
 def ours_of(mode, row):
-    names = {"stream": "queued in a stream", "nonblocking": f"MPI_I{coll(row)} and MPI_Wait",
-             "persistent": "MPI_Start and MPI_Wait", "queued": f"MPIX_Mscclpp_{coll(row)}_enqueue",
+    """Returns what our curve is called: the function, or how calls were made."""
+    names = {"stream": "queued in a stream", "nonblocking": f"MPI_I{collective_of(row)} and MPI_Wait",
+             "persistent": "MPI_Start and MPI_Wait", "queued": f"MPIX_Mscclpp_{collective_of(row)}_enqueue",
              "graph": "in a graph"}
-    return names.get(mode, f"MPI_{coll(row).capitalize()}")
+    return names.get(mode, f"MPI_{collective_of(row).capitalize()}")
 
 
-def read(paths):
-    """Curves (label, mode, is ours, ranks, sizes, times, bandwidths), the copy rate or None, and a title."""
-    curves, copy, title = [], None, None
+def read_calls(paths):
+    """Returns curves [(label, mode, is ours, ranks, sizes, times, bandwidths)], the copy rate or None, and a title."""
+    curves, copy_rate, title = [], None, None
     for path in paths:
         data = load(path)
         if data["mode"] == "port":
             rates = [row["copy"]["GB_per_s"] for row in data["results"] if row.get("copy")]
-            copy = max(rates + [copy or 0]) or None
+            copy_rate = max(rates + [copy_rate or 0]) or None
             continue
         if data["mode"] not in COLOURS or data.get("compare") != "nccl":
             raise Unusable(f"{path}: neither of a mode of calls with --compare nccl, nor of mode port")
@@ -67,12 +71,16 @@ def read(paths):
         raise Unusable("no file of a mode of calls among " + ", ".join(paths))
     if len({curve[3] for curve in curves}) != 1:
         raise Unusable("files of different numbers of ranks cannot share a picture")
-    return curves, copy, title
+    return curves, copy_rate, title
 
 
 def read_added(paths):
-    """Curves {label: [(length of the kernels, what a call adds)]}, levels {label: what it adds}, and a title."""
-    curves, levels, titles, names = {}, {}, set(), set()
+    """Reads files of --between.
+
+    Returns curves {label: [(length of the kernels, what a call adds)]}, levels without kernels {label: what it adds},
+    the ranks with their device, and the collective.
+    """
+    curves, levels, titles, collectives = {}, {}, set(), set()
     for path in paths:
         data = load(path)
         if "between" not in data:
@@ -80,51 +88,54 @@ def read_added(paths):
         between, rival = data["between"], data.get("compare", "none")
         rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
         for row in rows:
-            for who, key in ((data["mode"], "added_us"), (rival, "rival_added_us")):
+            for side, key in ((data["mode"], "added_us"), (rival, "rival_added_us")):
                 if key not in row:
                     continue
                 if row[key] is None:
                     continue
-                what = f"{size(row['bytes'])} {about(row)}, {who}"
+                row_label = f"{size_text(row['bytes'])} {describe_row(row)}, {side}"
                 if between["kind"] == "none":
-                    levels[f"no kernels, {what}"] = row[key]["median"]
+                    levels[f"no kernels, {row_label}"] = row[key]["median"]
                 else:
                     # All but the length, which is the abscissa.
-                    label = describe(between).replace(f" of {between['microseconds']:g} us", "") + f", {what}"
+                    label = describe(between).replace(f" of {between['microseconds']:g} us", "") + f", {row_label}"
                     curves.setdefault(label, []).append((between["microseconds"], row[key]["median"]))
-        names.update(map(coll, rows))
+        collectives.update(map(collective_of, rows))
         titles.add(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}")
     if not curves:
         raise Unusable("no file with kernels between the calls among " + ", ".join(paths))
     if len(titles) != 1:
         raise Unusable("files of different numbers of ranks or devices cannot share a picture")
-    return curves, levels, titles.pop(), headline({"coll": names.pop()}) if len(names) == 1 else "Collectives"
+    return (curves, levels, titles.pop(),
+            headline({"coll": collectives.pop()}) if len(collectives) == 1 else "Collectives")
 
 
 def is_added(paths):
+    """Tells whether some file was made with --between."""
     return any("between" in load(path) for path in paths)
 
 
 def headline(row):
-    """The collective, for the beginning of a title."""
-    name = title_of(coll(row))
+    """Returns the collective of a row for the beginning of a title."""
+    name = title_of(collective_of(row))
     return name[0].upper() + name[1:]
 
 
 def is_several(paths):
-    """Of several collectives, or beside something that has no curves of its own in the other pictures."""
+    """Tells whether files are of several collectives, or beside something that other pictures have no curve for."""
     measured = [data for data in map(load, paths) if data["mode"] != "port"]
-    names = {coll(row) for data in measured for row in data["results"]}
+    names = {collective_of(row) for data in measured for row in data["results"]}
     return len(names) > 1 or any(data.get("compare", "none") in ("staged", "launched", "copies", "kernel")
                                  for data in measured)
 
 
+# What the other side's curve is called, by --compare.
 SIDES = {"none": None, "staged": "by hand", "launched": "launched", "copies": "plain copies", "kernel": "plain kernel",
          "nccl": "NCCL"}
 
 
 def read_several(paths):
-    """Panels {collective: [(label, ours, sizes, times)]} and a title."""
+    """Returns panels {collective: [(label, is ours, sizes, times)]} and a title."""
     panels, titles = {}, set()
     for path in paths:
         data = load(path)
@@ -132,18 +143,18 @@ def read_several(paths):
             raise Unusable(f"{path}: mode port has no collectives")
         if len({row["type"] for row in data["results"]}) != 1:
             raise Unusable(f"{path}: several types; one can be drawn")
-        for name in dict.fromkeys(map(coll, data["results"])):
-            of_name = [row for row in data["results"] if coll(row) == name]
+        for name in dict.fromkeys(map(collective_of, data["results"])):
+            of_name = [row for row in data["results"] if collective_of(row) == name]
             rows = [row for row in of_name if not row["in_place"]] or of_name
             if len({row["op"] for row in rows}) != 1:
                 raise Unusable(f"{path}: several operations; one can be drawn")
             curves = panels.setdefault(name, [])
             curves.append((data["mode"], True, [row["bytes"] for row in rows],
                            [row["time_us"]["median"] for row in rows]))
-            beside = [row for row in rows if has_rival(row)]
-            if beside:
-                curves.append((SIDES[data["compare"]], False, [row["bytes"] for row in beside],
-                               [row["rival_time_us"]["median"] for row in beside]))
+            rival_rows = [row for row in rows if has_rival(row)]
+            if rival_rows:
+                curves.append((SIDES[data["compare"]], False, [row["bytes"] for row in rival_rows],
+                               [row["rival_time_us"]["median"] for row in rival_rows]))
         titles.add(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}, {data['results'][0]['type']}")
     if len(titles) != 1:
         raise Unusable("files of different numbers of ranks, devices or types cannot share a picture")
@@ -151,6 +162,7 @@ def read_several(paths):
 
 
 def draw_several(pyplot, paths):
+    """Draws a small picture of the latency for each collective."""
     panels, title = read_several(paths)
     columns = min(4, len(panels))
     lines = -(-len(panels) // columns)
@@ -173,14 +185,14 @@ def draw_several(pyplot, paths):
 
 
 def is_modes(paths):
-    """Of several modes of MPI, without anything but its blocking calls beside them."""
+    """Tells whether files are of modes of MPI, not only blocking, and beside nothing but blocking calls."""
     files = [load(path) for path in paths]
     return (all(data.get("compare", "none") in ("none", "blocking") and data["mode"] in COLOURS for data in files) and
             any(data["mode"] not in ("blocking", "stream") for data in files))
 
 
 def read_modes(paths):
-    """Curves [(label, mode, is ours, sizes, times)] and a title."""
+    """Returns curves [(label, mode, is ours, sizes, times)] and a title."""
     curves, titles = [], set()
     for path in paths:
         data = load(path)
@@ -201,6 +213,7 @@ def read_modes(paths):
 
 
 def draw_modes(pyplot, paths):
+    """Draws the latency of each mode, and of the blocking calls beside it."""
     curves, title = read_modes(paths)
     figure, axes = pyplot.subplots(figsize=(9, 5.2))
     for label, mode, ours, sizes, times in curves:
@@ -216,56 +229,57 @@ def draw_modes(pyplot, paths):
 
 
 def is_alone(paths):
-    """Of one contender, so that runs of different numbers of ranks can be compared."""
+    """Tells whether all files are blocking runs without a rival, so that numbers of ranks can be compared."""
     return all(data["mode"] == "blocking" and data.get("compare", "none") == "none" for data in map(load, paths))
 
 
 def read_alone(paths):
-    """Curves [(label, sizes, times)] and a title."""
-    curves, devices, names = [], set(), set()
+    """Returns curves [(label, sizes, times)], the device's name and the collective's."""
+    curves, devices, headlines = [], set(), set()
     for path in paths:
         data = load(path)
         rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
         if len({(row["type"], row["op"]) for row in rows}) != 1:
             raise Unusable(f"{path}: several types or operations; one can be drawn")
-        names.add(headline(rows[0]))
+        headlines.add(headline(rows[0]))
         devices.add(data["ranks"][0]["device_name"])
         gpus = len({(rank["host"], rank["device"]) for rank in data["ranks"]})
-        served = "kernels" if data["served"] else "staged through host memory"
-        curves.append((f"{len(data['ranks'])} ranks on {gpus} GPU{'s' if gpus > 1 else ''}, {served}",
+        how_served = "kernels" if data["served"] else "staged through host memory"
+        curves.append((f"{len(data['ranks'])} ranks on {gpus} GPU{'s' if gpus > 1 else ''}, {how_served}",
                        [row["bytes"] for row in rows], [row["time_us"]["median"] for row in rows]))
     if len(devices) != 1:
         raise Unusable("files of different devices cannot share a picture")
-    return curves, devices.pop(), names.pop()
+    return curves, devices.pop(), headlines.pop()
 
 
 def draw_alone(pyplot, paths):
-    curves, title, what = read_alone(paths)
+    """Draws the latency for each number of ranks."""
+    curves, device, collective = read_alone(paths)
     figure, axes = pyplot.subplots(figsize=(9, 5.2))
     for label, sizes, times in curves:
         axes.plot(sizes, times, marker="o", markersize=3, label=label)
     set_sizes((axes,), [count for curve in curves for count in curve[1]])
     axes.set_yscale("log")
     axes.set_ylabel("time of a call, us")
-    axes.set_title(f"{what} by ranks that share a GPU: lower is better")
+    axes.set_title(f"{collective} by ranks that share a GPU: lower is better")
     axes.legend(fontsize=9)
-    figure.suptitle(title)
+    figure.suptitle(device)
     return figure
 
 
 def set_sizes(all_axes, sizes):
-    """The abscissa, from the smallest to the largest message."""
+    """Makes the axis of sizes go from the smallest to the largest message."""
     ticks = [1 << power for power in range(3, 41, 3) if min(sizes) <= 1 << power <= max(sizes)]
     for axes in all_axes:
         axes.set_xscale("log", base=2)
-        axes.set_xticks(ticks, [size(tick) for tick in ticks], rotation=35, ha="right")
+        axes.set_xticks(ticks, [size_text(tick) for tick in ticks], rotation=35, ha="right")
         axes.minorticks_off()
         axes.grid(True, color="#dddddd", linewidth=0.6)
         axes.set_xlabel("message")
 
 
 def digest(paths):
-    """Of all that a picture is made from."""
+    """Returns the digest of all that a picture is made from: this script and the files."""
     total = hashlib.sha256()
     for path in [os.path.abspath(__file__)] + list(paths):
         with open(path, "rb") as file:
@@ -274,15 +288,17 @@ def digest(paths):
 
 
 def draw_calls(pyplot, paths):
-    curves, copy, title = read(paths)
+    """Draws latency and bus bandwidth beside NCCL."""
+    curves, copy_rate, title = read_calls(paths)
     figure, (latency, bandwidth) = pyplot.subplots(1, 2, figsize=(12, 4.6))
     for label, mode, ours, _, sizes, times, rates in curves:
         style = {"color": COLOURS[mode], "linestyle": "-" if ours else "--", "marker": "o" if ours else None,
                  "markersize": 3, "label": label}
         latency.plot(sizes, times, **style)
         bandwidth.plot(sizes, rates, **style)
-    if copy:
-        bandwidth.axhline(copy, color="#777777", linestyle=":", label=f"plain copies between GPUs, {copy:.0f} GB/s")
+    if copy_rate:
+        bandwidth.axhline(copy_rate, color="#777777", linestyle=":",
+                          label=f"plain copies between GPUs, {copy_rate:.0f} GB/s")
     set_sizes((latency, bandwidth), [count for curve in curves for count in curve[4]])
     latency.set_yscale("log")
     latency.set_ylabel("time of a call, us")
@@ -297,7 +313,8 @@ def draw_calls(pyplot, paths):
 
 
 def draw_added(pyplot, paths):
-    curves, levels, title, what = read_added(paths)
+    """Draws collective a call adds by the length of the kernels."""
+    curves, levels, device, collective = read_added(paths)
     figure, axes = pyplot.subplots(figsize=(9, 5.2))
     for label, points in sorted(curves.items()):
         points = sorted(points)
@@ -308,30 +325,31 @@ def draw_added(pyplot, paths):
     axes.grid(True, color="#dddddd", linewidth=0.6)
     axes.set_xlabel("length of a kernel, us")
     axes.set_ylabel("what a call adds, us")
-    axes.set_title(f"{what} between kernels of an application: lower is better")
+    axes.set_title(f"{collective} between kernels of an application: lower is better")
     axes.legend(fontsize=8)
-    figure.suptitle(title)
+    figure.suptitle(device)
     return figure
 
 
 def find_kind(paths):
-    """What reads the files, and what draws them."""
+    """Returns the function that reads these files, and the one that draws them."""
     if is_added(paths):
         return read_added, draw_added
     if is_several(paths):
         return read_several, draw_several
     if is_modes(paths):
         return read_modes, draw_modes
-    return (read_alone, draw_alone) if is_alone(paths) else (read, draw_calls)
+    return (read_alone, draw_alone) if is_alone(paths) else (read_calls, draw_calls)
 
 
 def draw(output, paths):
+    """Draws the picture of the files. The same data give the same bytes."""
     drawer = find_kind(paths)[1]
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    # Ids from a fixed salt, no date, text as text: the same data give the same small file.
+    # With ids from a fixed salt, no date, and text as text, the same data give the same file, and a small one.
     pyplot.rcParams.update({"svg.hashsalt": "mscclpp", "svg.fonttype": "none", "font.size": 10,
                             "font.family": "sans-serif"})
     figure = drawer(pyplot, paths)
@@ -344,12 +362,12 @@ def draw(output, paths):
 
 
 def check(picture, paths):
-    """The reason why the picture is not that of the files, or None."""
+    """Returns the reason why the picture is not that of the files, or None."""
     find_kind(paths)[0](paths)
     with open(picture, encoding="utf-8") as file:
         text = file.read()
-    found = re.search(r"<dc:description>(\w+)</dc:description>", text)
-    if not found or found.group(1) != digest(paths):
+    description = re.search(r"<dc:description>(\w+)</dc:description>", text)
+    if not description or description.group(1) != digest(paths):
         return f"{picture} was drawn from other files or by another script: draw it again"
     version = re.search(r"<dc:title>Matplotlib ([\w.]+)</dc:title>", text)
     try:
@@ -361,9 +379,9 @@ def check(picture, paths):
         print(f"picture.py: redrawing skipped: the matplotlib here is {matplotlib.__version__}")
         return None
     with tempfile.TemporaryDirectory() as folder:
-        again = os.path.join(folder, "again.svg")
-        draw(again, paths)
-        with open(again, encoding="utf-8") as file:
+        redrawn = os.path.join(folder, "again.svg")
+        draw(redrawn, paths)
+        with open(redrawn, encoding="utf-8") as file:
             if file.read() != text:
                 return f"{picture} is not what is drawn from these files"
     return None

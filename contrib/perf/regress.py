@@ -12,33 +12,36 @@ Runs without --compare, both of one machine: with --most-over, one line for each
 and US microseconds; and with --host-buffers one, if MPI_Init took over MS milliseconds (default 10) more than then.
 Runs with --between: the time is what a call adds to the loop; the kernels of both runs have to be the same.
 
-Besides, a line for each result that is wrong or was not verified and each row of the stored run that the new one lacks.
-Exit status 0 without any, 1 with some, 2 if the files cannot be compared.
+Besides, a line for each result that is wrong or was not verified, and for each row of the stored run that the new one
+lacks. Exit status 0 if no line is printed, 1 if some are, 2 if the files cannot be compared.
 """
 import argparse
 import sys
 
-from results import Unusable, about, coll, describe, has_rival, load, size
+from results import Unusable, collective_of, describe, describe_row, has_rival, load, size_text
 
 
-def keyed(path, options):
+def load_rows(path, options):
+    """Returns the contents of a file, and its rows by what they are of. Raises Unusable if they cannot be compared."""
     data = load(path)
     rows = {}
     if data["mode"] == "port" or (data.get("compare", "none") == "none" and
                                   (options.most_over is None or not options.stored)):
         raise Unusable(f"{path}: no ratios; use a file of mscclpp_bench --compare, or two files with --most-over")
     for result in data["results"]:
-        rows[coll(result), result["type"], result["op"], result["bytes"], result["in_place"]] = result
+        rows[collective_of(result), result["type"], result["op"], result["bytes"], result["in_place"]] = result
     return data, rows
 
 
 def name(key):
-    name_of, kind, operation, count, in_place = key
-    what = about({"coll": name_of, "type": kind, "op": operation})
-    return f"{size(count)} {what}, {'in' if in_place else 'out of'} place"
+    """Returns the name of a row of load_rows(), for a line."""
+    collective, kind, operation, byte_count, in_place = key
+    what = describe_row({"coll": collective, "type": kind, "op": operation})
+    return f"{size_text(byte_count)} {what}, {'in' if in_place else 'out of'} place"
 
 
-def comparable(stored, new, paths):
+def demand_comparable(stored, new, paths):
+    """Raises Unusable unless both runs measured in the same way, with as many ranks."""
     for what, default in (("mode", None), ("device", None), ("compare", None), ("buffers", "device")):
         if stored.get(what, default) != new.get(what, default):
             raise Unusable(f"{paths[1]}: {what} is {new.get(what, default)}, but {stored.get(what, default)} in "
@@ -51,17 +54,19 @@ def comparable(stored, new, paths):
 
 
 def time(row):
+    """Returns the microseconds of a call, or what it adds to the loop with kernels."""
     return row["added_us" if "added_us" in row else "time_us"]["median"]
 
 
 def difference(row):
-    """How much more ours takes than theirs."""
+    """Returns how many microseconds more ours takes than theirs."""
     if "difference_us" in row:
         return row["difference_us"]["median"]
     return row["time_us"]["median"] - row["rival_time_us"]["median"]
 
 
 def worse_ratios(stored, new, options):
+    """Yields a line for each row whose ratio is worse than the stored one, or that has a ratio in one run only."""
     for key, before in stored.items():
         after = new.get(key)
         if after is None or "ratio" not in before or (not has_rival(before) and not has_rival(after)):
@@ -79,7 +84,10 @@ def worse_ratios(stored, new, options):
 
 
 def longer_times(stored, new, most_over, rival):
-    """Ours against theirs within the new run, or, without a rival, against the stored run."""
+    """Yields a line for each row of the new run that takes more than `most_over` us longer than it may.
+
+    With a rival, ours is compared with theirs of the new run, and otherwise with ours of the stored run.
+    """
     for key, after in new.items():
         if rival != "none" and not has_rival(after):
             continue
@@ -94,13 +102,14 @@ def longer_times(stored, new, most_over, rival):
 
 
 def larger_ratios(new, most_ratio):
-    """Rows of the new run in which ours takes more than so many times as long as theirs."""
+    """Yields a line for each row of the new run whose ratio is more than `most_ratio`, or that has none."""
     for key, after in new.items():
         if has_rival(after) and (after["ratio"] is None or after["ratio"] > most_ratio):
             yield f"over: {name(key)}: ratio {after['ratio']}, {most_ratio:g} allowed"
 
 
 def longer_init(stored, new, init_over):
+    """Yields a line if MPI_Init took more than `init_over` ms longer than in the stored run."""
     if "mpi_init_us" in stored and "mpi_init_us" in new:
         over = 1e-3 * (new["mpi_init_us"] - stored["mpi_init_us"])
         if over > init_over:
@@ -108,6 +117,7 @@ def longer_init(stored, new, init_over):
 
 
 def faults(stored, new):
+    """Yields a line for each row that is missing, wrong or not verified in the new run."""
     for key in stored:
         if key not in new:
             yield f"missing: {name(key)}: stored, not in the new run"
@@ -119,6 +129,7 @@ def faults(stored, new):
 
 
 def fraction(text):
+    """Reads --tolerance and --most-ratio."""
     value = float(text)
     if not 0 <= value < 10:
         raise ValueError(text)
@@ -126,6 +137,7 @@ def fraction(text):
 
 
 def amount(text):
+    """Reads --most-over and --init-over."""
     value = float(text)
     if not 0 <= value < 1e9:
         raise ValueError(text)
@@ -144,22 +156,22 @@ def main():
     if not options.stored and options.most_over is None and options.most_ratio is None:
         parser.error("one file needs --most-over or --most-ratio")
     try:
-        new, after = keyed(options.new, options)
-        stored, before = keyed(options.stored, options) if options.stored else ({}, {})
+        new, new_rows = load_rows(options.new, options)
+        stored, stored_rows = load_rows(options.stored, options) if options.stored else ({}, {})
         if options.stored:
-            comparable(stored, new, (options.stored, options.new))
+            demand_comparable(stored, new, (options.stored, options.new))
     except Unusable as unusable:
         print(f"regress.py: {unusable}", file=sys.stderr)
         sys.exit(2)
-    lines = list(worse_ratios(before, after, options))
+    lines = list(worse_ratios(stored_rows, new_rows, options))
     if options.most_over is not None:
-        lines += longer_times(before, after, options.most_over, new.get("compare", "none"))
+        lines += longer_times(stored_rows, new_rows, options.most_over, new.get("compare", "none"))
     if options.most_ratio is not None:
-        lines += larger_ratios(after, options.most_ratio)
-    lines += list(longer_init(stored, new, options.init_over)) + list(faults(before, after))
+        lines += larger_ratios(new_rows, options.most_ratio)
+    lines += list(longer_init(stored, new, options.init_over)) + list(faults(stored_rows, new_rows))
     for line in lines:
         print(line)
-    print(f"regress.py: {len(before or after)} rows compared, {len(lines)} problems")
+    print(f"regress.py: {len(stored_rows or new_rows)} rows compared, {len(lines)} problems")
     sys.exit(1 if lines else 0)
 
 

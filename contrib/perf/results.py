@@ -1,13 +1,14 @@
-"""What the scripts beside this one share: reading the results of mscclpp_bench --json, and naming them."""
+"""What the scripts beside this one share: they read the results of mscclpp_bench --json and name them in texts."""
 import json
 import math
 
 
 class Unusable(Exception):
-    """A file that is not what a script can work with; its text is one line."""
+    """Raised for a file that a script cannot work with. Its text is one line that says why."""
 
 
 def load(path):
+    """Returns the contents of a file of mscclpp_bench --json, checked. Raises Unusable if it is not such a file."""
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
@@ -38,32 +39,34 @@ TITLES = {"allreduce": "all-reduce", "allgather": "all-gather", "allgatherv": "a
           "scatterv": "scatter of unequal blocks", "exscan": "exclusive scan"}
 
 
-def coll(row):
-    """The collective of a row; files that name none are of all-reduce."""
+def collective_of(row):
+    """Returns the name of a row's collective. Files that name none are of all-reduce."""
     return row.get("coll", "allreduce")
 
 
 def title(name):
+    """Returns a collective's name as prose has it, such as "all-gather"."""
     return TITLES.get(name, name)
 
 
-def about(row):
-    """Collective, type and operation. All-reduce goes without saying; what only moves has no operation."""
-    words = [] if coll(row) == "allreduce" else [coll(row)]
+def describe_row(row):
+    """Returns collective, type and operation. All-reduce is not named, and what only moves data has no operation."""
+    words = [] if collective_of(row) == "allreduce" else [collective_of(row)]
     return " ".join(words + [row["type"]] + ([] if row["op"] == "none" else [row["op"]]))
 
 
 def without_rival(row, key="rival_time_us"):
-    """True of a row that says that the other side has nothing like it."""
+    """Tells whether a row says that the other side has no such collective."""
     return key in row and row[key] is None and row.get("ratio", 0) is None
 
 
 def has_rival(row):
+    """Tells whether a row has times of the other side, too."""
     return row.get("rival_time_us") is not None or row.get("rival_added_us") is not None
 
 
 def check(path, data):
-    """Raises Unusable, with the place, unless all is there that the scripts read, and of its kind."""
+    """Raises Unusable, and says where, unless everything that the scripts read is there and has the right type."""
     def demand(good, where):
         if not good:
             raise Unusable(f"{path}: {where} is missing or not what mscclpp_bench writes; is the file damaged?")
@@ -97,7 +100,7 @@ def check(path, data):
             continue
         demand(isinstance(row.get("type"), str) and isinstance(row.get("op"), str), f"{where}, type and op")
         demand(isinstance(row.get("in_place"), bool), f"{where}, in_place")
-        demand(coll(row) in COLLECTIVES, f"{where}, coll")
+        demand(collective_of(row) in COLLECTIVES, f"{where}, coll")
         if "between" in data:
             # What calls add may be nothing, and then there is no ratio.
             median(row, "added_us", where, is_number)
@@ -114,7 +117,7 @@ def check(path, data):
 
 
 def describe(between):
-    """The kernels between the calls, in a few words."""
+    """Says in a few words which kernels were between the calls."""
     if between["kind"] == "none":
         return "no kernels"
     text = f"{between['kind']} of {between['microseconds']:g} us"
@@ -125,7 +128,8 @@ def describe(between):
     return text
 
 
-def size(count):
+def size_text(count):
+    """Returns a number of bytes with the largest unit of which it is a multiple, such as "4 KiB"."""
     for suffix, unit in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= unit and count % unit == 0:
             return f"{count // unit} {suffix}"
@@ -133,8 +137,8 @@ def size(count):
 
 
 def bus_factor(data, row):
-    """What the bus bandwidth is of the bytes a second."""
-    ranks, name = len(data["ranks"]), coll(row)
+    """Returns the factor between bytes a second and bus bandwidth of a row's collective."""
+    ranks, name = len(data["ranks"]), collective_of(row)
     if name in ("bcast", "reduce", "scan", "exscan"):
         return 1
     return (2 if name == "allreduce" else 1) * (ranks - 1) / ranks

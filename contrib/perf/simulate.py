@@ -5,9 +5,9 @@ Usage: simulate.py BUILD [--transport shm|network] [--nodes LIST] [--bytes LIST]
 
 For each number of nodes of one rank, measures the patterns nodes, nodes_split and nodes_ring with mscclpp_bench. Finds
 the figures (latency, overhead, bandwidth) with which the simulation of the first pattern is closest, and prints how far
-the simulation of all three is off with them. So the first pattern says how well the figures fit, and the other two how
-well the model foretells what they were not made from. Ranks that share processors are slower than ranks of a cluster:
-the figures are those of this machine with so many ranks, and on one that others use they say little.
+the simulation of all three is off with them. So the first pattern says how well the figures fit, and the other two say
+how well the model predicts patterns from which no figure was taken. Ranks that share processors are slower than ranks
+of a cluster. So the figures hold for this machine with so many ranks only, and they say little if others use it.
 """
 import argparse
 import json
@@ -18,13 +18,14 @@ import subprocess
 import sys
 import tempfile
 
+# The component's name of each pattern, and mscclpp_sim's.
 PATTERNS = {"nodes": "direct", "nodes_split": "split", "nodes_ring": "ring"}
-EXCHANGE = 16 << 20  # coll_mscclpp_exchange_size
-BLOCKS, SETS = 16, 5  # device/types/nodes.h
+EXCHANGE_BYTES = 16 << 20  # the default of coll_mscclpp_exchange_size
+BLOCKS, SETS = 16, 5  # as in device/types/nodes.h
 
 
 def measure(build, transport, nodes, algorithm, sizes):
-    """Seconds by size: the least of the slowest rank's averages, in place."""
+    """Measures a pattern in place. Returns seconds by size: of the slowest rank, the average in the best round."""
     info = subprocess.run(["ompi_info", "--path", "pkglibdir", "--parsable"], capture_output=True, text=True,
                           check=True)
     folder = info.stdout.strip().removeprefix("path:pkglibdir:")
@@ -45,39 +46,45 @@ def measure(build, transport, nodes, algorithm, sizes):
 
 
 def times_of(answer):
+    """Returns the seconds of the best round by size, from the contents of a JSON file of mscclpp_bench."""
     return {row["bytes"]: row["time_us"]["min"] * 1e-6 for row in answer["results"]}
 
 
 def simulate(build, nodes, kind, sizes, figures):
-    slot = EXCHANGE * 7 // 8 // (BLOCKS * SETS * (nodes + 1)) // 16 * 16
-    tile = (nodes + 1) * slot // 2 if kind == "ring" else slot
-    done = subprocess.run([f"{build}/mscclpp_sim", "--json", "--nodes", str(nodes), "--ranks-per-node", "1", "--bytes",
-                           ",".join(str(size) for size in sizes), "--algorithm", kind, "--tile", str(tile), "--lanes",
-                           "3", "--gap", "0", "--latency", f"{figures[0]:.6g}", "--overhead", f"{figures[1]:.6g}",
-                           "--bandwidth", f"{figures[2]:.6g}"], capture_output=True, text=True, check=True)
-    return {row["bytes"]: row["seconds"] for row in json.loads(done.stdout)}
+    """Simulates a pattern with figures of fit(). Returns seconds by size."""
+    slot_bytes = EXCHANGE_BYTES * 7 // 8 // (BLOCKS * SETS * (nodes + 1)) // 16 * 16
+    tile_bytes = (nodes + 1) * slot_bytes // 2 if kind == "ring" else slot_bytes
+    process = subprocess.run([f"{build}/mscclpp_sim", "--json", "--nodes", str(nodes), "--ranks-per-node", "1",
+                              "--bytes", ",".join(str(size) for size in sizes), "--algorithm", kind, "--tile",
+                              str(tile_bytes), "--lanes", "3", "--gap", "0", "--latency", f"{figures[0]:.6g}",
+                              "--overhead", f"{figures[1]:.6g}", "--bandwidth", f"{figures[2]:.6g}"],
+                             capture_output=True, text=True, check=True)
+    return {row["bytes"]: row["seconds"] for row in json.loads(process.stdout)}
 
 
 def error(measured, simulated):
-    """The mean of the logarithms' squares."""
+    """Returns how far the simulation is off: the mean square of log(simulated / measured)."""
     return statistics.mean(math.log(simulated[size] / measured[size]) ** 2 for size in measured)
 
 
 def fit(build, nodes, measured):
-    """Figures in microseconds, microseconds and 10^9 bytes a second, by steps that get smaller."""
+    """Returns the figures with which the simulation of pattern nodes is closest: latency and overhead in us, GB/s.
+
+    Tries steps by a factor up and down in each figure, and makes the factor smaller once no step is better.
+    """
     sizes = sorted(measured)
     figures, step = [5.0, 5.0, 2.0], 4.0
-    best = error(measured, simulate(build, nodes, "direct", sizes, figures))
+    least_error = error(measured, simulate(build, nodes, "direct", sizes, figures))
     while step > 1.02:
-        better = False
+        is_better = False
         for i in range(3):
             for factor in (step, 1 / step):
                 trial = list(figures)
                 trial[i] = min(max(trial[i] * factor, 0.01), 1e5)
-                found = error(measured, simulate(build, nodes, "direct", sizes, trial))
-                if found < best:
-                    best, figures, better = found, trial, True
-        step = step if better else math.sqrt(step)
+                trial_error = error(measured, simulate(build, nodes, "direct", sizes, trial))
+                if trial_error < least_error:
+                    least_error, figures, is_better = trial_error, trial, True
+        step = step if is_better else math.sqrt(step)
     return figures
 
 

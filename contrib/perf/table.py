@@ -2,29 +2,30 @@
 """Prints the results of mscclpp_bench --json as Markdown tables. Usage: table.py FILE..."""
 import sys
 
-from results import Unusable, bus_factor, coll, describe, has_rival, load, size, title
+from results import Unusable, bus_factor, collective_of, describe, has_rival, load, size_text, title
 
 
-def verdict(data):
+def print_wrong(data):
+    """Prints how many elements were wrong, and how many results were not verified."""
     wrong = sum(result["wrong"] or 0 for result in data["results"])
     unverified = sum(result["wrong"] is None for result in data["results"])
     print(f"\nWrong elements: {wrong}{f', but {unverified} results were not verified' if unverified else ''}\n")
 
 
-def added_table(data):
-    """What calls add to a loop with kernels of an application."""
+def print_added(data):
+    """Prints the table of a file of --between: what calls add to a loop with kernels of an application."""
     rival = data["compare"]
     print(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}, {data['mode']}, between the calls: "
           f"{describe(data['between'])}, median of {data['rounds']} rounds\n")
-    several = any(coll(result) != "allreduce" for result in data["results"])
-    heads = (["collective"] if several else []) + ["size", "type", "place", "adds, us"]
+    has_several = any(collective_of(result) != "allreduce" for result in data["results"])
+    heads = (["collective"] if has_several else []) + ["size", "type", "place", "adds, us"]
     heads += [] if rival == "none" else [f"{rival} adds, us", "difference, us", f"ours / {rival}"]
     print("| " + " | ".join(heads) + " |")
-    lead = 4 if several else 3
-    print(("|---" if several else "") + "|---:|---|---|" + "---:|" * (len(heads) - lead))
+    left_columns = 4 if has_several else 3
+    print(("|---" if has_several else "") + "|---:|---|---|" + "---:|" * (len(heads) - left_columns))
     for result in data["results"]:
-        cells = [coll(result)] if several else []
-        cells += [size(result["bytes"]), result["type"], "in" if result["in_place"] else "out of",
+        cells = [collective_of(result)] if has_several else []
+        cells += [size_text(result["bytes"]), result["type"], "in" if result["in_place"] else "out of",
                  f"{result['added_us']['median']:.1f}"]
         if rival != "none" and not has_rival(result):
             cells += ["", "", ""]
@@ -32,62 +33,64 @@ def added_table(data):
             cells += [f"{result['rival_added_us']['median']:.1f}", f"{result['difference_us']['median']:.1f}",
                       "" if result["ratio"] is None else f"{result['ratio']:.2f}"]
         print("| " + " | ".join(cells) + " |")
-    verdict(data)
+    print_wrong(data)
 
 
-# What a file of --compare calls the other side, in a table's head.
+# What the other side of --compare is called in the head of a table.
 RIVALS = {"nccl": "NCCL", "staged": "by hand", "launched": "launched", "copies": "copies", "kernel": "plain kernel",
           "blocking": "blocking"}
 
 
-def of_place(row, place):
-    """The ratio of a row's one place, if it was measured beside another side."""
+def place_ratio(row, place):
+    """Returns the ratio of a row in one place, or "" if there is none."""
     return f"{row[place]['ratio']:.2f}" if place in row and has_rival(row[place]) else ""
 
 
-def rows_of(data, name):
+def print_collective(data, name):
+    """Prints the table of one collective: a line for each size, with the times out of place if there are any."""
     rival = RIVALS[data["compare"]]
     rows = {}
     for result in data["results"]:
-        if coll(result) == name:
+        if collective_of(result) == name:
             rows.setdefault((result["type"], result["op"], result["bytes"]), {})[result["in_place"]] = result
     print(f"| size | type | ours, us | {rival}, us | ours / {rival} | in place | ours, GB/s | {rival}, GB/s |")
     print("|---:|---|---:|---:|---:|---:|---:|---:|")
     for (kind, _, count), row in rows.items():
         result = row.get(False) or row[True]
         place = result["in_place"]
-        theirs, rate = "", ""
+        rival_time, rival_rate = "", ""
         if has_rival(result):
-            theirs = result["rival_time_us"]["median"]
-            rate = f"{count / theirs * 1e-3 * bus_factor(data, result):.1f}"
-            theirs = f"{theirs:.1f}"
-        print(f"| {size(count)} | {kind} | {result['time_us']['median']:.1f} | {theirs} | {of_place(row, place)} | "
-              f"{of_place(row, True)} | {result['busbw']:.1f} | {rate} |")
+            rival_time = result["rival_time_us"]["median"]
+            rival_rate = f"{count / rival_time * 1e-3 * bus_factor(data, result):.1f}"
+            rival_time = f"{rival_time:.1f}"
+        print(f"| {size_text(count)} | {kind} | {result['time_us']['median']:.1f} | {rival_time} | "
+              f"{place_ratio(row, place)} | {place_ratio(row, True)} | {result['busbw']:.1f} | {rival_rate} |")
 
 
-def table(path):
+def print_file(path):
+    """Prints the tables of a file. Raises Unusable if it was made without --compare."""
     data = load(path)
     if "between" in data:
-        added_table(data)
+        print_added(data)
         return
     if data.get("compare") not in RIVALS:
         raise Unusable(f"{path}: made without --compare")
     ranks = len(data["ranks"])
-    names = list(dict.fromkeys(map(coll, data["results"])))
+    names = list(dict.fromkeys(map(collective_of, data["results"])))
     beside = f"NCCL {data['nccl_version']}" if data["compare"] == "nccl" else RIVALS[data["compare"]]
     print(f"{ranks} ranks on {ranks} x {data['ranks'][0]['device_name']}, {data['mode']}, "
           f"{beside}, median of {data['rounds']} rounds\n")
     for name in names:
         if names != ["allreduce"]:
             print(f"{'' if name == names[0] else chr(10)}`{name}`, {title(name)}:\n")
-        rows_of(data, name)
-    verdict(data)
+        print_collective(data, name)
+    print_wrong(data)
 
 
 if len(sys.argv) < 2:
     sys.exit(__doc__)
 try:
     for name in sys.argv[1:]:
-        table(name)
+        print_file(name)
 except Unusable as unusable:
     sys.exit(f"table.py: {unusable}")
