@@ -231,7 +231,7 @@ typedef struct {
  */
 bool bench_env_choose_device(bench_env_t *env, const char *device);
 
-/* The default size of the largest message: what the device can handle in a short time, but at least `min`. */
+/* Returns the default size of the largest message: what the device can handle in a short time, but at least `min`. */
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
 /* Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed. */
@@ -339,16 +339,22 @@ typedef struct bench_contender {
     int timed_batch;     /* operations that a call makes while it is timed; 0: as many as otherwise */
 } bench_contender_t;
 
-/* MPI's blocking function, and the host library's calls: blocking ones, or if `stream`, queued in the stream. */
+/*
+ * Make a contender of MPI's blocking function, or of the host library's calls: blocking ones, or if `stream`, calls
+ * that are queued in the environment's stream.
+ */
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
 bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
                                           bool stream);
 
-/* MPI's nonblocking or persistent calls, and the extension library's queued ones. */
+/* Make a contender of MPI's nonblocking or persistent calls, or of the extension library's queued ones. */
 bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent);
 bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll);
 
-/* A graph of operations of `inner`: of `batch` operations while it is timed, and otherwise of one. */
+/*
+ * Makes a contender that captures operations of `inner` in a graph and launches it: `batch` operations while it is
+ * timed, and otherwise one. `inner` has to stay as long as the contender.
+ */
 bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inner, int batch);
 #define BENCH_GRAPH_BATCH 100 /* unless a round is to have fewer */
 
@@ -408,7 +414,11 @@ void bench_nccl_close(void);
 /* Returns a text such as "2.28.9", or "" if NCCL is not open. */
 const char *bench_nccl_version(void);
 
-/* Staging by the application, with host memory for `capacity` bytes of operands and of results. Not on the twin. */
+/*
+ * Makes a contender that copies to host memory and back, as an application does, with memory for operands and for
+ * results of `capacity` bytes each. All ranks return the same: false, after one line, on the twin or if memory is
+ * lacking.
+ */
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
 void bench_staged_close(bench_contender_t *contender);
 
@@ -422,21 +432,29 @@ void bench_plan_close(bench_env_t *env);
 /* Returns true if the plan has served the library's last call. Prints one line if not. Equal on all ranks. */
 bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes);
 
-/* The host library's own algorithms in a team of its own, beside a plan. Closed by bench_launched_close. */
+/*
+ * Makes a contender of the host library's own algorithms, in a team of its own, to be compared with a plan. Closed by
+ * bench_launched_close. All ranks return the same; one line on failure.
+ */
 bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p);
 
-/* The host library's blocking calls without lingering kernels, in a team of its own. */
+/* The same of the host library's blocking calls without lingering kernels. */
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);
 void bench_launched_close(bench_contender_t *contender);
 
-/* Plain copies of the same bytes, into the peers' buffers if all ranks can map them. All ranks return the same. */
+/*
+ * Makes a contender that copies the same bytes without a protocol, into the peers' buffers if all ranks can map them.
+ * `waits`: each call waits for its copies. All ranks return the same.
+ */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p);
 void bench_copies_close(void);
 /* Says in a few words where the copies go. */
 const char *bench_copies_describe(void);
 
-/* One plain kernel for each GPU, with memory for the largest traffic that the options ask for. All ranks return the
- * same. */
+/*
+ * Makes a contender of one plain kernel for each GPU, with memory for the largest traffic that the options ask for.
+ * `waits`: each call waits for the kernel. All ranks return the same; one line on failure.
+ */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p);
 void bench_plain_close(bench_env_t *env);
 
@@ -452,7 +470,7 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
 void bench_between_close(void);
 
-/* A loop of kernels and calls of `inner`. If `inner` is NULL, the loop has kernels only. */
+/* Makes a contender whose call is a turn of kernels and calls of `inner`; of kernels only if `inner` is NULL. */
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *inner);
 
 #define BENCH_MAX_ROUNDS 101
@@ -555,10 +573,10 @@ typedef struct {
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
 void bench_report_places(const bench_env_t *env); /* called by rank 0: one line for each rank */
 
-/* Mode transpose. False after a wrong result or a failure; a failure prints one line. */
+/* Runs mode transpose. All ranks return the same: false after a wrong result or a failure, which prints one line. */
 bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options);
 
-/* Mode channel. False after a wrong result or a failure; a failure prints one line. */
+/* Runs mode channel. All ranks return the same: false after a wrong result or a failure, which prints one line. */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options);
 
 /* Prints what is measured, where and beside what. */

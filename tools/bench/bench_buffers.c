@@ -187,9 +187,9 @@ static bool repeat_staging(bench_buffers_t *buffers, const bench_env_t *env, cha
 {
     bool ok = true;
 
-    for (size_t done = 0; ok && done < bytes; done += unit) {
-        size_t piece = bytes - done < unit ? bytes - done : unit;
-        ok = copy_bytes(buffers, env, to + done, buffers->staging, piece);
+    for (size_t offset = 0; ok && offset < bytes; offset += unit) {
+        size_t piece = bytes - offset < unit ? bytes - offset : unit;
+        ok = copy_bytes(buffers, env, to + offset, buffers->staging, piece);
     }
     return ok && MSCCLPP_OK == env->gpu->stream_sync(env->stream);
 }
@@ -212,8 +212,8 @@ static bool repeat_period(bench_buffers_t *buffers, const bench_env_t *env, cons
                                   ? (count * type->size + period_bytes - 1) / period_bytes * period_bytes
                                   : unit_bytes;
 
-    for (size_t done = period_bytes; done < used_bytes; done += period_bytes) {
-        memcpy(buffers->staging + done, buffers->staging, period_bytes);
+    for (size_t offset = period_bytes; offset < used_bytes; offset += period_bytes) {
+        memcpy(buffers->staging + offset, buffers->staging, period_bytes);
     }
     return repeat_staging(buffers, env, to, count * type->size, unit_bytes);
 }
@@ -243,9 +243,9 @@ static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t 
     const char *expected = buffers->expected + phase * size;
     uint64_t wrong = 0;
 
-    for (size_t done = 0; done < count; done += PERIOD) {
-        size_t piece = count - done < PERIOD ? count - done : PERIOD;
-        const char *data = buffers->staging + done * size;
+    for (size_t offset = 0; offset < count; offset += PERIOD) {
+        size_t piece = count - offset < PERIOD ? count - offset : PERIOD;
+        const char *data = buffers->staging + offset * size;
         if (0 == memcmp(data, expected, piece * size)) {
             continue;
         }
@@ -265,9 +265,9 @@ static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *e
 {
     const size_t size = operation->type->size, unit = staging_elements(buffers, operation->type);
 
-    for (size_t done = 0; done < count; done += unit) {
-        size_t piece = count - done < unit ? count - done : unit;
-        if (!copy_bytes(buffers, env, buffers->staging, operation->recv + (first + done) * size, piece * size) ||
+    for (size_t offset = 0; offset < count; offset += unit) {
+        size_t piece = count - offset < unit ? count - offset : unit;
+        if (!copy_bytes(buffers, env, buffers->staging, operation->recv + (first + offset) * size, piece * size) ||
             MSCCLPP_OK != env->gpu->stream_sync(env->stream)) {
             return false;
         }
@@ -297,7 +297,7 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
 {
     const bench_layout_t *layout = operation->layout;
     const int segments = bench_layout_segments(layout, operation->in_place);
-    size_t end = 0;
+    size_t result_end = 0;
 
     *wrong_p = 0;
     for (int i = 0; i < segments; ++i) {
@@ -308,11 +308,11 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
                                    wrong_p)) {
             return false;
         }
-        end = segment.first + segment.count;
+        result_end = segment.first + segment.count;
     }
     if (!strict || !bench_layout_keeps_rest(layout, operation->in_place)) {
         return true;
     }
     memset(buffers->expected, POISON, 2 * PERIOD * operation->type->size);
-    return compare_with_expected(buffers, env, operation, end, layout->count - end, 0, wrong_p);
+    return compare_with_expected(buffers, env, operation, result_end, layout->count - result_end, 0, wrong_p);
 }

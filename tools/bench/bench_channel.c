@@ -40,10 +40,10 @@ typedef struct {
 } row_t;
 
 /* Returns true if an MPI function returned success. Otherwise prints a line. */
-static bool succeeded(const char *what, int code)
+static bool succeeded(const char *function, int code)
 {
     if (0 != code) {
-        fprintf(stderr, "mscclpp_bench: %s failed with error %d\n", what, code);
+        fprintf(stderr, "mscclpp_bench: %s failed with error %d\n", function, code);
     }
     return 0 == code;
 }

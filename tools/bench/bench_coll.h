@@ -82,7 +82,7 @@ typedef struct {
  */
 size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size);
 
-/* The layout of an all-reduce. It need not be closed. */
+/* Returns the layout of an all-reduce, which need not be closed. */
 bench_layout_t bench_layout_allreduce(int rank, int size, size_t count);
 
 /* Fills in a layout, which the caller closes. If memory runs out, prints one line and returns false. */
@@ -90,7 +90,7 @@ bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int ran
                        MPI_Datatype type, size_t type_size);
 void bench_layout_close(bench_layout_t *layout);
 
-/* True if all counts and displacements fit into MPI's ints. */
+/* Returns true if all counts and displacements fit into MPI's ints. */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size);
 
 /* Returns the rank that block `edge` comes from, or the rank that block `edge` goes to: the one on the other side. */

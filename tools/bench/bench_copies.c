@@ -113,13 +113,13 @@ static bool pull_from_root(const bench_env_t *env, const bench_operation_t *oper
     const bench_layout_t *layout = operation->layout;
     const rank_buffers_t *root = buffers_of(env, layout->root);
     const bench_segment_t segment = bench_layout_segment(layout, 0);
-    const bool whole = BENCH_WHOLE == layout->coll->blocks;
+    const bool is_broadcast = BENCH_WHOLE == layout->coll->blocks;
 
-    if (env->rank == layout->root && (whole || operation->in_place)) {
+    if (env->rank == layout->root && (is_broadcast || operation->in_place)) {
         return true;
     }
     /* If a broadcast cannot be fetched from the root, this rank copies from its own other buffer instead. */
-    const char *from = whole && copies.is_mapped ? root->recv : root->send;
+    const char *from = is_broadcast && copies.is_mapped ? root->recv : root->send;
     return copy_elements(env, operation->recv, from + segment.from * operation->type->size, segment.count,
                          operation->type);
 }

@@ -23,11 +23,11 @@ bool bench_cuda_stream_wait(void *native);
 bool bench_cuda_managed_alloc(size_t size, void **address_p);
 void bench_cuda_managed_free(void *address);
 
-/* From the device's default memory pool. */
+/* Allocates from the device's default memory pool, and waits until the memory can be used in any stream. */
 bool bench_cuda_pool_alloc(size_t size, void **address_p);
 void bench_cuda_pool_free(void *address);
 
-/* Memory of the current device that the application maps by itself (cuMemCreate, cuMemMap). `size`: as allocated. */
+/* Allocates memory of the current device and maps it (cuMemCreate, cuMemMap). Free it with the `size` as allocated. */
 bool bench_cuda_mapped_alloc(size_t size, void **address_p);
 void bench_cuda_mapped_free(void *address, size_t size);
 

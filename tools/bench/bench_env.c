@@ -97,20 +97,20 @@ static bool create_stream(bench_env_t *env)
 /* Fills in env->places: tells all ranks which host and GPU each of them uses. */
 static bool exchange_places(bench_env_t *env)
 {
-    bench_place_t own;
+    bench_place_t place;
     mscclpp_gpu_info_t info;
 
-    memset(&own, 0, sizeof(own));
+    memset(&place, 0, sizeof(place));
     if (MSCCLPP_OK != env->gpu->device_info(env->device, &info)) {
         return false;
     }
-    gethostname(own.host, sizeof(own.host) - 1);
-    snprintf(own.device_name, sizeof(own.device_name), "%s", info.name);
-    memcpy(own.uuid, info.uuid, sizeof(own.uuid));
-    own.device = env->device;
-    own.on_cuda = !env->on_twin;
-    own.pid = (long)getpid();
-    bench_allgather(env->control, &own, env->places, sizeof(own));
+    gethostname(place.host, sizeof(place.host) - 1);
+    snprintf(place.device_name, sizeof(place.device_name), "%s", info.name);
+    memcpy(place.uuid, info.uuid, sizeof(place.uuid));
+    place.device = env->device;
+    place.on_cuda = !env->on_twin;
+    place.pid = (long)getpid();
+    bench_allgather(env->control, &place, env->places, sizeof(place));
     return true;
 }
 

@@ -7,27 +7,27 @@
 enum { TAG_GATHER = 1, TAG_RESULT = 2, TAG_BROADCAST = 3 };
 
 /*
- * All exchanges go through rank 0, one rank after the other. This is fast enough for a few dozen ranks outside the
- * timed parts. All lengths of the program and of the library's set-up fit into MPI's int.
+ * All exchanges go through rank 0, one rank after the other. This is fast enough for a few dozen ranks, as nothing of
+ * it is timed. All lengths of the program and of the library's set-up fit into MPI's int.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
 {
     int rank, size;
-    char *all = recv;
+    char *blocks = recv;
 
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    memmove(all + (size_t)rank * length, send, length);
+    memmove(blocks + (size_t)rank * length, send, length);
     if (0 != rank) {
-        MPI_Send(all + (size_t)rank * length, (int)length, MPI_BYTE, 0, TAG_GATHER, comm);
-        MPI_Recv(all, (int)(length * (size_t)size), MPI_BYTE, 0, TAG_RESULT, comm, MPI_STATUS_IGNORE);
+        MPI_Send(blocks + (size_t)rank * length, (int)length, MPI_BYTE, 0, TAG_GATHER, comm);
+        MPI_Recv(blocks, (int)(length * (size_t)size), MPI_BYTE, 0, TAG_RESULT, comm, MPI_STATUS_IGNORE);
         return;
     }
     for (int peer = 1; peer < size; ++peer) {
-        MPI_Recv(all + (size_t)peer * length, (int)length, MPI_BYTE, peer, TAG_GATHER, comm, MPI_STATUS_IGNORE);
+        MPI_Recv(blocks + (size_t)peer * length, (int)length, MPI_BYTE, peer, TAG_GATHER, comm, MPI_STATUS_IGNORE);
     }
     for (int peer = 1; peer < size; ++peer) {
-        MPI_Send(all, (int)(length * (size_t)size), MPI_BYTE, peer, TAG_RESULT, comm);
+        MPI_Send(blocks, (int)(length * (size_t)size), MPI_BYTE, peer, TAG_RESULT, comm);
     }
 }
 

@@ -446,15 +446,15 @@ static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t 
 
 /*
  * Serves the kernel's requests until the kernel reports its end, which changes the mailbox's count of ended kernels
- * from `done_before`. Returns the first failure of the proxy, or how the stream ended.
+ * from `ended_before`. Returns the first failure of the proxy, or how the stream ended.
  */
-static mscclpp_status_t serve(bench_pair_t *pair, uint64_t done_before)
+static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     mscclpp_status_t status;
     unsigned poll;
 
-    for (poll = 1; __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE) == done_before; ++poll) {
+    for (poll = 1; __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE) == ended_before; ++poll) {
         status = mscclpp_proxy_progress(pair->proxy);
         if (status < 0) {
             return status;
@@ -471,7 +471,7 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t done_before)
 
 bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p)
 {
-    const uint64_t done = __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE);
+    const uint64_t ended_before = __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE);
     mscclpp_status_t status;
     uint64_t elapsed;
 
@@ -479,7 +479,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
     mscclpp_proxy_begin(pair->proxy);
     status = launch_kernel(pair, role, bytes, rounds, puts);
     if (MSCCLPP_OK == status) {
-        status = serve(pair, done);
+        status = serve(pair, ended_before);
     }
     mscclpp_proxy_end(pair->proxy);
     elapsed = __atomic_load_n(pair->elapsed_ns, __ATOMIC_ACQUIRE);

@@ -23,20 +23,20 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
     const size_t cleared_bytes = bytes + BENCH_PAIR_GUARD;
     bool ok = true;
 
-    for (size_t done = 0; ok && done < bytes; done += BENCH_PAIR_STAGING) {
-        const size_t piece_bytes = bytes - done < BENCH_PAIR_STAGING ? bytes - done : BENCH_PAIR_STAGING;
+    for (size_t offset = 0; ok && offset < bytes; offset += BENCH_PAIR_STAGING) {
+        const size_t piece_bytes = bytes - offset < BENCH_PAIR_STAGING ? bytes - offset : BENCH_PAIR_STAGING;
         for (size_t i = 0; i < piece_bytes; ++i) {
-            pair->staging[i] = (char)byte_at(pair->env->rank, seed, done + i);
+            pair->staging[i] = (char)byte_at(pair->env->rank, seed, offset + i);
         }
-        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + done, pair->staging, piece_bytes) &&
+        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + offset, pair->staging, piece_bytes) &&
              await_stream(pair);
     }
     memset(pair->staging, 0, BENCH_PAIR_STAGING);
-    for (size_t done = 0; ok && done < cleared_bytes; done += BENCH_PAIR_STAGING) {
+    for (size_t offset = 0; ok && offset < cleared_bytes; offset += BENCH_PAIR_STAGING) {
         const size_t piece_bytes =
-            cleared_bytes - done < BENCH_PAIR_STAGING ? cleared_bytes - done : BENCH_PAIR_STAGING;
+            cleared_bytes - offset < BENCH_PAIR_STAGING ? cleared_bytes - offset : BENCH_PAIR_STAGING;
         ok = MSCCLPP_OK ==
-                 gpu->copy(pair->env->stream, pair->memory + pair->incoming + done, pair->staging, piece_bytes) &&
+                 gpu->copy(pair->env->stream, pair->memory + pair->incoming + offset, pair->staging, piece_bytes) &&
              await_stream(pair);
     }
     return ok;
@@ -47,16 +47,16 @@ bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wro
     const size_t verified_bytes = bytes + BENCH_PAIR_GUARD;
     uint64_t wrong = 0;
 
-    for (size_t done = 0; done < verified_bytes; done += BENCH_PAIR_STAGING) {
+    for (size_t offset = 0; offset < verified_bytes; offset += BENCH_PAIR_STAGING) {
         const size_t piece_bytes =
-            verified_bytes - done < BENCH_PAIR_STAGING ? verified_bytes - done : BENCH_PAIR_STAGING;
-        if (MSCCLPP_OK != pair->env->gpu->copy(pair->env->stream, pair->staging, pair->memory + pair->incoming + done,
+            verified_bytes - offset < BENCH_PAIR_STAGING ? verified_bytes - offset : BENCH_PAIR_STAGING;
+        if (MSCCLPP_OK != pair->env->gpu->copy(pair->env->stream, pair->staging, pair->memory + pair->incoming + offset,
                                                piece_bytes) ||
             !await_stream(pair)) {
             return false;
         }
         for (size_t i = 0; i < piece_bytes; ++i) {
-            const unsigned char expected = done + i < bytes ? byte_at(pair->peer, seed, done + i) : 0;
+            const unsigned char expected = offset + i < bytes ? byte_at(pair->peer, seed, offset + i) : 0;
             wrong += (unsigned char)pair->staging[i] != expected;
         }
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The launchers of the common MPI libraries pass the rank in the environment, so it is known before MPI_Init. */
+/* The rank is known before MPI_Init, because the launchers of the common MPI libraries pass it in the environment. */
 bool bench_speaks(void)
 {
     static const char *variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};

@@ -173,9 +173,10 @@ static bool succeeded(const char *name, int result)
 /* Returns true if `rank` uses the same GPU as this rank. */
 static bool shares_gpu(const bench_env_t *env, int rank)
 {
-    const bench_place_t *own = &env->places[env->rank], *other = &env->places[rank];
+    const bench_place_t *own_place = &env->places[env->rank], *place = &env->places[rank];
 
-    return 0 == strcmp(own->host, other->host) && 0 == memcmp(own->uuid, other->uuid, sizeof(own->uuid));
+    return 0 == strcmp(own_place->host, place->host) &&
+           0 == memcmp(own_place->uuid, place->uuid, sizeof(own_place->uuid));
 }
 
 /* Returns true if this rank is the first one of its GPU, on which the kernel runs once for all. */
@@ -237,12 +238,12 @@ static bool finish(bench_contender_t *contender)
 /* Does on the twin what the kernel does on a GPU. What is read beyond what is written is added up. */
 static void touch(uint64_t reads, uint64_t writes)
 {
-    const uint64_t both = reads < writes ? reads : writes, *words = plain.from;
+    const uint64_t copied_bytes = reads < writes ? reads : writes, *words = plain.from;
     uint64_t sum = 0;
 
-    memcpy(plain.to, plain.from, both);
-    memset((char *)plain.to + both, 0, writes - both);
-    for (uint64_t i = both / sizeof(sum); i < reads / sizeof(sum); ++i) {
+    memcpy(plain.to, plain.from, copied_bytes);
+    memset((char *)plain.to + copied_bytes, 0, writes - copied_bytes);
+    for (uint64_t i = copied_bytes / sizeof(sum); i < reads / sizeof(sum); ++i) {
         sum += words[i];
     }
     plain.sum = sum;

@@ -16,10 +16,10 @@ typedef int (*cu_destroy_fn_t)(void *graph);
 static void *stream; /* stream of the calls: the environment's, or one of the twin's */
 
 /* Returns true if a call succeeded. Otherwise prints a line. */
-static bool succeeded(const char *what, int result)
+static bool succeeded(const char *function, int result)
 {
     if (0 != result) {
-        fprintf(stderr, "mscclpp_bench: %s failed with error %d\n", what, result);
+        fprintf(stderr, "mscclpp_bench: %s failed with error %d\n", function, result);
     }
     return 0 == result;
 }
@@ -69,7 +69,7 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
     return contender;
 }
 
-/* Captures a batch of calls in a graph, contender->graph, which forget() destroys. False after a failure. */
+/* Captures a batch of calls in a graph, contender->graph, which forget() destroys. Returns false after a failure. */
 static bool capture(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bool on_twin = contender->env->on_twin;

@@ -27,8 +27,8 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
     staged.send = contender->staging[0];
     staged.recv = contender->staging[1];
     if (segments > 0) {
-        const bench_segment_t last = bench_layout_segment(layout, segments - 1);
-        result_count = last.first + last.count;
+        const bench_segment_t last_segment = bench_layout_segment(layout, segments - 1);
+        result_count = last_segment.first + last_segment.count;
     }
     return copy_and_wait(env, (input.in_recv ? staged.recv : staged.send) + input_offset,
                          (input.in_recv ? operation->recv : operation->send) + input_offset, input.count * size) &&

@@ -176,30 +176,31 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
     bool ok = true;
     int place[AXES];
 
-    for (size_t done = 0; ok && done < sent; done += capacity) {
-        const size_t count = sent - done < capacity ? sent - done : capacity;
+    for (size_t offset = 0; ok && offset < sent; offset += capacity) {
+        const size_t count = sent - offset < capacity ? sent - offset : capacity;
 
         for (size_t i = 0; i < count; ++i) {
-            find_place(transposition, transposition->before, transposition->old_axis, done + i, place);
+            find_place(transposition, transposition->before, transposition->old_axis, offset + i, place);
             staging[i] = element_at(transposition, place, seed);
         }
-        ok = MSCCLPP_OK == gpu->copy(transposition->env->stream, transposition->buffers->send + done * sizeof(*staging),
-                                     staging, count * sizeof(*staging)) &&
+        ok = MSCCLPP_OK == gpu->copy(transposition->env->stream,
+                                     transposition->buffers->send + offset * sizeof(*staging), staging,
+                                     count * sizeof(*staging)) &&
              MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
     }
     MPI_Barrier(transposition->env->control);
     ok = ok && bench_repeat(contender, NULL, 1);
-    for (size_t done = 0; ok && done < received; done += capacity) {
-        const size_t count = received - done < capacity ? received - done : capacity;
+    for (size_t offset = 0; ok && offset < received; offset += capacity) {
+        const size_t count = received - offset < capacity ? received - offset : capacity;
 
-        ok =
-            MSCCLPP_OK == gpu->copy(transposition->env->stream, staging,
-                                    transposition->buffers->recv + done * sizeof(*staging), count * sizeof(*staging)) &&
-            MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
+        ok = MSCCLPP_OK == gpu->copy(transposition->env->stream, staging,
+                                     transposition->buffers->recv + offset * sizeof(*staging),
+                                     count * sizeof(*staging)) &&
+             MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
         for (size_t i = 0; ok && i < count; ++i) {
             element_t expected;
 
-            find_place(transposition, transposition->after, transposition->new_axis, done + i, place);
+            find_place(transposition, transposition->after, transposition->new_axis, offset + i, place);
             expected = element_at(transposition, place, seed);
             wrong += 0 != memcmp(&expected, &staging[i], sizeof(expected));
         }
@@ -217,7 +218,10 @@ typedef struct {
     uint64_t staged;
 } row_t;
 
-/* Verifies the subarrays' exchange and measures it beside that of blocks, in alternating rounds. False on failure. */
+/*
+ * Verifies the subarrays' exchange, and measures it beside that of blocks, in alternating rounds. Returns false if a
+ * call failed.
+ */
 static bool measure(transposition_t *transposition, const bench_options_t *options, row_t *row)
 {
     bench_contender_t subarrays = {.env = transposition->env, .call = call_subarrays},

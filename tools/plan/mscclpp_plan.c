@@ -30,16 +30,16 @@ static const struct {
                 {"compile", plan_tool_compile},
                 {"bench", plan_tool_bench}};
 
-bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p)
+bool plan_tool_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number_p)
 {
     char *end = NULL;
     unsigned long long number;
 
     errno = 0;
     number = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < least || number > most) {
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < min || number > max) {
         fprintf(stderr, "mscclpp_plan: %s is \"%s\"; allowed are whole numbers from %llu to %llu\n", option, text,
-                (unsigned long long)least, (unsigned long long)most);
+                (unsigned long long)min, (unsigned long long)max);
         return false;
     }
     *number_p = number;

@@ -106,11 +106,11 @@ static void print_json(const char *path, const mscclpp_plan_t *plan, const msccl
 /* Prints each line of a schedule, indented. The last one has to end with a newline, too. */
 static void print_schedule(const char *schedule)
 {
-    const char *end;
+    const char *line_end;
 
-    for (; *schedule != '\0'; schedule = end + 1) {
-        end = strchr(schedule, '\n');
-        printf("      %.*s\n", (int)(end - schedule), schedule);
+    for (; *schedule != '\0'; schedule = line_end + 1) {
+        line_end = strchr(schedule, '\n');
+        printf("      %.*s\n", (int)(line_end - schedule), schedule);
     }
 }
 

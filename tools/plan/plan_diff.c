@@ -174,9 +174,9 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     /* Without memory for the texts the plans count as different. */
     same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
     for (int i = 0; i < 2 && !same; ++i) {
-        for (char *line = texts[i], *end; line != NULL && *line != '\0'; line = end + 1) {
-            end = strchr(line, '\n');
-            *end = '\0';
+        for (char *line = texts[i], *line_end; line != NULL && *line != '\0'; line = line_end + 1) {
+            line_end = strchr(line, '\n');
+            *line_end = '\0';
             printf("%c %s\n", i == 0 ? '-' : '+', line);
         }
     }
@@ -195,16 +195,16 @@ static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
         block_count = a->ranks[rank].block_count > b->ranks[rank].block_count ? a->ranks[rank].block_count
                                                                               : b->ranks[rank].block_count;
         for (uint32_t block = 0; block < block_count; ++block) {
-            lines_t left, right = {NULL, 0};
+            lines_t lines_of_a, lines_of_b = {NULL, 0};
 
-            if (!make_block_lines(a, rank, block, &left) || !make_block_lines(b, rank, block, &right)) {
+            if (!make_block_lines(a, rank, block, &lines_of_a) || !make_block_lines(b, rank, block, &lines_of_b)) {
                 fprintf(stderr, "mscclpp_plan: no memory\n");
                 same = false;
             } else {
-                same = diff_block(rank, block, &left, &right) && same;
+                same = diff_block(rank, block, &lines_of_a, &lines_of_b) && same;
             }
-            free_lines(&left);
-            free_lines(&right);
+            free_lines(&lines_of_a);
+            free_lines(&lines_of_b);
         }
     }
     return same;

@@ -12,10 +12,10 @@
 /* Exit statuses. PLAN_REFUSED also stands for a file that cannot be read or written, and for lack of memory. */
 enum { PLAN_OK = 0, PLAN_REFUSED = 1, PLAN_USAGE = 2 };
 
-/* Parses a whole number from `least` to `most`. If the text is no such number, prints a message and returns false. */
-bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p);
+/* Parses a whole number from `min` to `max`. If the text is no such number, prints a message and returns false. */
+bool plan_tool_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number_p);
 
-/* The commands. Each gets the command line from its own name on, as argv[0], and returns the exit status. */
+/* Run a command. argv[0] is its name, and its arguments follow. Return the exit status. */
 int plan_tool_bench(int argc, char **argv);
 int plan_tool_check(int argc, char **argv);
 int plan_tool_compile(int argc, char **argv);

@@ -8,7 +8,7 @@
 
 enum { CHILDREN = 4 };
 
-/* Whether event a comes before event b. Of two at one time, the one that was added first does. */
+/* Returns true if event a comes before event b. Of two events at one time, the one that was added first does. */
 static bool comes_before(const sim_event_t *a, const sim_event_t *b)
 {
     return a->time < b->time || (a->time <= b->time && a->number < b->number);
@@ -44,14 +44,14 @@ bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
 
 bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
 {
-    sim_event_t last;
+    sim_event_t moved;
     size_t place = 0;
 
     if (heap->count == 0) {
         return false;
     }
     *event = heap->events[0];
-    last = heap->events[--heap->count];
+    moved = heap->events[--heap->count];
     /* Fill the gap at `place` with its earliest child, until the last event of the array fits there. */
     for (;;) {
         const size_t first_child = CHILDREN * place + 1;
@@ -60,14 +60,14 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
         for (child = first_child + 1; child < first_child + CHILDREN && child < heap->count; ++child) {
             earliest = comes_before(&heap->events[child], &heap->events[earliest]) ? child : earliest;
         }
-        if (first_child >= heap->count || !comes_before(&heap->events[earliest], &last)) {
+        if (first_child >= heap->count || !comes_before(&heap->events[earliest], &moved)) {
             break;
         }
         heap->events[place] = heap->events[earliest];
         place = earliest;
     }
     if (heap->count > 0) {
-        heap->events[place] = last;
+        heap->events[place] = moved;
     }
     return true;
 }

@@ -85,7 +85,7 @@ void sim_links_destroy(sim_links_t *links)
     }
 }
 
-/* The later of two times. */
+/* Returns the later of two times. */
 static double later(double a, double b)
 {
     return a > b ? a : b;

@@ -61,26 +61,26 @@ static bool scan_whole(const char *text, bool is_size, uint64_t *value_p, const 
     return true;
 }
 
-/* Reads a whole number from `least` to `most`. Prints a line and returns false if the text is anything else. */
-static bool take_whole(const char *option, const char *text, bool is_size, uint64_t least, uint64_t most,
+/* Reads a whole number from `min` to `max`. Prints a line and returns false if the text is anything else. */
+static bool take_whole(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
                        uint64_t *value_p)
 {
     const char *end = text;
 
-    if (!scan_whole(text, is_size, value_p, &end) || *end != '\0' || *value_p < least || *value_p > most) {
+    if (!scan_whole(text, is_size, value_p, &end) || *end != '\0' || *value_p < min || *value_p > max) {
         fprintf(stderr, "mscclpp_sim: --%s is \"%s\"; allowed are whole numbers from %llu to %llu%s\n", option, text,
-                (unsigned long long)least, (unsigned long long)most, is_size ? ", also with k, m, g or t" : "");
+                (unsigned long long)min, (unsigned long long)max, is_size ? ", also with k, m, g or t" : "");
         return false;
     }
     return true;
 }
 
-/* The same for a number of 32 bits, which has no suffix. */
-static bool take_uint32(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value_p)
+/* Reads a whole number of 32 bits without a suffix. Prints a line and returns false if the text is anything else. */
+static bool take_uint32(const char *option, const char *text, uint32_t min, uint32_t max, uint32_t *value_p)
 {
     uint64_t value;
 
-    if (!take_whole(option, text, false, least, most, &value)) {
+    if (!take_whole(option, text, false, min, max, &value)) {
         return false;
     }
     *value_p = (uint32_t)value;
@@ -92,17 +92,17 @@ static bool take_uint32(const char *option, const char *text, uint32_t least, ui
  * grow by a factor, 2 by default. Returns false if the text is no such list, a number is out of range, or there are
  * more than SIM_LIST of them.
  */
-static bool scan_list(const char *text, bool is_size, uint64_t least, uint64_t most, sim_list_t *list)
+static bool scan_list(const char *text, bool is_size, uint64_t min, uint64_t max, sim_list_t *list)
 {
     list->count = 0;
     for (;;) {
         uint64_t from, to, factor = 2;
 
-        if (!scan_whole(text, is_size, &from, &text) || from < least || from > most) {
+        if (!scan_whole(text, is_size, &from, &text) || from < min || from > max) {
             return false;
         }
         to = from;
-        if (*text == ':' && (!scan_whole(text + 1, is_size, &to, &text) || to < from || to > most)) {
+        if (*text == ':' && (!scan_whole(text + 1, is_size, &to, &text) || to < from || to > max)) {
             return false;
         }
         if (*text == ':' && (!scan_whole(text + 1, false, &factor, &text) || factor < 2 || factor > 1024)) {
@@ -123,15 +123,15 @@ static bool scan_list(const char *text, bool is_size, uint64_t least, uint64_t m
     }
 }
 
-/* Reads a list of numbers from `least` to `most`. Prints a line and returns false if the text is no such list. */
-static bool take_list(const char *option, const char *text, bool is_size, uint64_t least, uint64_t most,
+/* Reads a list of numbers from `min` to `max`. Prints a line and returns false if the text is no such list. */
+static bool take_list(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
                       sim_list_t *list_p)
 {
-    if (!scan_list(text, is_size, least, most, list_p)) {
+    if (!scan_list(text, is_size, min, max, list_p)) {
         fprintf(stderr,
                 "mscclpp_sim: --%s is \"%s\"; allowed are up to %d numbers from %llu to %llu%s, as 8,64 or 8:512 or "
                 "8:512:8\n",
-                option, text, SIM_LIST, (unsigned long long)least, (unsigned long long)most,
+                option, text, SIM_LIST, (unsigned long long)min, (unsigned long long)max,
                 is_size ? ", also with k, m, g or t" : "");
         return false;
     }
@@ -139,13 +139,13 @@ static bool take_list(const char *option, const char *text, bool is_size, uint64
 }
 
 /* Reads a number that may have a fraction. Prints a line and returns false if it is none or out of range. */
-static bool take_decimal(const char *option, const char *text, double least, double most, double *value_p)
+static bool take_decimal(const char *option, const char *text, double min, double max, double *value_p)
 {
     char *end = NULL;
     const double value = strtod(text, &end);
 
-    if (end == text || *end != '\0' || !(value >= least && value <= most)) {
-        fprintf(stderr, "mscclpp_sim: --%s is \"%s\"; allowed are numbers from %g to %g\n", option, text, least, most);
+    if (end == text || *end != '\0' || !(value >= min && value <= max)) {
+        fprintf(stderr, "mscclpp_sim: --%s is \"%s\"; allowed are numbers from %g to %g\n", option, text, min, max);
         return false;
     }
     *value_p = value;

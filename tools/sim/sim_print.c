@@ -53,7 +53,7 @@ void sim_print_head(FILE *out)
             "nodes", "bytes", "algorithm", "time us", "bound us", "ratio", "rails", "model us", "messages", "");
 }
 
-/* The larger of two numbers. */
+/* Returns the larger of two numbers. */
 static double larger(double a, double b)
 {
     return a > b ? a : b;

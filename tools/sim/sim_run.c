@@ -70,7 +70,7 @@ typedef struct {
     bool is_out_of_memory;
 } plane_t;
 
-/* The later of two times. */
+/* Returns the later of two times. */
 static double later(double a, double b)
 {
     return a > b ? a : b;
@@ -99,9 +99,9 @@ static void schedule_lane(plane_t *plane, uint32_t lane, double time)
 /* Returns the bytes of the lane's tile of a block of `block` bytes, whose last tile may be shorter. */
 static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double block)
 {
-    const uint64_t all = (uint64_t)block, begin = lane->tile * plane->run->tile;
+    const uint64_t block_bytes = (uint64_t)block, begin = lane->tile * plane->run->tile;
 
-    return all - begin < plane->run->tile ? all - begin : plane->run->tile;
+    return block_bytes - begin < plane->run->tile ? block_bytes - begin : plane->run->tile;
 }
 
 /* Returns what the call demands of a rank of the lane's node. */

@@ -40,7 +40,7 @@ static void note_signal(int signal_number)
     caught_signal = signal_number;
 }
 
-/* The first signal interrupts the run. A second signal of the same kind ends the program at once. */
+/* Lets the first SIGINT or SIGTERM interrupt the run. A second signal of the same kind ends the program at once. */
 static void catch_signals(void)
 {
     struct sigaction action;
@@ -52,7 +52,7 @@ static void catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* True if any rank has received a signal. All ranks call this at the same point. */
+/* Returns true if any rank has received a signal. All ranks call this at the same point. */
 static bool is_interrupted(tune_t *tune)
 {
     tune->interrupted = (int)bench_max(tune->env->control, (double)caught_signal);
@@ -286,16 +286,16 @@ static bool prepare_contender(tune_t *tune, int algo, const bench_operation_t *o
 
 /*
  * Measures one size: all algorithms take turns in every round, and the medians go to the table. If the run is
- * interrupted, *done_p is false and the table stays as it was. Returns false after a wrong result or a failed call.
+ * interrupted, *is_done_p is false and the table stays as it was. Returns false after a wrong result or a failed call.
  */
-static bool measure_calls(tune_t *tune, int size, const bench_operation_t *operation, bool *done_p)
+static bool measure_calls(tune_t *tune, int size, const bench_operation_t *operation, bool *is_done_p)
 {
     const tune_options_t *options = tune->options;
     bench_times_t times[TUNE_MAX_ALGOS];
     int calls[TUNE_MAX_ALGOS] = {0}, nalgos = tune->table.nalgos;
     double started = bench_now();
 
-    *done_p = false;
+    *is_done_p = false;
     memset(times, 0, sizeof(times));
     for (int algo = 0; algo < nalgos; ++algo) {
         if (is_interrupted(tune)) {
@@ -327,12 +327,12 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
         tune->table.seconds[size][algo] = bench_times_median(&times[algo]);
     }
     tune->size_seconds = bench_now() - started;
-    *done_p = true;
+    *is_done_p = true;
     return true;
 }
 
 /* Opens the layout of a size, and measures it as measure_calls does. */
-static bool measure_size(tune_t *tune, int size, bool *done_p)
+static bool measure_size(tune_t *tune, int size, bool *is_done_p)
 {
     bench_layout_t layout;
     bool ok = false;
@@ -340,7 +340,7 @@ static bool measure_size(tune_t *tune, int size, bool *done_p)
     if (open_layout(tune, size, &layout)) {
         const bench_operation_t operation = operation_of(tune, &layout);
 
-        ok = measure_calls(tune, size, &operation, done_p);
+        ok = measure_calls(tune, size, &operation, is_done_p);
     }
     bench_layout_close(&layout);
     return ok;
@@ -403,7 +403,7 @@ static bool measure_missing(tune_t *tune)
 {
     bench_env_t *env = tune->env;
     int known = tune_first_missing(&tune->table), size;
-    bool done = true;
+    bool is_done = true;
 
     print_header(tune);
     for (size = 0; size < known; ++size) {
@@ -418,10 +418,10 @@ static bool measure_missing(tune_t *tune)
             continue;
         }
         show_progress(tune, size, 0, false);
-        if (!measure_size(tune, size, &done)) {
+        if (!measure_size(tune, size, &is_done)) {
             return false;
         }
-        if (!done) {
+        if (!is_done) {
             break;
         }
         print_size(tune, size);

@@ -83,10 +83,11 @@ typedef struct {
 void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, const char *name, int index, int count);
 
 /*
- * Shows that `done` of `total` sizes are measured, and the fraction `fraction` of the next one. `seconds_left` is
- * negative if it is not known. `size_done`: a size has just been finished. Lines are only printed then.
+ * Shows that `sizes_done` of `size_count` sizes are measured, and the fraction `fraction` of the next one.
+ * `seconds_left` is negative if it is not known. `size_done`: a size has just been finished. Lines are only printed
+ * then.
  */
-void tune_progress_show(tune_progress_t *progress, int done, int total, double fraction, double seconds_left,
+void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_count, double fraction, double seconds_left,
                         bool size_done);
 
 /* Takes a bar away, so that something else can be printed. */

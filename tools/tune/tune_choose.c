@@ -128,19 +128,19 @@ int tune_fastest(const tune_table_t *table, int size)
 
 bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 {
-    double last, before, size_growth;
+    double seconds, seconds_before, size_growth;
 
     if (size < 2) {
         return false;
     }
-    last = table->seconds[size - 1][algo];
-    before = table->seconds[size - 2][algo];
-    if (!(last > 0)) {
+    seconds = table->seconds[size - 1][algo];
+    seconds_before = table->seconds[size - 2][algo];
+    if (!(seconds > 0)) {
         return true;
     }
     size_growth = (double)table->bytes[size - 1] / (double)table->bytes[size - 2];
-    return before > 0 && last > HOPELESS_RATIO * table->seconds[size - 1][tune_fastest(table, size - 1)] &&
-           last > before * (1 + HOPELESS_GROWTH * (size_growth - 1));
+    return seconds_before > 0 && seconds > HOPELESS_RATIO * table->seconds[size - 1][tune_fastest(table, size - 1)] &&
+           seconds > seconds_before * (1 + HOPELESS_GROWTH * (size_growth - 1));
 }
 
 /*
@@ -150,10 +150,10 @@ bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set_t *set)
 {
     const uint64_t max_rules = MSCCLPP_COLL_LAST == table->coll ? MSCCLPP_RULES_MAX : TUNE_MAX_COLL_RULES;
-    int end = tune_first_missing(table), current = -1;
+    int measured = tune_first_missing(table), current = -1;
 
     memset(set, 0, sizeof(*set));
-    for (int size = 0; size < end; ++size) {
+    for (int size = 0; size < measured; ++size) {
         int best = tune_fastest(table, size);
         double current_seconds = current >= 0 ? table->seconds[size][current] : 0;
         if (!(current_seconds > 0) || current_seconds > (1 + noise) * table->seconds[size][best]) {
@@ -215,14 +215,14 @@ static double relative_cost(const tune_table_t *table, int next, size_t bytes)
 
 double tune_seconds_left(const tune_table_t *table, int next, double seconds)
 {
-    double left = 0;
+    double seconds_left = 0;
 
     if (next < 3) {
         return -1;
     }
     for (int size = next; size < table->nsizes; ++size) {
-        left += seconds * relative_cost(table, next, table->bytes[size]) /
-                relative_cost(table, next, table->bytes[next - 1]);
+        seconds_left += seconds * relative_cost(table, next, table->bytes[size]) /
+                        relative_cost(table, next, table->bytes[next - 1]);
     }
-    return left;
+    return seconds_left;
 }

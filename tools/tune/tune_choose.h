@@ -42,22 +42,22 @@ bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_
 /* Adds an execution plan as an algorithm. Returns false if there are too many, or its name is too long. */
 bool tune_table_add_plan(tune_table_t *table, const char *name);
 
-/* The name of an algorithm, and the algorithm with a name: -1 if there is none. */
+/* Return the name of an algorithm, and the algorithm with a name, or -1 if there is none. */
 const char *tune_algo_name(const tune_table_t *table, int algo);
 int tune_algo_find(const tune_table_t *table, const char *name);
 
-/* True if an algorithm can serve the collective for ranks of one node. Others are never measured. */
+/* Returns true if an algorithm can serve the collective for ranks of one node. Others are never measured. */
 bool tune_algo_can_serve(const tune_table_t *table, int algo);
 
-/* True if the size is measured. All its algorithms are measured together, so one time is enough to tell. */
+/* Returns true if the size is measured. All its algorithms are measured together, so one time is enough to tell. */
 bool tune_is_measured(const tune_table_t *table, int size);
 
 /* Returns the first size that is not measured, or table->nsizes if all are. */
 int tune_first_missing(const tune_table_t *table);
 
 /*
- * True if an algorithm need not be measured at a size, because it can no longer become the fastest one: at the size
- * before it was much slower than the fastest one, and its time already grew with the size, or it was left out. All
+ * Returns true if an algorithm need not be measured at a size, because it can no longer become the fastest one: at the
+ * size before it was much slower than the fastest one, and its time already grew with the size, or it was left out. All
  * smaller sizes have to be measured.
  */
 bool tune_is_hopeless(const tune_table_t *table, int size, int algo);

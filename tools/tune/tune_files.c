@@ -23,9 +23,9 @@
 static const char magic[] = "# mscclpp_tune ";
 
 /* Prints one line with the reason in errno. Returns false, so that it can end a chain of conditions. */
-static bool report_error(const char *what, const char *path)
+static bool report_error(const char *action, const char *path)
 {
-    fprintf(stderr, "%s: cannot %s '%s': %s\n", bench_program, what, path, strerror(errno));
+    fprintf(stderr, "%s: cannot %s '%s': %s\n", bench_program, action, path, strerror(errno));
     return false;
 }
 
@@ -128,20 +128,20 @@ static bool is_ours(const char *text, size_t length)
 }
 
 /* Prints one line about line number `line` of the measurements, which is bad. Returns false. */
-static bool refuse_line(const tune_files_t *files, int line, const char *text, const char *what)
+static bool refuse_line(const tune_files_t *files, int line, const char *text, const char *fault)
 {
     fprintf(stderr,
             "%s: %s:%d: '%.*s' %s; use bytes=N algorithm=NAME seconds=T with an algorithm of one node, or begin anew "
             "with --fresh\n",
-            bench_program, files->path, line, (int)strcspn(text, "\n"), text, what);
+            bench_program, files->path, line, (int)strcspn(text, "\n"), text, fault);
     return false;
 }
 
 /*
- * Takes line number `line` of the measurements: checks that the first one is `first`, the line of this run, and adds
+ * Takes line number `line` of the measurements: checks that the first one is `header`, the line of this run, and adds
  * the time of any other. Prints a line and returns false if it is bad.
  */
-static bool take_line(const tune_files_t *files, const char *first, int line, const char *text, size_t length,
+static bool take_line(const tune_files_t *files, const char *header, int line, const char *text, size_t length,
                       tune_table_t *table)
 {
     if (strlen(text) != length) {
@@ -150,23 +150,23 @@ static bool take_line(const tune_files_t *files, const char *first, int line, co
     if ('\n' != text[length - 1]) {
         return refuse_line(files, line, text, "is too long");
     }
-    if (1 == line && 0 != strcmp(text, first)) {
+    if (1 == line && 0 != strcmp(text, header)) {
         fprintf(stderr,
                 "%s: '%s' holds the times of another run; --fresh begins anew, or name another --output\n"
                 "  there: %s  here:  %s",
-                bench_program, files->path, text, first);
+                bench_program, files->path, text, header);
         return false;
     }
     return 1 == line || add_time(text, table) || refuse_line(files, line, text, "is no time");
 }
 
 /*
- * Reads the measurements into the table, and leaves the file ready for more: it begins with `first`, the line of this
+ * Reads the measurements into the table, and leaves the file ready for more: it begins with `header`, the line of this
  * run, and ends with a whole line. Half a line, which a run that was killed may have left, is cut off. If `is_fresh`,
  * all lines are. Prints a line and returns false on failure. The file is not changed if it is of another program or
  * run.
  */
-static bool read_measured(tune_files_t *files, const char *first, bool is_fresh, tune_table_t *table)
+static bool read_measured(tune_files_t *files, const char *header, bool is_fresh, tune_table_t *table)
 {
     char text[LINE_LENGTH + 2];
     long kept_bytes = 0;
@@ -181,7 +181,7 @@ static bool read_measured(tune_files_t *files, const char *first, bool is_fresh,
         if (is_fresh || ('\n' != text[length - 1] && feof(files->measured))) {
             break;
         }
-        if (!take_line(files, first, line, text, length, table)) {
+        if (!take_line(files, header, line, text, length, table)) {
             return false;
         }
         kept_bytes = ftell(files->measured);
@@ -191,7 +191,7 @@ static bool read_measured(tune_files_t *files, const char *first, bool is_fresh,
         return report_error("read", files->path);
     }
     if (0 == kept_bytes) {
-        fputs(first, files->measured);
+        fputs(header, files->measured);
     }
     return 0 == fflush(files->measured) || report_error("write", files->path);
 }
@@ -232,7 +232,7 @@ static bool try_output(tune_files_t *files, const char *path)
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
 {
     const bool has_name = MSCCLPP_COLL_LAST != table->coll;
-    char first[LINE_LENGTH];
+    char header[LINE_LENGTH];
 
     memset(files, 0, sizeof(*files));
     files->nranks = (uint32_t)env->size;
@@ -250,8 +250,8 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
     if (files->measured == NULL) {
         return false;
     }
-    describe_run(files, options, env, table, first, sizeof(first));
-    if (!read_measured(files, first, options->is_fresh, table)) {
+    describe_run(files, options, env, table, header, sizeof(header));
+    if (!read_measured(files, header, options->is_fresh, table)) {
         tune_files_close(files);
         return false;
     }

@@ -53,21 +53,22 @@ static void describe_time_left(double seconds, char *text, size_t length)
     }
 }
 
-void tune_progress_show(tune_progress_t *progress, int done, int total, double fraction, double seconds_left,
+void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_count, double fraction, double seconds_left,
                         bool size_done)
 {
     double now = bench_now();
     char time_left[64], bar[BAR_WIDTH + 1];
-    int marks = (int)(BAR_WIDTH * (done + fraction) / total);
+    int marks = (int)(BAR_WIDTH * (sizes_done + fraction) / size_count);
 
     describe_time_left(seconds_left, time_left, sizeof(time_left));
     if (TUNE_PROGRESS_LINES == progress->mode && size_done) {
-        fprintf(stderr, "%s: %s%d of %d sizes, %s\n", bench_program, progress->prefix, done, total, time_left);
+        fprintf(stderr, "%s: %s%d of %d sizes, %s\n", bench_program, progress->prefix, sizes_done, size_count,
+                time_left);
     } else if (TUNE_PROGRESS_BAR == progress->mode && (size_done || now - progress->drawn_at > REDRAW_SECONDS)) {
         memset(bar, '.', sizeof(bar));
         memset(bar, '#', (size_t)marks);
         bar[BAR_WIDTH] = '\0';
-        fprintf(stderr, "\r[%s] %s%d of %d sizes, %s\033[K", bar, progress->prefix, done, total, time_left);
+        fprintf(stderr, "\r[%s] %s%d of %d sizes, %s\033[K", bar, progress->prefix, sizes_done, size_count, time_left);
         progress->drawn_at = now;
         progress->is_visible = true;
     }
