@@ -116,7 +116,8 @@ static bool make_calls(bench_contender_t *inner, const bench_operation_t *operat
     return ok && (inner->finish == NULL || (loop.stream != NULL && !loop.has_own_stream) || inner->finish(inner));
 }
 
-/* Runs one turn: kernels and then the calls or, if no kernels go ahead, the calls and then a kernel. Waits for the end.
+/*
+ * Runs one turn: kernels and then the calls or, if no kernels go ahead, the calls and then a kernel. Waits for the end.
  */
 static bool run_turn(bench_contender_t *contender, const bench_operation_t *operation)
 {

@@ -212,7 +212,8 @@ static int choose_rounds(const bench_options_t *options, double seconds)
     return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
 }
 
-/* Verifies and measures one size in each way. The ways take turns, so that a drift of the machine affects all of them.
+/*
+ * Verifies and measures one size in each way. The ways take turns, so that a drift of the machine affects all of them.
  */
 static void measure_size(side_t *side, const bench_options_t *options, row_t *row)
 {

@@ -1,4 +1,5 @@
-/* Checks options of the command line that depend on one another. A check that fails prints one line and returns false.
+/*
+ * Checks options of the command line that depend on one another. A check that fails prints one line and returns false.
  */
 #include "tools/bench/bench.h"
 

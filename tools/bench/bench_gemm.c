@@ -47,7 +47,8 @@ static bool succeeded(const char *name, int result)
     return 0 == result;
 }
 
-/* Finds a function of cuBLAS and stores it at `function_p`. Returns false, after a line if `speaks`, if there is none.
+/*
+ * Finds a function of cuBLAS and stores it at `function_p`. Returns false, after a line if `speaks`, if there is none.
  */
 static bool find_function(void *function_p, const char *name, bool speaks)
 {

@@ -1,4 +1,5 @@
-/* MPI's function of each collective, and its relatives with other names and more arguments, on an operation's buffers.
+/*
+ * MPI's function of each collective, and its relatives with other names and more arguments, on an operation's buffers.
  */
 #ifndef TOOLS_BENCH_BENCH_MPI_CALLS_H
 #define TOOLS_BENCH_BENCH_MPI_CALLS_H

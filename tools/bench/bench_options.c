@@ -149,7 +149,8 @@ static bool add_op(const char *name, void *context)
     return bench_refuse("--op", name, "sum, prod, max or min, at most 8");
 }
 
-/* For bench_parse_list: adds a collective, or "all" of them. Prints a line and returns false if there is no such name.
+/*
+ * For bench_parse_list: adds a collective, or "all" of them. Prints a line and returns false if there is no such name.
  */
 static bool add_coll(const char *name, void *context)
 {

@@ -5,7 +5,8 @@
 
 #include "mca/common/team/plans.h"
 
-/* Returns why the plan in the library's one file cannot be measured, or NULL if it can. `count`: files of the library.
+/*
+ * Returns why the plan in the library's one file cannot be measured, or NULL if it can. `count`: files of the library.
  */
 static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks, bool on_twin)
 {

@@ -394,7 +394,8 @@ static size_t find_largest(const bench_env_t *env, const bench_options_t *option
     }
 }
 
-/* Chooses the device and the sizes that depend on it. On failure prints one line, sets the exit status, returns false.
+/*
+ * Chooses the device and the sizes that depend on it. On failure prints one line, sets the exit status, returns false.
  */
 static bool choose_device(bench_env_t *env, bench_options_t *options, int *status_p)
 {

@@ -31,8 +31,10 @@ char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclp
 /* Prints three lines about the whole plan: what it is for, its sizes, and what rank 0 has. */
 void plan_tool_head(FILE *out, const mscclpp_plan_t *plan);
 
-/* Draws what happened in `trace`, for a message of `bytes` bytes, into an SVG file. On failure prints why and returns
- * false. */
+/*
+ * Draws what happened in `trace`, for a message of `bytes` bytes, into an SVG file. On failure prints why and returns
+ * false.
+ */
 bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes);
 
 #endif

@@ -95,8 +95,10 @@ double sim_links_send(sim_links_t *links, sim_message_t *message, double now);
 /* Draws the random delay of a message and returns it, in seconds. */
 double sim_links_draw_delay(sim_links_t *links);
 
-/* Takes a message over the links between groups, if it needs any, from `now` on. Returns when its first byte is past
- * them. */
+/*
+ * Takes a message over the links between groups, if it needs any, from `now` on. Returns when its first byte is past
+ * them.
+ */
 double sim_links_pass(sim_links_t *links, sim_message_t *message, double now);
 
 /* Takes a message over the link of its receiver. Returns when its last byte has arrived. */

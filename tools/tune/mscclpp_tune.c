@@ -83,7 +83,8 @@ static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *
     return operation;
 }
 
-/* Returns true if the plan of a file can be measured: it is valid, for this collective and number of ranks, and sums.
+/*
+ * Returns true if the plan of a file can be measured: it is valid, for this collective and number of ranks, and sums.
  */
 static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file)
 {

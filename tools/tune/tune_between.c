@@ -12,7 +12,8 @@ static const size_t sizes[] = {(size_t)16 << 10, (size_t)64 << 10, (size_t)256 <
 
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-/* Measures a call of point->bytes, and fills in point->seconds. Returns false if a call fails or its result is wrong.
+/*
+ * Measures a call of point->bytes, and fills in point->seconds. Returns false if a call fails or its result is wrong.
  */
 static bool measure(bench_env_t *env, const tune_options_t *options, bench_buffers_t *buffers,
                     bench_contender_t *contender, tune_point_t *point)

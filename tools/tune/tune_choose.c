@@ -161,7 +161,8 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
                 return false;
             }
             current = best;
-            /* Of two sizes whose blocks are equally large, the larger size counts: its rule replaces that of the other.
+            /*
+             * Of two sizes whose blocks are equally large, the larger size counts: its rule replaces that of the other.
              */
             set->count += 0 == set->count || set->rule[set->count - 1].bytes < table->block[size];
             set->rule[set->count - 1].algorithm =

@@ -29,8 +29,10 @@ static bool report_error(const char *action, const char *path)
     return false;
 }
 
-/* Tries to lock the file, without waiting. Returns false if another process holds the lock. A file system without locks
- * counts as success. */
+/*
+ * Tries to lock the file, without waiting. Returns false if another process holds the lock. A file system without locks
+ * counts as success.
+ */
 static bool try_lock(FILE *file)
 {
     return 0 == flock(fileno(file), LOCK_EX | LOCK_NB) || EWOULDBLOCK != errno;

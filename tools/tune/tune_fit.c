@@ -54,8 +54,10 @@ double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards
 {
     double step = FIRST_STEP, error = mean_square_error(figures, nodes, shards, points, count);
 
-    /* From the best figures so far, try a step in each of eight directions. Where none is better, make the step
-     * smaller. */
+    /*
+     * From the best figures so far, try a step in each of eight directions. Where none is better, make the step
+     * smaller.
+     */
     while (step > LAST_STEP) {
         mscclpp_cost_figures_t best = *figures;
         double step_error = error;
