@@ -108,7 +108,7 @@ typedef enum {
     BENCH_MODE_TRANSPOSE    /* MPI_Alltoallw of subarrays beside MPI_Alltoall (bench_transpose.c) */
 } bench_mode_t;
 
-/* What is measured beside it. */
+/* The rival: what is measured beside the calls. */
 typedef enum {
     BENCH_COMPARE_NONE,
     BENCH_COMPARE_NCCL,

@@ -27,8 +27,8 @@ typedef struct {
 
 static struct {
     rank_buffers_t *buffers; /* [rank] */
-    int size;
-    bool is_mapped; /* every rank has mapped the buffers of all others */
+    int size;                /* ranks */
+    bool is_mapped;          /* every rank has mapped the buffers of all others */
 } copies;
 
 const char *bench_copies_describe(void)

@@ -12,7 +12,7 @@
 
 #define TAG_MEET 11
 #define LABEL "mscclpp_bench" /* of the library's messages */
-#define PAGE_SIZE 4096        /* incoming data begin on a page of their own */
+#define DATA_ALIGNMENT 4096   /* bytes; incoming data begin at a multiple */
 
 /* After so many polls for a kernel's end, ask the runtime, too: only the runtime knows that a kernel has crashed. */
 #define POLLS 65536u
@@ -75,27 +75,27 @@ static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
     struct {
         int ok;
         char text[BENCH_PAIR_REASON];
-    } own, *all = calloc((size_t)pair->env->size, sizeof(own));
-    bool agreed = true;
+    } verdict, *verdicts = calloc((size_t)pair->env->size, sizeof(verdict));
+    bool is_agreed = true;
 
-    if (all == NULL) {
+    if (verdicts == NULL) {
         fprintf(stderr, "mscclpp_bench: out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
     }
-    memset(&own, 0, sizeof(own));
-    own.ok = ok;
+    memset(&verdict, 0, sizeof(verdict));
+    verdict.ok = ok;
     if (!ok) {
-        snprintf(own.text, sizeof(own.text), "%s", '\0' == reason[0] ? last_message.line : reason);
+        snprintf(verdict.text, sizeof(verdict.text), "%s", '\0' == reason[0] ? last_message.line : reason);
     }
-    bench_allgather(pair->env->control, &own, all, sizeof(own));
-    for (int i = 0; agreed && i < pair->env->size; ++i) {
-        if (!all[i].ok) {
-            agreed = false;
-            memcpy(reason, all[i].text, BENCH_PAIR_REASON);
+    bench_allgather(pair->env->control, &verdict, verdicts, sizeof(verdict));
+    for (int i = 0; is_agreed && i < pair->env->size; ++i) {
+        if (!verdicts[i].ok) {
+            is_agreed = false;
+            memcpy(reason, verdicts[i].text, BENCH_PAIR_REASON);
         }
     }
-    free(all);
-    return agreed;
+    free(verdicts);
+    return is_agreed;
 }
 
 static bool alloc_device(const bench_pair_t *pair, size_t size, void **address_p)
@@ -226,7 +226,7 @@ static bool allocate(bench_pair_t *pair, size_t capacity)
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     void *memory, *state, *expected, *mailbox, *elapsed, *staging, *unused, *device;
 
-    pair->incoming = (capacity + BENCH_PAIR_GUARD + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
+    pair->incoming = (capacity + BENCH_PAIR_GUARD + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
     pair->memory_size = 2 * pair->incoming;
     if (needs_shared_memory(pair) ? !alloc_shared(pair, pair->memory_size, &pair->memory_segment, &memory)
                                   : !alloc_device(pair, pair->memory_size, &memory)) {

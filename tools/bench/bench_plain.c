@@ -290,9 +290,9 @@ static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *opt
                                        .size = env->size,
                                        .root = options->root,
                                        .count = options->max};
-        for (int j = 0; j < 2; ++j) {
+        for (int in_place = 0; in_place < 2; ++in_place) {
             uint64_t reads, writes;
-            find_traffic(env, &layout, 1, 1 == j, &reads, &writes);
+            find_traffic(env, &layout, 1, 1 == in_place, &reads, &writes);
             capacity = reads > capacity ? reads : capacity;
             capacity = writes > capacity ? writes : capacity;
         }

@@ -81,12 +81,12 @@ static void print_columns(const bench_report_t *report)
         const char *const *head = heads[options->between.is_given][line];
 
         printf("# %10s %12s %8s %4s", keys[line][0], keys[line][1], keys[line][2], keys[line][3]);
-        for (int i = 0; i < 2; ++i) {
-            if (0 == i ? !report->out_of_place : !report->in_place) {
+        for (int in_place = 0; in_place < 2; ++in_place) {
+            if (0 == in_place ? !report->out_of_place : !report->in_place) {
                 continue;
             }
             if (0 == line) {
-                printf(" | %-37s", 0 == i ? "out of place" : "in place");
+                printf(" | %-37s", 0 == in_place ? "out of place" : "in place");
             } else {
                 printf(" | %10s %8s %8s %8s", head[0], head[1], head[2], head[3]);
             }
@@ -355,11 +355,11 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     }
     printf("  %10zu %12zu %8s %4s", row->bytes, row->layout->count, row->type->name,
            report->coll->reduces ? row->op->name : "none");
-    for (int i = 0; i < 2; ++i) {
-        if (cells[i]->is_measured) {
-            print_cell(report, row, cells[i]);
+    for (int in_place = 0; in_place < 2; ++in_place) {
+        if (cells[in_place]->is_measured) {
+            print_cell(report, row, cells[in_place]);
             if (report->json != NULL) {
-                bench_json_cell(report, row, cells[i], 1 == i);
+                bench_json_cell(report, row, cells[in_place], 1 == in_place);
             }
         }
     }

@@ -32,6 +32,7 @@ typedef enum {
     LANE_ENDED
 } phase_t;
 
+/* A lane, and where it is in its work. */
 typedef struct {
     phase_t phase;
     uint64_t tile;       /* number of the tile within its block */
@@ -45,6 +46,7 @@ typedef struct {
     double wait_begin; /* since when the lane waits */
 } lane_t;
 
+/* What the lanes of a rank share. Times are in seconds. */
 typedef struct {
     double processor_free;    /* when its processor is free again */
     double node_free;         /* when its links to the other ranks of its node are free again */
@@ -52,6 +54,7 @@ typedef struct {
     double begun[QUEUE_SIZE]; /* [message modulo QUEUE_SIZE]: when the rail began to send it */
 } rank_t;
 
+/* The simulation of one plane. */
 typedef struct {
     const sim_run_t *run;
     uint32_t nodes;      /* that are simulated */
