@@ -12,6 +12,9 @@
 #define STAGING_SIZE (4u << 20) /* bytes */
 #define POISON 0xa5             /* the byte of elements that are no result */
 
+/* The largest operand of a sum. Where the type holds less, operands are smaller. */
+#define MAX_OPERAND 500
+
 /* Bits of data that only moves: every type holds such integers exactly, and none of them equals the poison. */
 #define MOVED_MASK 0x7f
 
@@ -39,10 +42,10 @@ static long operand_at(const bench_operation_t *operation, int rank, size_t inde
     case MSCCLPP_OP_PROD:
         return (scaled_index + (size_t)rank) % (size_t)size < index % 3 ? 2 : 1;
     case MSCCLPP_OP_SUM:
-        range = range > 500 ? 500 : range;
+        range = range > MAX_OPERAND ? MAX_OPERAND : range;
         return range < 1 ? (long)(mix % 2) : (long)(mix % (unsigned long)(range + 1));
     default:
-        return (long)(mix % 101);
+        return (long)(mix % 101); /* max and min: every type holds integers to 100 */
     }
 }
 

@@ -15,7 +15,9 @@
 #define MIN_ROUNDS 2
 #define MAX_ROUNDS 5000
 
-#define MAX_THREADS 256
+#define MAX_THREADS 256 /* of the block */
+#define WARP 32         /* threads are a multiple */
+#define UNIT 16         /* bytes that a thread moves at once */
 
 static const char *const way_names[BENCH_CHANNEL_WAYS] = {"packets", "put", "port"};
 
@@ -55,7 +57,7 @@ static bool succeeded(const char *function, int code)
  */
 static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
 {
-    const size_t slot_bytes = (capacity + 15) / 16 * 16;
+    const size_t slot_bytes = (capacity + UNIT - 1) / UNIT * UNIT;
     void *base, *host, *device;
     bool ok;
 
@@ -114,9 +116,9 @@ static void run_twin(mpix_group_t *block, void *args)
 /* Runs the kernel and waits for its end. On failure prints a line and returns false. */
 static bool run_kernel(side_t *side)
 {
-    const size_t units = (side->args.bytes + 15) / 16;
+    const size_t units = (side->args.bytes + UNIT - 1) / UNIT;
     mpix_host_kernel_t kernel = {run_twin, &side->args, 1, 1, 0};
-    unsigned threads = units > MAX_THREADS ? MAX_THREADS : (unsigned)(units + 31) / 32 * 32;
+    unsigned threads = units > MAX_THREADS ? MAX_THREADS : (unsigned)(units + WARP - 1) / WARP * WARP;
     char text[320] = "";
     int code = 0;
 
@@ -204,7 +206,7 @@ static uint64_t check_size(side_t *side, const bench_options_t *options, size_t 
 /* Returns how many rounds to time: as the options say, or as many as take ROUND_SECONDS if one takes `seconds`. */
 static int choose_rounds(const bench_options_t *options, double seconds)
 {
-    const double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);
+    const double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9); /* `seconds` may be 0 */
 
     if (0 != options->iterations) {
         return options->iterations;

@@ -121,6 +121,11 @@ static const char help[] =
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n"
     "  mpirun -n 4 mscclpp_bench --mode transpose --json transpose.json\n";
 
+/* The largest value of counts that need no bound but an int. */
+#define MAX_COUNT 1000000
+
+#define DEFAULT_WINDOW 64 /* puts before a flush */
+
 /* For bench_parse_list: adds an element type. If there is none of this name, prints a line and returns false. */
 static bool add_type(const char *name, void *context)
 {
@@ -287,7 +292,7 @@ static bool take_option(int option, const char *value, bench_options_t *options)
         ok = bench_parse_list(value, options, add_coll);
         break;
     case ROOT:
-        ok = bench_parse_int("--root", value, 0, 1000000, &options->root);
+        ok = bench_parse_int("--root", value, 0, MAX_COUNT, &options->root);
         break;
     case 'm':
         ok = bench_parse_choice("--mode", value,
@@ -318,16 +323,16 @@ static bool take_option(int option, const char *value, bench_options_t *options)
         options->out_of_place = true;
         break;
     case 'n':
-        ok = bench_parse_int("--iterations", value, 1, 1000000, &options->iterations);
+        ok = bench_parse_int("--iterations", value, 1, MAX_COUNT, &options->iterations);
         break;
     case 'w':
-        ok = bench_parse_int("--warmup", value, 0, 1000000, &options->warmup);
+        ok = bench_parse_int("--warmup", value, 0, MAX_COUNT, &options->warmup);
         break;
     case ROUNDS:
         ok = bench_parse_int("--rounds", value, 1, BENCH_MAX_ROUNDS, &options->rounds);
         break;
     case CHECK:
-        ok = bench_parse_int("--check", value, 0, 1000000, &options->checks);
+        ok = bench_parse_int("--check", value, 0, MAX_COUNT, &options->checks);
         break;
     case COMPARE:
         ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel|blocking|native", &choice);
@@ -390,7 +395,7 @@ static void add_defaults(bench_options_t *options)
         options->out_of_place = true;
     }
     if (0 == options->window) {
-        options->window = 64;
+        options->window = DEFAULT_WINDOW;
     }
     if (options->transport == NULL) {
         options->transport = "all";

@@ -101,7 +101,7 @@ static uint64_t check_size(bench_pair_t *pair, const bench_options_t *options, s
 /* Returns how many rounds to time: as the options say, or as many as take ROUND_SECONDS if one takes `seconds`. */
 static int choose_rounds(const bench_options_t *options, double seconds)
 {
-    double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);
+    double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9); /* `seconds` may be 0 */
 
     if (0 != options->iterations) {
         return options->iterations;

@@ -99,7 +99,7 @@ bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_c
 
 int bench_iterations(double seconds)
 {
-    double calls = BENCH_ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);
+    double calls = BENCH_ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9); /* `seconds` may be 0 */
 
     return calls < BENCH_MIN_ITERATIONS ? BENCH_MIN_ITERATIONS : calls > MAX_ITERATIONS ? MAX_ITERATIONS : (int)calls;
 }

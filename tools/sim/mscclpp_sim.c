@@ -136,9 +136,9 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
         return 0;
     }
     /* The simulation counts the messages of a slot, one for each tile, in 16 bits. */
-    if (block / (double)row->run.tile >= 65536) {
+    if (block / (double)row->run.tile >= UINT16_MAX + 1) {
         fprintf(stderr, "mscclpp_sim: --tile is %llu; allowed for %llu bytes are at least %.0f\n",
-                (unsigned long long)row->run.tile, (unsigned long long)bytes, block / 65535 + 1);
+                (unsigned long long)row->run.tile, (unsigned long long)bytes, block / UINT16_MAX + 1);
         return 2;
     }
     row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);

@@ -6,7 +6,7 @@
 
 #include "tools/sim/sim.h"
 
-enum { CHILDREN = 4 };
+enum { CHILDREN = 4, FIRST_CAPACITY = 1024 };
 
 /* Returns true if event a comes before event b. Of two events at one time, the one that was added first does. */
 static bool comes_before(const sim_event_t *a, const sim_event_t *b)
@@ -19,7 +19,7 @@ bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
     size_t place = heap->count;
 
     if (heap->count == heap->capacity) {
-        const size_t capacity = heap->capacity == 0 ? 1024 : 2 * heap->capacity;
+        const size_t capacity = heap->capacity == 0 ? FIRST_CAPACITY : 2 * heap->capacity;
         sim_event_t *grown = realloc(heap->events, capacity * sizeof(*grown));
 
         if (grown == NULL) {

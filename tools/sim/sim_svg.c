@@ -7,6 +7,12 @@
 /* In pixels: a panel, the place of the plot within it, and the plot. */
 enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 400, PLOT_LEFT = 70, PLOT_TOP = 50, PLOT_WIDTH = 330, PLOT_HEIGHT = 290 };
 
+/* In pixels: the distance of lines of text, the least distance of labels of an axis, and a bar of the whole time. */
+enum { LINE_HEIGHT = 14, LABEL_WIDTH = 26, FULL_BAR = 200 };
+
+/* The times that have labels, as powers of ten of a second: 1 ns to 100 s. */
+enum { MIN_POWER = -9, MAX_POWER = 2 };
+
 /* The most curves or bars of a panel, which has no room for more labels. Others are left out. */
 enum { MAX_CURVES = 24 };
 
@@ -73,7 +79,7 @@ static void fit_axes(chart_t *chart, const sim_row_t *rows, size_t count)
     chart->most_x = chart->most_y = -INFINITY;
     for (i = 0; i < count; ++i) {
         const double x = x_of(&rows[i], chart->by_bytes), bound = bound_of(&rows[i]);
-        const double time_log = rows[i].result.time > 0 ? log10(rows[i].result.time) : -9;
+        const double time_log = rows[i].result.time > 0 ? log10(rows[i].result.time) : MIN_POWER;
         const double lower_log = bound > 0 && log10(bound) < time_log ? log10(bound) : time_log;
 
         chart->least_x = x < chart->least_x ? x : chart->least_x;
@@ -105,12 +111,12 @@ static void draw_axes(const chart_t *chart, const sim_row_t *rows, size_t count,
         fprintf(chart->out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#dddddd\"/>", PLOT_LEFT,
                 y_pixel(chart, power), PLOT_LEFT + PLOT_WIDTH, y_pixel(chart, power));
         fprintf(chart->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PLOT_LEFT - 6,
-                y_pixel(chart, power) + 4, power >= -9 && power <= 2 ? units[power + 9] : "");
+                y_pixel(chart, power) + 4, power >= MIN_POWER && power <= MAX_POWER ? units[power - MIN_POWER] : "");
     }
     for (i = 0; i < count; ++i) {
         const double x = x_pixel(chart, x_of(&rows[i], chart->by_bytes));
 
-        if (fabs(x - last_x) < 26) {
+        if (fabs(x - last_x) < LABEL_WIDTH) {
             continue;
         }
         last_x = x;
@@ -177,7 +183,7 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
         draw_curve(chart, rows, count, &rows[i], true, colour);
         draw_curve(chart, rows, count, &rows[i], false, colour);
         fprintf(chart->out, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s, ", PLOT_LEFT + PLOT_WIDTH + 8,
-                PLOT_TOP + 12 + 14 * curves, colour, mscclpp_schedule_name(rows[i].run.schedule.kind));
+                PLOT_TOP + 12 + LINE_HEIGHT * curves, colour, mscclpp_schedule_name(rows[i].run.schedule.kind));
         if (chart->by_bytes) {
             fprintf(chart->out, "%u nodes", rows[i].run.schedule.nodes);
         } else {
@@ -187,7 +193,7 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
         ++curves;
     }
     fprintf(chart->out, "<text x=\"%d\" y=\"%d\" fill=\"#444444\">dashed: the bound</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 8, PLOT_TOP + 20 + 14 * curves);
+            PLOT_LEFT + PLOT_WIDTH + 8, PLOT_TOP + 20 + LINE_HEIGHT * curves);
 }
 
 /*
@@ -209,9 +215,9 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 
             if (traffic->links > 0) {
                 fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"10\" fill=\"%s\"/>", PLOT_LEFT,
-                        PLOT_TOP + 14 * bars, 200 * traffic->busy, colours[class]);
+                        PLOT_TOP + LINE_HEIGHT * bars, FULL_BAR * traffic->busy, colours[class]);
                 fprintf(out, "<text x=\"%.1f\" y=\"%d\">%s, %.0f %%, %s, %u nodes, ",
-                        PLOT_LEFT + 206 * traffic->busy + 4, PLOT_TOP + 9 + 14 * bars, sim_class_names[class],
+                        PLOT_LEFT + 206 * traffic->busy + 4, PLOT_TOP + 9 + LINE_HEIGHT * bars, sim_class_names[class],
                         100 * traffic->busy, mscclpp_schedule_name(rows[i].run.schedule.kind),
                         rows[i].run.schedule.nodes);
                 print_bytes(out, rows[i].run.bytes);

@@ -13,6 +13,8 @@
 
 const char bench_program[] = "mscclpp_tune";
 
+#define COLUMN_WIDTH 10 /* the least characters of a column of times */
+
 /* How long the end waits for peers that still hold memory of destroyed teams. */
 #define FINALIZE_SECONDS 5.0
 
@@ -387,9 +389,9 @@ static void print_size(tune_t *tune, int size)
             continue;
         }
         if (table->seconds[size][algo] > 0) {
-            printf(" %*.2f", width > 10 ? width : 10, 1e6 * table->seconds[size][algo]);
+            printf(" %*.2f", width > COLUMN_WIDTH ? width : COLUMN_WIDTH, 1e6 * table->seconds[size][algo]);
         } else {
-            printf(" %*s", width > 10 ? width : 10, "-");
+            printf(" %*s", width > COLUMN_WIDTH ? width : COLUMN_WIDTH, "-");
         }
     }
     printf("  %s\n", tune_algo_name(table, tune_fastest(table, size)));
@@ -553,7 +555,7 @@ static int tune_collective(tune_t *tune, int index)
             MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
         }
         if (write_rules(tune)) {
-            status = 0 == tune->interrupted ? 0 : 128 + tune->interrupted;
+            status = 0 == tune->interrupted ? 0 : 128 + tune->interrupted; /* as of a shell */
         }
     }
     close_run(tune);

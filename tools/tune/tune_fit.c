@@ -6,6 +6,9 @@
 #define FIRST_STEP 4.0
 #define LAST_STEP 1.001
 
+/* Three factors for the times and three for the bandwidth: the step down, none, and the step up. */
+enum { TRIALS = 9 };
+
 /* A bound for the latency, in seconds. Where only the bandwidth matters, the search would shrink the times for ever. */
 #define LEAST_LATENCY 1e-9
 
@@ -63,7 +66,7 @@ double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards
         double step_error = error;
         int i;
 
-        for (i = 0; i < 9; ++i) {
+        for (i = 0; i < TRIALS; ++i) {
             const mscclpp_cost_figures_t trial = scale_figures(figures, pow(step, i / 3 - 1), pow(step, i % 3 - 1));
             const double trial_error = mean_square_error(&trial, nodes, shards, points, count);
 
