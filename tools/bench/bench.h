@@ -248,10 +248,7 @@ double bench_max(MPI_Comm comm, double value);                                  
 uint64_t bench_sum(MPI_Comm comm, uint64_t value);
 bool bench_all(MPI_Comm comm, bool value); /* true if `value` is true on all ranks */
 
-/*
- * Returns an exchange for the host library that uses these functions. *comm has to stay as long as the exchange is
- * used.
- */
+/* Returns an exchange for the host library that uses these functions, and *comm as long as it is used. */
 mscclpp_oob_t bench_oob(MPI_Comm *comm);
 
 /* The component's state, as read through MPI's tool interface. */
@@ -360,9 +357,7 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
 bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inner, int batch);
 #define BENCH_GRAPH_BATCH 100 /* unless a round is to have fewer */
 
-/*
- * Returns true if the collective can be captured in a graph: not if it takes memory, nor over nodes if blocks differ.
- */
+/* Returns true if the collective can be captured: not if it takes memory, nor over nodes if blocks differ. */
 bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place);
 
 /*
@@ -571,9 +566,7 @@ typedef struct {
     } served[BENCH_MAX_COLLS];
 } bench_report_t;
 
-/*
- * Opens the JSON file, if one is asked for. All ranks return the same: false, after one line, if it cannot be written.
- */
+/* Opens the JSON file, if one is asked for. On failure prints one line, and all ranks return false. */
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
 void bench_report_places(const bench_env_t *env); /* called by rank 0: one line for each rank */
 

@@ -61,10 +61,7 @@ static bool is_interrupted(tune_t *tune)
     return 0 != tune->interrupted;
 }
 
-/*
- * Opens the layout of calls of a size. Prints a line and returns false on failure. It is to be closed by
- * bench_layout_close in both cases.
- */
+/* Opens the layout of calls of a size, to be closed in any case. Prints a line and returns false on failure. */
 static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
 {
     const bench_type_t *type = tune->options->type;
@@ -85,9 +82,7 @@ static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *
     return operation;
 }
 
-/*
- * Returns true if the plan of a file can be measured: it is valid, for this collective and number of ranks, and sums.
- */
+/* Returns true if the plan of a file is valid, sums, and is for this collective and number of ranks. */
 static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file)
 {
     return file->plan != NULL && file->refusal == NULL && file->plan->collective <= MSCCLPP_PLAN_ALLTOALL &&
@@ -95,10 +90,7 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
-/*
- * On rank 0, enters the plans of --plans in the table, which the other ranks then get. Plans that cannot be measured
- * are named and left out. Prints a line and returns false if the table has no room for a plan.
- */
+/* On rank 0, enters the plans that can be measured in the table. Returns false, after a line, if it has no room. */
 static bool list_plans(tune_t *tune)
 {
     mscclpp_plan_file_t *files;
@@ -119,10 +111,7 @@ static bool list_plans(tune_t *tune)
     return true;
 }
 
-/*
- * Returns a library of the one plan with this name, which then serves all sizes, whatever its file says. Prints a line
- * and returns NULL if this rank lacks the plan.
- */
+/* Returns a library of the plan `name`, for all sizes. Prints a line and returns NULL if this rank lacks the plan. */
 static mscclpp_plan_library_t *make_single_library(tune_t *tune, const char *name)
 {
     mscclpp_plan_library_t *library = NULL;
@@ -158,20 +147,14 @@ static const char **setting_of(mscclpp_config_t *config, mscclpp_coll_t coll)
     }
 }
 
-/*
- * Returns true if the contender's algorithm served its team's last call. One that cannot serve a call is replaced by
- * another one, which is measured by a team of its own. All ranks return the same.
- */
+/* Returns true if the algorithm itself served the last call, not one in its place. All ranks return the same. */
 static bool was_served(const bench_contender_t *contender)
 {
     return bench_all(contender->env->control,
                      0 == strcmp(mscclpp_team_last_algorithm(contender->team), contender->name));
 }
 
-/*
- * Makes one call of the smallest size. *serves_p says whether the algorithm served it. Returns false if the call
- * failed, with *serves_p false or as it was.
- */
+/* Makes one call of the smallest size. Yields whether the algorithm served it. Returns false if it failed. */
 static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 {
     bench_layout_t layout;
@@ -188,9 +171,8 @@ static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 }
 
 /*
- * Opens the contender of an algorithm, with a team whose calls that algorithm serves at all sizes. Leaves the contender
- * without a team, and returns true, if the algorithm cannot serve these ranks. All ranks return the same; false after a
- * failure, of which a line is printed.
+ * Opens the contender of an algorithm, with a team that this algorithm serves at all sizes, or without a team if it
+ * cannot serve these ranks. All ranks return the same: false after a failure and a line.
  */
 static bool open_contender(tune_t *tune, int algo)
 {
@@ -437,10 +419,7 @@ static bool measure_missing(tune_t *tune)
     return true;
 }
 
-/*
- * On rank 0, writes the rules for the measured sizes, up to the first one that is missing. All ranks return the same:
- * false if the file could not be written.
- */
+/* On rank 0, writes the rules for the first sizes that are measured. All ranks return the same; false on failure. */
 static bool write_rules(tune_t *tune)
 {
     int measured = tune_first_missing(&tune->table);
@@ -463,9 +442,8 @@ static bool write_rules(tune_t *tune)
 }
 
 /*
- * Fills in the sizes of the table, the same on all ranks. Where a buffer has a block for each rank, its sizes are
- * multiples of as many elements as there are ranks, so that equal blocks fill it. All ranks return the same; false
- * after a line.
+ * Fills in the sizes of the table. A buffer with a block for each rank has whole blocks of equal size. All ranks return
+ * the same: false after a line.
  */
 static bool open_table(tune_t *tune)
 {
@@ -538,10 +516,7 @@ static void close_run(tune_t *tune)
     }
 }
 
-/*
- * Measures collective `index` of the options and writes its rules. Returns the exit status, equal on all ranks: 128 and
- * the signal's number if the run was interrupted.
- */
+/* Measures a collective and writes its rules. Returns the exit status: 128 and the signal if interrupted. */
 static int tune_collective(tune_t *tune, int index)
 {
     int status = BENCH_EXIT_WRONG;
