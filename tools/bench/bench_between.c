@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What the loops of this process work with. */
+/* The loop of this process: only one is open at a time. */
 static struct {
     const bench_between_t *between;
     const bench_env_t *env;

@@ -97,7 +97,7 @@ static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
     return bench_all(env->control, ok);
 }
 
-/* Frees what this side of the pair has made. */
+/* Frees what open_side has made. All ranks call it. */
 static void close_side(side_t *side)
 {
     (void)MPIX_Mscclpp_channels_close(side->ports);

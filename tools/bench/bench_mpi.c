@@ -7,7 +7,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
     const bool in_place = operation->in_place, root_in_place = in_place && layout->rank == layout->root;
     const int block = layout->coll->is_of_neighbors ? (int)(layout->count / BENCH_NEIGHBORS)
                                                     : (int)(layout->count / (size_t)layout->size);
-    /* In place, only the root passes MPI_IN_PLACE: its own part lies in the result. */
+    /* In place, only the root of a rooted collective passes MPI_IN_PLACE, because its own part lies in its result. */
     const bench_mpi_args_t args = {.layout = layout,
                                    .type = bench_type_mpi(operation->type),
                                    .op = bench_op_mpi(operation->op),

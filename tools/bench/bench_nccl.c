@@ -89,7 +89,7 @@ static bool load_library(const char *library, bool speaks)
     return true;
 }
 
-/* Waits for the end of the calls: asleep in the runtime, or by polling (--nccl-wait spin). */
+/* Waits for the end of the calls: by a synchronise of the stream or, with --nccl-wait spin, by polling the stream. */
 static bool finish(bench_contender_t *contender)
 {
     const bench_env_t *env = contender->env;

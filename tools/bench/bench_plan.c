@@ -1,4 +1,4 @@
-/* One execution plan, which serves the calls in place of the library's own algorithms. */
+/* Opens the execution plan of --plan, which serves the calls in place of the library's own algorithms. */
 #include "tools/bench/bench.h"
 
 #include <string.h>

@@ -121,7 +121,7 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
     row->puts = row->puts < options->window ? row->puts : options->window;
     row->wrong = check_size(pair, options, row->bytes);
     for (int kind = 0; kind < kinds; ++kind) {
-        /* One window is warm-up enough: it has many puts. */
+        /* One window of puts is enough to warm up, because it has many of them. */
         const int warmup = BENCH_PORT_LATENCY == kind ? options->warmup : options->warmup > 0;
         if (warmup > 0) {
             time_rounds(pair, kind, row->bytes, warmup, row->puts);

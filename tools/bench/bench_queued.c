@@ -24,13 +24,13 @@ static bool succeeded(const char *function, int result)
     return 0 == result;
 }
 
-/* Finds a function of the driver and calls it. False, after a line, if there is none or it fails. */
+/* Finds a function of the driver and calls it. Yields false, after a line, if there is none or it fails. */
 #define CUDA(type_, name_, ...)                                                                                        \
     (bench_cuda_find(name_) != NULL && succeeded(name_, ((type_)bench_cuda_find(name_))(__VA_ARGS__)))
 
 #define QUEUED(Name_, name_) MPIX_Mscclpp_##name_##_enqueue
 
-/* Enqueues a call in the stream. */
+/* Enqueues a call in the stream. A call that cannot be queued waits until it has ended. */
 static bool call_queued(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
@@ -101,7 +101,7 @@ static bool call_graph(bench_contender_t *contender, const bench_operation_t *op
                : CUDA(cu_graph_launch_fn_t, "cuGraphLaunch", contender->graph, stream);
 }
 
-/* Destroys the graph. */
+/* Destroys the graph, if there is one, so that the next call captures another one. */
 static bool forget(bench_contender_t *contender)
 {
     void *graph = contender->graph;

@@ -213,7 +213,7 @@ void bench_report_header(const bench_report_t *report)
     }
 }
 
-/* Says so if the rival cannot serve a collective, or not in place. */
+/* If the rival cannot serve a collective at all, or not in place, prints that. */
 static void print_absent(const bench_report_t *report, const bench_contender_t *rival)
 {
     const bool lacks_out_of_place =
@@ -226,7 +226,7 @@ static void print_absent(const bench_report_t *report, const bench_contender_t *
     }
 }
 
-/* How many unequal blocks the proportions are printed of. */
+/* The number of unequal blocks whose proportions are printed. */
 #define SHOWN_BLOCKS 8
 
 /* Prints the proportions of unequal blocks, and which block has which. */

@@ -18,7 +18,7 @@ typedef struct {
     uint64_t half[2];
 } element_t; /* as large as a complex double */
 
-/* One direction of the transposition, and its calls. */
+/* A transposition from one axis to another: what this rank sends and receives. */
 typedef struct {
     bench_env_t *env;
     bench_buffers_t *buffers;
@@ -86,8 +86,8 @@ static void close_transposition(transposition_t *transposition)
 }
 
 /*
- * Computes what this rank sends to each other one, and receives. If memory runs out, prints a line and returns false.
- * To be closed in both cases.
+ * Computes what this rank sends to each rank, and receives from it. If memory runs out, prints a line and returns
+ * false. The caller closes the transposition in both cases.
  */
 static bool open_transposition(transposition_t *transposition)
 {

@@ -424,7 +424,10 @@ int main(int argc, char **argv)
     if (!bench_options_parse(argc, argv, &options, &status)) {
         return bench_leave(status);
     }
-    /* If the driver were open before MPI_Init, MPI_Init would take less time than in an application on host memory. */
+    /*
+     * For buffers in host memory, MPI_Init has to take as long as in an application that does not use the GPU. It would
+     * take less time if the driver were open already. So the device is chosen later.
+     */
     chooses_early = BENCH_MEMORY_DEVICE == options.memory;
     if (chooses_early && !choose_device(&env, &options, &status)) {
         return bench_leave(status);

@@ -55,7 +55,7 @@ static void print_json_string(const char *text)
     putchar('"');
 }
 
-/* Prints a comma and a key with a number. A negative number is not known: then prints nothing. */
+/* Prints a comma and a key with a number. A negative number means that none is known, and nothing is printed. */
 static void print_json_number(const char *key, int value)
 {
     if (value >= 0) {

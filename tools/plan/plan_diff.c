@@ -1,4 +1,4 @@
-/* mscclpp_plan diff: in which operations two plans differ, whatever numbers and order of keys their files have. */
+/* mscclpp_plan diff: prints in which operations two plans differ. The order of keys in their files does not matter. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,10 @@ static const char help[] =
 
 static const struct option table[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
-/* The most lines of a block whose common subsequence is looked for; its table has as many entries as the square. */
+/*
+ * The most lines of blocks that are compared by their longest common subsequence. Its table has as many entries as the
+ * square of this number. Longer blocks are compared line by line.
+ */
 enum { MAX_LINES = 4096 };
 
 /* The operations of a block, each as one line. */
@@ -171,7 +174,7 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
         }
         fclose(out);
     }
-    /* Without memory for the texts the plans count as different. */
+    /* If memory for the texts ran out, the plans count as different. */
     same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
     for (int i = 0; i < 2 && !same; ++i) {
         for (char *line = texts[i], *line_end; line != NULL && *line != '\0'; line = line_end + 1) {

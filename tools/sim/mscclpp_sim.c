@@ -1,4 +1,4 @@
-/* mscclpp_sim: what collective calls between many nodes cost, by a simulation of what the component would send. */
+/* mscclpp_sim: simulates what the component would send between many nodes, and prints what collective calls cost. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>

@@ -107,7 +107,7 @@ static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double bloc
     return block_bytes - begin < plane->run->tile ? block_bytes - begin : plane->run->tile;
 }
 
-/* Returns what the call demands of a rank of the lane's node. */
+/* Returns what the call demands of a rank of the lane's node: how many bytes it sends where. */
 static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
 {
     const sim_run_t *run = plane->run;
@@ -370,7 +370,10 @@ static void start_lanes(plane_t *plane)
     free(is_late);
 }
 
-/* Adds what happened on this plane to the result, which is that of the slowest plane. */
+/*
+ * Adds what happened on this plane to the result: of its times and of the nodes that wait, the worst plane counts, and
+ * of links all of them.
+ */
 static void add_result(plane_t *plane)
 {
     const uint32_t node_lanes = plane->node_ranks * plane->run->lanes;

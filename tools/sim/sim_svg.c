@@ -1,4 +1,4 @@
-/* The picture: charts of time by bytes and of time by nodes, and bars for what links carry. */
+/* Draws the picture of --svg: charts of time by bytes and of time by nodes, and bars for what links carry. */
 #include <math.h>
 #include <string.h>
 
