@@ -51,7 +51,7 @@ extern const int bench_coll_count;
  */
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p);
 
-/* Returns the factor by which busbw is larger than algbw with `size` ranks. */
+/* Returns busbw / algbw with `size` ranks. */
 double bench_coll_bus_factor(const bench_coll_t *coll, int size);
 
 /* Returns the weight of a block where blocks are unequal: 1, 2, 3, 1, 2, 3 and so on. */

@@ -101,7 +101,7 @@ double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind);
  */
 bool bench_port_measure(bench_env_t *env, const bench_options_t *options);
 
-/* Rank 0 prints. The other ranks do nothing. */
+/* Print parts of the report. Only rank 0 prints; the other ranks do nothing. */
 void bench_port_report_header(const bench_report_t *report);
 void bench_port_report_transport(const bench_report_t *report, const char *name);
 void bench_port_report_unusable(bench_report_t *report, const char *name, const char *reason);

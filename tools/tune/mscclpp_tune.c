@@ -1,7 +1,7 @@
 /*
  * mscclpp_tune: measures every algorithm on the ranks of one node, and execution plans if asked, and writes rules that
- * choose the fastest one, collective by collective. See --help. Each algorithm has its own team, whose parameter forces
- * it. All teams take turns in every round.
+ * choose the fastest one, collective by collective. See --help. Each algorithm has a team of its own, with a parameter
+ * that forces it. All teams take turns in every round.
  */
 #include "tools/tune/tune.h"
 
@@ -90,7 +90,7 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
-/* On rank 0, enters the plans that can be measured in the table. Returns false, after a line, if it has no room. */
+/* On rank 0, adds the plans that can be measured to the table. Returns false, after a line, if it has no room. */
 static bool list_plans(tune_t *tune)
 {
     mscclpp_plan_file_t *files;
@@ -419,7 +419,7 @@ static bool measure_missing(tune_t *tune)
     return true;
 }
 
-/* On rank 0, writes the rules for the first sizes that are measured. All ranks return the same; false on failure. */
+/* On rank 0, writes the rules for all sizes below the first missing one. Returns false on all ranks on failure. */
 static bool write_rules(tune_t *tune)
 {
     int measured = tune_first_missing(&tune->table);
@@ -500,7 +500,7 @@ static bool open_run(tune_t *tune, int index)
     return ok;
 }
 
-/* Frees what open_run has made, all of it or the part that it came to. */
+/* Frees what open_run has made, also if it failed. */
 static void close_run(tune_t *tune)
 {
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {

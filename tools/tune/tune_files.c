@@ -103,7 +103,8 @@ static bool add_time(const char *text, tune_table_t *table)
     size_t bytes;
     int algo;
 
-    /* The line ends behind the seconds, with a newline if it has one. */
+    /* The line ends behind the seconds, with a newline if it has one. A name has up to TUNE_NAME_SIZE - 1 characters.
+     */
     if (3 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &behind) &&
         (4 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &behind) ||
          '\n' != behind)) {
