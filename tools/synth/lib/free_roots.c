@@ -21,195 +21,218 @@
 #include "tools/synth/lib/simplex.h"
 #include "tools/synth/lib/symmetry.h"
 
-enum { MOST_ROWS = 2600, MOST_CUTS = 20000, SCALE = 1 << 30, WAYS = 2, MOST_RANKS = 24 };
+enum { MOST_RANKS = 24, MOST_ROWS = 2600, MOST_CUTS = 20000 }; /* larger programs take too long */
+enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 };         /* flows count in units of 1/SCALE */
+enum { PIVOTS_AT_ONCE = 100 };                                 /* between two looks at the clock */
+enum { FROM_ROOT, TO_ROOT, WAYS };                             /* the directions in which trees of a root send */
+
+/* The bound is tried with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS. */
+enum { MOST_PARTS = 1000, FINE_PARTS = 720720 };
 
 /* A cut that the trees of one root have to cross: the links across it carry at least the root's share. */
 typedef struct {
-    int root, way; /* 0: away from the root, 1: towards it */
-    int column;
-    int count, *links; /* those that cross it */
+    int root, way;     /* way: FROM_ROOT or TO_ROOT */
+    int column;        /* of the simplex: the variable that says how often the cut counts */
+    int count, *links; /* the links across it */
 } cut_t;
 
 typedef struct {
     const synth_topology_t *topology;
     synth_simplex_t *simplex;
-    synth_flow_t *flow; /* an arc a link; turned round for the way to the root */
-    cut_t *cut;
+    synth_flow_t *flow; /* its arc i is link i, turned round for TO_ROOT */
+    cut_t *cut;         /* room for MOST_CUTS */
     int cut_count;
-    int *price; /* the column in which each link is paid for, then that of each group */
+    int *price; /* columns of the simplex: of the price of each link, then of each group */
     synth_symmetry_t symmetry;
-    int root_class[SYNTH_MAX_RANKS], root_size[SYNTH_MAX_RANKS], root_classes;
-    int *pair_class, *pair_size, pair_classes; /* [root][link] */
-    int *link_first, *link_size; /* of each link: the first one of its class; of a first one: how large the class is */
+    int root_class[SYNTH_MAX_RANKS]; /* of each root: the number of its class */
+    int root_size[SYNTH_MAX_RANKS];  /* of each class: how many roots are in it */
+    int root_classes;                /* how many classes there are */
+    int *pair_class;                 /* [root * links + link]: the number of the pair's class */
+    int *pair_size, pair_classes;    /* as for roots */
+    int *link_first;                 /* of each link: the first link of its class */
+    int *link_size;                  /* of the first link of a class: how many links are in it; of others: 0 */
 } program_t;
 
-/* The link that symmetry g maps a link onto. */
-static int link_image(const program_t *program, int g, int link)
+/* Returns the link that a symmetry maps the given link onto. */
+static int link_image(const program_t *program, int symmetry, int link)
 {
-    const unsigned char *map = program->symmetry.map[g];
+    const unsigned char *map = program->symmetry.map[symmetry];
 
     return program->topology->at[map[program->topology->links[link].from]][map[program->topology->links[link].to]];
 }
 
-/* Numbers the classes of roots, of pairs of root and link, and of links. False without memory. */
+/*
+ * Finds the symmetries, and numbers the classes of roots, of pairs of root and link, and of links. Returns false if
+ * memory runs out; the caller frees what was allocated.
+ */
 static bool classify(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
-    int n = topology->ranks, e = topology->link_count;
+    int ranks = topology->ranks, links = topology->link_count;
 
     synth_symmetry_find(topology, -1, &program->symmetry);
-    program->symmetry.count =
-        topology->group_count > 0 ? 1 : program->symmetry.count; /* prices of groups have no classes */
-    program->pair_class = malloc(sizeof(int) * (size_t)(n * e));
-    program->pair_size = calloc((size_t)(n * e), sizeof(int));
-    program->link_first = malloc(sizeof(int) * (size_t)e);
-    program->link_size = calloc((size_t)e, sizeof(int));
+    /* Prices of groups have no classes: with groups, the identity alone is used. */
+    program->symmetry.count = topology->group_count > 0 ? 1 : program->symmetry.count;
+    program->pair_class = malloc(sizeof(int) * (size_t)(ranks * links));
+    program->pair_size = calloc((size_t)(ranks * links), sizeof(int));
+    program->link_first = malloc(sizeof(int) * (size_t)links);
+    program->link_size = calloc((size_t)links, sizeof(int));
     if (program->pair_class == NULL || program->pair_size == NULL || program->link_first == NULL ||
         program->link_size == NULL) {
         return false;
     }
-    memset(program->pair_class, -1, sizeof(int) * (size_t)(n * e));
+    memset(program->pair_class, -1, sizeof(int) * (size_t)(ranks * links));
     memset(program->root_class, -1, sizeof(program->root_class));
-    for (int link = 0; link < e; ++link) {
+    for (int link = 0; link < links; ++link) {
         program->link_first[link] = link;
-        for (int g = 0; g < program->symmetry.count; ++g) {
-            int image = link_image(program, g, link);
+        for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
+            int image = link_image(program, symmetry, link);
 
             program->link_first[link] = image < program->link_first[link] ? image : program->link_first[link];
         }
         ++program->link_size[program->link_first[link]];
     }
-    for (int root = 0; root < n; ++root) {
-        bool fresh = program->root_class[root] < 0;
+    for (int root = 0; root < ranks; ++root) {
+        bool is_first = program->root_class[root] < 0;
 
-        for (int g = 0; fresh && g < program->symmetry.count; ++g) {
-            int *at = &program->root_class[program->symmetry.map[g][root]];
+        for (int symmetry = 0; is_first && symmetry < program->symmetry.count; ++symmetry) {
+            int *class_p = &program->root_class[program->symmetry.map[symmetry][root]];
 
-            program->root_size[program->root_classes] += *at < 0;
-            *at = program->root_classes;
+            program->root_size[program->root_classes] += *class_p < 0;
+            *class_p = program->root_classes;
         }
-        program->root_classes += fresh;
-        for (int link = 0; link < e; ++link) {
-            fresh = program->pair_class[root * e + link] < 0;
-            for (int g = 0; fresh && g < program->symmetry.count; ++g) {
-                int *at = &program->pair_class[program->symmetry.map[g][root] * e + link_image(program, g, link)];
+        program->root_classes += is_first;
+        for (int link = 0; link < links; ++link) {
+            is_first = program->pair_class[root * links + link] < 0;
+            for (int symmetry = 0; is_first && symmetry < program->symmetry.count; ++symmetry) {
+                int *class_p = &program->pair_class[program->symmetry.map[symmetry][root] * links +
+                                                    link_image(program, symmetry, link)];
 
-                program->pair_size[program->pair_classes] += *at < 0;
-                *at = program->pair_classes;
+                program->pair_size[program->pair_classes] += *class_p < 0;
+                *class_p = program->pair_classes;
             }
-            program->pair_classes += fresh;
+            program->pair_classes += is_first;
         }
     }
     return true;
 }
 
-/* The row of a root and a link in one direction. */
+/* Returns the row that says how much of a link the trees of a root use in one direction. */
 static int row_of(const program_t *program, int way, int root, int link)
 {
     return program->root_classes + way * program->pair_classes +
            program->pair_class[root * program->topology->link_count + link];
 }
 
-/* The row that bounds the cost of all prices. */
+/* Returns the row that bounds the cost of all prices. It is the last one. */
 static int budget_row(const program_t *program)
 {
     return program->root_classes + WAYS * program->pair_classes;
 }
 
 /*
- * What the solution at hand gives to one member of the class of a row, in whole numbers of 1/SCALE: a root's share of
- * the vector, or how much of a link its trees may use. The row has the sum for all members.
+ * Returns what the current solution gives to one member of the class that a row stands for: a root's share of the
+ * vector, or how much of a link the trees of a root use. It is a whole number in units of 1/SCALE. The row has the sum
+ * over all members.
  */
-static int64_t amount(const program_t *program, int row, int members)
+static int64_t amount(const program_t *program, int row, int class_size)
 {
-    double value = synth_simplex_price(program->simplex, row) / members;
+    double value = synth_simplex_price(program->simplex, row) / class_size;
 
     return value > 0 ? (int64_t)(value * SCALE + 0.5) : 0;
 }
 
-/* Adds a column for each class of links and each group: it limits the sum over all roots and both directions. False
- * without memory. */
+/*
+ * Adds a column for the price of each class of links, and one for each group. The price limits how much all roots use
+ * of the link or group, in both directions together. Returns false if memory runs out; the caller frees `price`.
+ */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
-    int rows = topology->link_count + topology->group_count, most = WAYS * topology->ranks * topology->link_count + 1;
-    int *row = malloc(sizeof(int) * (size_t)most);
-    double *value = malloc(sizeof(double) * (size_t)most);
-    bool fine = row != NULL && value != NULL;
+    int price_count = topology->link_count + topology->group_count;
+    int most_entries = WAYS * topology->ranks * topology->link_count + 1;
+    int *entry_row = malloc(sizeof(int) * (size_t)most_entries);
+    double *entry_value = malloc(sizeof(double) * (size_t)most_entries);
+    bool ok = entry_row != NULL && entry_value != NULL;
 
-    program->price = calloc((size_t)rows, sizeof(int));
-    fine = fine && program->price != NULL;
-    for (int i = 0; fine && i < rows; ++i) {
+    program->price = calloc((size_t)price_count, sizeof(int));
+    ok = ok && program->price != NULL;
+    for (int i = 0; ok && i < price_count; ++i) {
         const synth_group_t *group = i < topology->link_count ? NULL : &topology->groups[i - topology->link_count];
-        int count = 0, members = group != NULL ? 1 : program->link_size[i];
+        int count = 0, class_size = group != NULL ? 1 : program->link_size[i];
 
-        if (members == 0) {
+        if (class_size == 0) { /* not the first of its class: shares the price of that one */
             program->price[i] = program->price[program->link_first[i]];
             continue;
         }
-        for (int k = 0; k < (group != NULL ? group->count : 1); ++k) {
-            int link = group != NULL ? group->links[k] : i;
+        for (int j = 0; j < (group != NULL ? group->count : 1); ++j) {
+            int link = group != NULL ? group->links[j] : i;
 
             for (int root = 0; root < topology->ranks; ++root) {
-                bool fresh = true; /* one entry a class */
+                bool is_first_of_class = true; /* one entry for each class of pairs */
 
                 for (int other = 0; other < root; ++other) {
-                    fresh = fresh && row_of(program, 0, other, link) != row_of(program, 0, root, link);
+                    is_first_of_class = is_first_of_class && row_of(program, FROM_ROOT, other, link) !=
+                                                                 row_of(program, FROM_ROOT, root, link);
                 }
-                for (int way = 0; fresh && way < WAYS; ++way) {
-                    row[count] = row_of(program, way, root, link);
-                    value[count++] = -1;
+                for (int way = 0; is_first_of_class && way < WAYS; ++way) {
+                    entry_row[count] = row_of(program, way, root, link);
+                    entry_value[count++] = -1;
                 }
             }
         }
-        row[count] = budget_row(program);
-        value[count++] = group != NULL ? group->capacity : (double)topology->links[i].capacity * members;
-        program->price[i] = synth_simplex_column(program->simplex, 0, count, row, value);
-        fine = program->price[i] >= 0;
+        entry_row[count] = budget_row(program);
+        entry_value[count++] = group != NULL ? group->capacity : (double)topology->links[i].capacity * class_size;
+        program->price[i] = synth_simplex_column(program->simplex, 0, count, entry_row, entry_value);
+        ok = program->price[i] >= 0;
     }
-    free(row);
-    free(value);
-    return fine;
+    free(entry_row);
+    free(entry_value);
+    return ok;
 }
 
-/* Adds the minimum cut of the last flow as a column. False without memory. */
+/*
+ * Adds the minimum cut that the last flow found: the links across it have to carry at least the share of the root.
+ * Returns false if memory runs out.
+ */
 static bool add_cut(program_t *program, int root, int way)
 {
     const synth_topology_t *topology = program->topology;
     cut_t *cut = &program->cut[program->cut_count];
-    int *row = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
-    double *value = malloc(sizeof(double) * (size_t)(topology->link_count + 1));
+    int *entry_row = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
+    double *entry_value = malloc(sizeof(double) * (size_t)(topology->link_count + 1));
 
     cut->links = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
-    if (row == NULL || value == NULL || cut->links == NULL) {
-        free(row);
-        free(value);
+    if (entry_row == NULL || entry_value == NULL || cut->links == NULL) {
+        free(entry_row);
+        free(entry_value);
         return false;
     }
     cut->root = root;
     cut->way = way;
     for (int link = 0; link < topology->link_count; ++link) {
-        int from = way == 0 ? topology->links[link].from : topology->links[link].to;
-        int to = way == 0 ? topology->links[link].to : topology->links[link].from;
+        int from = way == FROM_ROOT ? topology->links[link].from : topology->links[link].to;
+        int to = way == FROM_ROOT ? topology->links[link].to : topology->links[link].from;
 
         if (synth_flow_near(program->flow, from) && !synth_flow_near(program->flow, to)) {
-            row[cut->count] = row_of(program, way, root, link);
-            value[cut->count] = 1.0 / program->pair_size[program->pair_class[root * topology->link_count + link]];
+            entry_row[cut->count] = row_of(program, way, root, link);
+            entry_value[cut->count] = 1.0 / program->pair_size[program->pair_class[root * topology->link_count + link]];
             cut->links[cut->count++] = link;
         }
     }
-    row[cut->count] = program->root_class[root];
-    value[cut->count] = -1.0 / program->root_size[program->root_class[root]];
-    cut->column = synth_simplex_column(program->simplex, 0, cut->count + 1, row, value);
+    entry_row[cut->count] = program->root_class[root];
+    entry_value[cut->count] = -1.0 / program->root_size[program->root_class[root]];
+    cut->column = synth_simplex_column(program->simplex, 0, cut->count + 1, entry_row, entry_value);
     ++program->cut_count;
-    free(row);
-    free(value);
+    free(entry_row);
+    free(entry_value);
     return cut->column >= 0;
 }
 
 /*
- * Looks, for one root of each class, for ranks that its trees cannot supply in the solution at hand. Returns how many
- * cuts were added, -1 without memory.
+ * Looks for violated cuts and adds them: for one root of each class, computes the flow from it to each other rank, and
+ * to it, through what the current solution gives its trees. A flow below the root's share yields a cut. Returns how
+ * many cuts were added, or -1 if memory or the room for cuts runs out.
  */
 static int separate(program_t *program)
 {
@@ -223,25 +246,26 @@ static int separate(program_t *program)
             return -1;
         }
         for (int link = 0; link < topology->link_count; ++link) {
-            const synth_link_t *at = &topology->links[link];
+            const synth_link_t *ends = &topology->links[link];
 
-            synth_flow_arc(program->flow, way == 0 ? at->from : at->to, way == 0 ? at->to : at->from, 0);
+            synth_flow_arc(program->flow, way == FROM_ROOT ? ends->from : ends->to,
+                           way == FROM_ROOT ? ends->to : ends->from, 0);
         }
         for (int root = 0; root < topology->ranks; ++root) {
-            int64_t want = amount(program, program->root_class[root], program->root_size[program->root_class[root]]);
-            bool first = true;
+            int64_t share = amount(program, program->root_class[root], program->root_size[program->root_class[root]]);
+            bool is_first_of_class = true;
 
             for (int other = 0; other < root; ++other) {
-                first = first && program->root_class[other] != program->root_class[root];
+                is_first_of_class = is_first_of_class && program->root_class[other] != program->root_class[root];
             }
-            for (int sink = 0; first && sink < topology->ranks; ++sink) {
+            for (int other_end = 0; is_first_of_class && other_end < topology->ranks; ++other_end) {
                 for (int link = 0; link < topology->link_count; ++link) {
-                    int members = program->pair_size[program->pair_class[root * topology->link_count + link]];
+                    int class_size = program->pair_size[program->pair_class[root * topology->link_count + link]];
 
-                    synth_flow_set(program->flow, link, amount(program, row_of(program, way, root, link), members));
+                    synth_flow_set(program->flow, link, amount(program, row_of(program, way, root, link), class_size));
                 }
-                if (sink != root && want > SCALE / 1000000 &&
-                    synth_flow_run(program->flow, root, sink, want) < want - SCALE / 1000000) {
+                if (other_end != root && share > TOLERANCE &&
+                    synth_flow_run(program->flow, root, other_end, share) < share - TOLERANCE) {
                     if (program->cut_count == MOST_CUTS || !add_cut(program, root, way)) {
                         return -1;
                     }
@@ -254,56 +278,59 @@ static int separate(program_t *program)
 }
 
 /*
- * A bound from the dual solution, in whole numbers: cuts count in multiples of 1/parts, and the prices of links become
- * as high as these cuts need. Whatever rounding loses, what comes out is a bound. Everything is multiplied by the
- * number of symmetries, which the size of each class divides.
+ * Returns a bound that is computed in whole numbers from the solution of the simplex. Weights of cuts and prices of
+ * groups are rounded to multiples of 1/parts, and the prices of links become as high as these cuts then need. The
+ * result is a valid bound whatever rounding loses; it is 0/1 if memory runs out or nothing costs anything. Everything
+ * is multiplied by the number of symmetries, which the size of each class divides.
  */
 static synth_rational_t evaluate(const program_t *program, int64_t parts)
 {
     const synth_topology_t *topology = program->topology;
-    int e = topology->link_count, n = topology->ranks, sizes = program->symmetry.count;
+    int links = topology->link_count, ranks = topology->ranks, symmetries = program->symmetry.count;
     int64_t *load = calloc((size_t)(WAYS * program->pair_classes), sizeof(*load)), share[SYNTH_MAX_RANKS] = {0};
     int64_t least, cost = 0;
 
     if (load == NULL) {
         return synth_fraction(0, 1);
     }
-    for (int k = 0; k < program->cut_count; ++k) {
-        const cut_t *cut = &program->cut[k];
+    for (int i = 0; i < program->cut_count; ++i) {
+        const cut_t *cut = &program->cut[i];
         double weight = synth_simplex_variable(program->simplex, cut->column);
         int64_t times = weight > 1e-9 ? (int64_t)llround(weight * (double)parts) : 0;
         int class = program->root_class[cut->root];
 
-        share[class] += times * (sizes / program->root_size[class]);
-        for (int i = 0; i < cut->count; ++i) {
-            int pair = program->pair_class[cut->root * e + cut->links[i]];
+        share[class] += times * (symmetries / program->root_size[class]);
+        for (int j = 0; j < cut->count; ++j) {
+            int pair = program->pair_class[cut->root * links + cut->links[j]];
 
-            load[cut->way * program->pair_classes + pair] += times * (sizes / program->pair_size[pair]);
+            load[cut->way * program->pair_classes + pair] += times * (symmetries / program->pair_size[pair]);
         }
     }
     least = share[0];
     for (int i = 1; i < program->root_classes; ++i) {
         least = share[i] < least ? share[i] : least;
     }
-    for (int link = 0; link < e; ++link) {
-        int64_t need = 0;
+    for (int link = 0; link < links; ++link) {
+        int64_t link_price = 0;
 
-        for (int i = 0; i < WAYS * n; ++i) {
-            int64_t here = load[i / n * program->pair_classes + program->pair_class[i % n * e + link]];
+        for (int i = 0; i < WAYS * ranks; ++i) {
+            int64_t pair_load = load[i / ranks * program->pair_classes + program->pair_class[i % ranks * links + link]];
 
-            need = here > need ? here : need;
+            link_price = pair_load > link_price ? pair_load : link_price;
         }
         for (int j = 0; j < topology->group_count; ++j) { /* with groups there is one symmetry, the identity */
-            double price = synth_simplex_variable(program->simplex, program->price[e + j]);
+            double group_price = synth_simplex_variable(program->simplex, program->price[links + j]);
 
-            for (int k = 0; k < topology->groups[j].count; ++k) {
-                need -= topology->groups[j].links[k] == link && price > 0 ? (int64_t)llround(price * (double)parts) : 0;
+            for (int i = 0; i < topology->groups[j].count; ++i) {
+                link_price -= topology->groups[j].links[i] == link && group_price > 0
+                                  ? (int64_t)llround(group_price * (double)parts)
+                                  : 0;
             }
         }
-        cost += (need > 0 ? need : 0) * topology->links[link].capacity;
+        cost += (link_price > 0 ? link_price : 0) * topology->links[link].capacity;
     }
     for (int j = 0; j < topology->group_count; ++j) {
-        double price = synth_simplex_variable(program->simplex, program->price[e + j]);
+        double price = synth_simplex_variable(program->simplex, program->price[links + j]);
 
         cost += price > 0 ? (int64_t)llround(price * (double)parts) * topology->groups[j].capacity : 0;
     }
@@ -314,27 +341,31 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
 /* Writes the shares and loads of the solution. Members of one class have equal parts of their class's sum. */
 static void write_result(const program_t *program, synth_free_roots_t *result)
 {
-    int n = program->topology->ranks, e = program->topology->link_count;
+    int ranks = program->topology->ranks, links = program->topology->link_count;
 
-    for (int root = 0; root < n; ++root) {
+    for (int root = 0; root < ranks; ++root) {
         int class = program->root_class[root];
 
         result->share[root] = synth_simplex_price(program->simplex, class) / program->root_size[class];
-        for (int i = 0; result->load != NULL && i < WAYS * e; ++i) {
-            int way = i / e, link = i % e, members = program->pair_size[program->pair_class[root * e + link]];
+        for (int i = 0; result->load != NULL && i < WAYS * links; ++i) {
+            int way = i / links, link = i % links,
+                class_size = program->pair_size[program->pair_class[root * links + link]];
 
-            result->load[(way * n + root) * e + link] =
-                synth_simplex_price(program->simplex, row_of(program, way, root, link)) / members;
+            result->load[(way * ranks + root) * links + link] =
+                synth_simplex_price(program->simplex, row_of(program, way, root, link)) / class_size;
         }
     }
 }
 
-/* Solves the program: alternates between the simplex method and the search for violated cuts. */
+/*
+ * Solves the program and writes the result. Alternates between the simplex method and the search for violated cuts
+ * until there are none. On any error the result is not complete; the caller frees what the program holds.
+ */
 static mscclpp_status_t solve(program_t *program, double deadline, synth_free_roots_t *result)
 {
     int rows, added = 1;
-    int all[SYNTH_MAX_RANKS];
-    double *most, ones[SYNTH_MAX_RANKS];
+    int root_rows[SYNTH_MAX_RANKS];
+    double *right_sides, ones[SYNTH_MAX_RANKS];
 
     if (!classify(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
@@ -343,21 +374,22 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     if (rows > MOST_ROWS) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    most = calloc((size_t)rows, sizeof(*most));
-    if (most != NULL) {
-        most[rows - 1] = 1;
-        program->simplex = synth_simplex_new(rows, most);
+    right_sides = calloc((size_t)rows, sizeof(*right_sides));
+    if (right_sides != NULL) {
+        right_sides[rows - 1] = 1;
+        program->simplex = synth_simplex_new(rows, right_sides);
     }
-    free(most);
+    free(right_sides);
     program->cut = calloc(MOST_CUTS, sizeof(*program->cut));
     if (program->simplex == NULL || program->cut == NULL || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
+    /* What is maximised: the weight that the cuts of each root have together at least. */
     for (int i = 0; i < program->root_classes; ++i) {
-        all[i] = i;
+        root_rows[i] = i;
         ones[i] = 1;
     }
-    if (synth_simplex_column(program->simplex, 1, program->root_classes, all, ones) < 0) {
+    if (synth_simplex_column(program->simplex, 1, program->root_classes, root_rows, ones) < 0) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     while (added > 0) {
@@ -365,7 +397,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
             if (mscclpp_now() > deadline) {
                 return MSCCLPP_ERR_TIMEOUT;
             }
-        } while (!synth_simplex_run(program->simplex, 100));
+        } while (!synth_simplex_run(program->simplex, PIVOTS_AT_ONCE));
         added = separate(program);
     }
     if (added < 0) {
@@ -373,11 +405,11 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     }
     result->value = synth_simplex_objective(program->simplex);
     result->bound = synth_fraction(0, 1);
-    for (int parts = 1; parts < 1000 && synth_value(result->bound) < result->value - 1e-7; ++parts) {
+    for (int parts = 1; parts < MOST_PARTS && synth_value(result->bound) < result->value - 1e-7; ++parts) {
         result->bound = synth_larger(result->bound, evaluate(program, parts));
     }
     if (synth_value(result->bound) < result->value - 1e-7) {
-        result->bound = synth_larger(result->bound, evaluate(program, 720720));
+        result->bound = synth_larger(result->bound, evaluate(program, FINE_PARTS));
     }
     write_result(program, result);
     return MSCCLPP_OK;

@@ -1,7 +1,7 @@
 /*
- * What an all-reduce of a large vector takes at best if each piece of it is reduced along trees to one rank and sent
- * from there along trees, and each rank may be the root of as much of the vector as is good. Tree packings reach it in
- * the limit of many chunks and steps.
+ * The fewest rounds of an all-reduce of a large vector. Each piece of the vector is reduced along trees to one rank,
+ * its root, and sent from there along trees. Each rank may be the root of as much of the vector as is best. Packed
+ * trees approach this number of rounds with ever more chunks and steps.
  */
 #ifndef TOOLS_SYNTH_LIB_FREE_ROOTS_H
 #define TOOLS_SYNTH_LIB_FREE_ROOTS_H
@@ -10,11 +10,11 @@
 #include "tools/synth/lib/topology.h"
 
 typedef struct {
-    synth_rational_t
-        bound;    /* rounds for each chunk: no such all-reduce has fewer; computed exactly from a dual solution */
-    double value; /* the same as floating point has it */
-    double share[SYNTH_MAX_RANKS]; /* of the vector, of which each rank is the root */
-    double *load; /* if it is not NULL: what trees of a root put on a link, [out of it, into it][root][link] */
+    synth_rational_t bound;        /* rounds for each chunk: no such all-reduce has fewer; computed exactly */
+    double value;                  /* the same in floating point; larger than the bound if rounding lost something */
+    double share[SYNTH_MAX_RANKS]; /* the part of the vector that each rank is the root of; they add up to 1 */
+    double *load; /* array of the caller, or NULL: how much of the vector the trees of a root send over a link. In
+                     [(way * ranks + root) * links + link]; way is 0 away from the root, 1 towards it */
 } synth_free_roots_t;
 
 /* MSCCLPP_ERR_NOT_SUPPORTED if the program is too large, MSCCLPP_ERR_TIMEOUT if `seconds` were not enough. */

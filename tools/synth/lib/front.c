@@ -1,4 +1,5 @@
-/* The search along the front: for each number of steps, the bound first, then schedules that come closer and closer. */
+/* The search along the front: cheap methods first; then, for each number of steps, the bound, and schedules that come
+ * closer and closer to it. */
 #include "tools/synth/lib/front.h"
 
 #include <stdarg.h>
@@ -15,23 +16,43 @@
 #include "tools/synth/lib/slp.h"
 #include "tools/synth/lib/trees.h"
 
+/* Seconds of the short search before the bounds of each number of steps (scout): in all, and for one try. */
 #define SCOUT_SECONDS 3.0
-#define SCOUT_LOOK 0.4
+#define SCOUT_TRY_SECONDS 0.4
 
-enum { SCOUT_RANKS = 9, SCOUT_CHUNKS = 4, SCOUT_STEPS = 3 };
-enum { MOST_TRIES = 400, MOST_LITERALS = 3000000, MOST_ROUNDS = 10000, STEPS_BEYOND = 8, PASSES = 5, FIRST_TRIES = 12 };
+/* Seconds that the linear program of one number of steps may take at most. */
+#define SLP_SECONDS 10
+
+/* The methods without a search are left out above these sizes: links times chunks of all ranks. */
+#define SHORTEST_SIZE 1e6
+#define GREEDY_SIZE 1e5
+
+enum {
+    SCOUT_RANKS = 9,         /* of the short search: machines of fewer ranks need none */
+    SCOUT_CHUNKS = 4,        /* it tries so many numbers of chunks */
+    SCOUT_STEPS = 3,         /* and so many numbers of steps */
+    GREEDY_CHUNKS = 6,       /* the greedy choice is tried with so many times the least number of chunks */
+    GREEDY_ROUNDS = 6,       /* and so many rounds a step */
+    STEPS_BEYOND = 8,        /* how many more steps than the least are searched */
+    ROUNDS_BEYOND = 4,       /* how many numbers of rounds are tried for a number of chunks, from the bound up */
+    MOST_TRIES = 400,        /* of one number of steps */
+    MOST_LITERALS = 3000000, /* links * steps * ranks * chunks; larger tries are skipped */
+    MOST_ROUNDS = 10000,     /* a bound with more rounds is not tried with packed trees */
+    PASSES = 5,              /* how often all tries are gone through, each time with more seconds for each */
+    FIRST_TRIES = 12         /* the first pass takes only so many tries */
+};
 
 /* The state of one search. Functions that find schedules look for those of `dual` on `topology`. */
 typedef struct {
-    const synth_topology_t *topology; /* of the dual collective: reversed if the collective combines */
-    const synth_topology_t *real;     /* as given */
-    synth_collective_t collective, dual;
+    const synth_topology_t *topology;    /* of the dual collective: reversed if the collective combines */
+    const synth_topology_t *real;        /* as given */
+    synth_collective_t collective, dual; /* dual: see synth_dual; the same if the collective does not combine */
     const synth_options_t *options;
     synth_front_t *front;
     synth_shape_t shape;
-    synth_symmetry_t symmetry;
-    double start, end;    /* times by mscclpp_now */
-    synth_cache_t *cache; /* NULL: none */
+    synth_symmetry_t symmetry; /* count 0: the machine is too large to be searched */
+    double start, end;         /* times by mscclpp_now */
+    synth_cache_t *cache;      /* NULL: none */
 } search_t;
 
 /* A number of chunks and of rounds for which a schedule is looked for. */
@@ -41,7 +62,7 @@ typedef struct {
     bool none;  /* it is proven that no such schedule exists */
 } try_t;
 
-/* Reports progress to the caller's function. */
+/* Passes a line about the progress to the caller's function, if there is one. */
 static void report(const search_t *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void report(const search_t *search, const char *format, ...)
@@ -57,7 +78,7 @@ static void report(const search_t *search, const char *format, ...)
     }
 }
 
-/* Whether the time is up or the caller has asked to stop. */
+/* Whether the time is up or the caller has asked to stop. Notes in the front that the search was stopped. */
 static bool is_over(search_t *search)
 {
     bool over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
@@ -66,37 +87,37 @@ static bool is_over(search_t *search)
     return over;
 }
 
-/* The least rounds for each chunk among points of at most so many steps. False if there is no such point. */
+/* Finds the least rounds for each chunk among points of at most so many steps. Returns false if there are none. */
 static bool best_of(const search_t *search, int steps, synth_rational_t *ratio_p)
 {
-    bool any = false;
+    bool has_point = false;
 
     for (int i = 0; i < search->front->count && search->front->point[i].schedule->steps <= steps; ++i) {
         *ratio_p = search->front->point[i].ratio; /* later points have fewer */
-        any = true;
+        has_point = true;
     }
-    return any;
+    return has_point;
 }
 
 /* Whether a schedule of at most so many steps meets the bound. */
 static bool meets(const search_t *search, int steps, synth_rational_t bound)
 {
-    synth_rational_t best;
+    synth_rational_t ratio;
 
-    return best_of(search, steps, &best) && synth_compare(best, bound) <= 0;
+    return best_of(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
 }
 
-/* Takes ownership of a schedule of the dual collective, reverses it if need be, and replays it. NULL if the replay
- * finds it wrong. */
+/* Turns a schedule of the dual into one of the collective, if they differ, and replays it. Takes ownership of the given
+ * schedule. Returns a schedule that is proven right; NULL if it is wrong, which is reported, or if memory runs out. */
 static synth_schedule_t *replayed(search_t *search, synth_schedule_t *schedule, const char *by)
 {
     synth_fault_t fault;
 
     if (schedule != NULL && search->dual != search->collective) {
-        synth_schedule_t *turned = synth_schedule_invert(schedule, search->collective);
+        synth_schedule_t *inverted = synth_schedule_invert(schedule, search->collective);
 
         synth_schedule_free(schedule);
-        schedule = turned;
+        schedule = inverted;
     }
     if (schedule != NULL && !synth_schedule_verify(search->real, schedule, &fault)) {
         report(search, "a schedule by %s is wrong (%s): %s", by, fault.name, fault.text);
@@ -106,8 +127,8 @@ static synth_schedule_t *replayed(search_t *search, synth_schedule_t *schedule, 
     return schedule;
 }
 
-/* Takes ownership of a schedule of the dual, and adds it to the front if it is right and has the number of steps
- * that was asked for. `seconds`: how long it took to find. */
+/* Adds a schedule of the dual to the front, provided that it replays well and has the number of steps that was asked
+ * for. Takes ownership of the schedule, which may be NULL. `seconds`: how long it took to find. */
 static void offer_after(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
                         double seconds)
 {
@@ -119,37 +140,38 @@ static void offer_after(search_t *search, synth_schedule_t *schedule, const char
     }
 }
 
-/* The same for a schedule that was found just now. */
+/* offer_after for a schedule that was found just now. */
 static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
     offer_after(search, schedule, by, label, mscclpp_now() - search->start);
 }
 
-/* The number of chunks of which all others are multiples. */
+/* Returns the least allowed number of chunks; all others are multiples of it. */
 static int least_chunks(const search_t *search)
 {
     return synth_least_chunks(search->dual, search->topology->ranks);
 }
 
 /* Whether schedules of so many chunks are asked for. */
-static bool wanted(const search_t *search, int chunks)
+static bool is_wanted(const search_t *search, int chunks)
 {
     return search->options->chunks == 0 || search->options->chunks == chunks;
 }
 
-/* Adds schedules by formulas: of each number of steps that is gone through, then of ever twice as many. */
+/* Adds schedules by formulas, for each number of steps that is searched later, and beyond these for ever twice as many.
+ * Ends once a schedule meets the bound of all numbers of steps. */
 static void try_closed(search_t *search, synth_rational_t bound)
 {
     int first = search->options->steps != 0 ? search->options->steps : search->front->least_steps;
     int last = search->options->steps != 0 ? first : SYNTH_MAX_STEPS;
-    int most = search->options->chunks != 0 ? search->options->chunks : search->options->closed_chunks;
+    int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->closed_chunks;
 
     for (int steps = first; steps <= last && !meets(search, SYNTH_MAX_STEPS, bound) && !is_over(search);
          steps += steps - first < STEPS_BEYOND ? 1 : steps) {
         synth_schedule_t *schedule =
-            synth_closed(search->topology, &search->shape, search->dual, search->options->root, steps, most);
+            synth_closed(search->topology, &search->shape, search->dual, search->options->root, steps, most_chunks);
 
-        if (schedule != NULL && wanted(search, schedule->chunks)) {
+        if (schedule != NULL && is_wanted(search, schedule->chunks)) {
             offer(search, schedule, "closed form", SYNTH_HEURISTIC);
         } else {
             synth_schedule_free(schedule);
@@ -157,33 +179,38 @@ static void try_closed(search_t *search, synth_rational_t bound)
     }
 }
 
-/* Adds schedules that need no search: by shortest paths, then by the greedy choice, from the cheapest to those that
- * take longer. */
+/* Adds schedules that need no search: first by shortest paths, then by the greedy choice. Fewer chunks come first, as
+ * they take less time. Large machines and numbers of chunks are left out. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
-    int root = search->options->root, least = least_chunks(search), most = search->options->most_chunks;
-    double size = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
+    int root = search->options->root, least = least_chunks(search), most_chunks = search->options->most_chunks;
+    double size_per_chunk = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
 
-    for (int chunks = least; chunks <= (most > least ? most : least) && !meets(search, SYNTH_MAX_STEPS, bound) &&
-                             (chunks == least || !is_over(search)); /* one schedule is found in any case */
+    for (int chunks = least;
+         chunks <= (most_chunks > least ? most_chunks : least) && !meets(search, SYNTH_MAX_STEPS, bound) &&
+         (chunks == least || !is_over(search)); /* one schedule is made even if the time is up */
          chunks += least) {
-        if (wanted(search, chunks) && (chunks == least || size * chunks < 1e6)) {
+        if (is_wanted(search, chunks) && (chunks == least || size_per_chunk * chunks < SHORTEST_SIZE)) {
             offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
         }
     }
     for (int chunks = least;
-         chunks <= 6 * least && !meets(search, search->front->least_steps, bound) && !is_over(search);
+         chunks <= GREEDY_CHUNKS * least && !meets(search, search->front->least_steps, bound) && !is_over(search);
          chunks += least) {
-        for (int rounds = 1; rounds <= 6 && wanted(search, chunks) && size * chunks < 1e5 && !is_over(search);
+        for (int rounds = 1; rounds <= GREEDY_ROUNDS && is_wanted(search, chunks) &&
+                             size_per_chunk * chunks < GREEDY_SIZE && !is_over(search);
              ++rounds) {
             offer(search, synth_greedy(topology, search->dual, root, chunks, rounds), "greedy choice", SYNTH_HEURISTIC);
         }
     }
 }
 
-/* Adds schedules of packed trees, which keep the links busy that the bound says are the bottleneck. Twice as many
- * units each time. */
+/*
+ * Adds schedules of packed trees, with ever twice as many units until one meets the bound. They keep those links busy
+ * all the time that the bound says are the bottleneck. Without a wish for steps or chunks, the trees are kept in the
+ * front, too. Only for all-gather and broadcast.
+ */
 static void try_trees(search_t *search, synth_rational_t least)
 {
     const synth_topology_t *topology = search->topology;
@@ -204,14 +231,14 @@ static void try_trees(search_t *search, synth_rational_t least)
     for (int units = 1; synth_trees_chunks(trees) * units <= search->options->tree_chunks &&
                         !meets(search, SYNTH_MAX_STEPS, least) && !is_over(search);
          units *= 2) {
-        if (wanted(search, synth_trees_chunks(trees) * units)) {
+        if (is_wanted(search, synth_trees_chunks(trees) * units)) {
             offer(search, synth_trees_schedule(topology, trees, units), "packed trees", SYNTH_HEURISTIC);
         }
     }
     synth_trees_free(trees);
 }
 
-/* For qsort: by rounds for each chunk, then by chunks. */
+/* For qsort: orders tries by rounds for each chunk, then by chunks. */
 static int by_ratio(const void *left, const void *right)
 {
     const try_t *a = left, *b = right;
@@ -220,21 +247,24 @@ static int by_ratio(const void *left, const void *right)
     return first != second ? (first > second) - (first < second) : a->chunks - b->chunks;
 }
 
-/* Lists all pairs of chunks and rounds that are better than the known schedules and not excluded by the bound.
- * Returns how many. */
+/*
+ * Lists the pairs of chunks and rounds that would be better than the known schedules and that the bound allows, best
+ * ratio first. What the cache knows of them is filled in. Returns how many there are; `tries` has room for MOST_TRIES.
+ */
 static int list_tries(const search_t *search, int steps, synth_rational_t bound, try_t *tries)
 {
     int least = least_chunks(search), count = 0;
     synth_rational_t best = {0, 1};
-    bool any = best_of(search, steps, &best);
+    bool has_best = best_of(search, steps, &best);
 
     for (int chunks = least; chunks <= search->options->most_chunks || chunks == search->options->chunks;
          chunks += least) {
-        int64_t from = synth_ceiling(bound, chunks);
+        int64_t first_rounds = synth_ceiling(bound, chunks);
 
-        from = from < steps ? steps : from;
-        for (int64_t rounds = from; wanted(search, chunks) && rounds < from + 4 && count < MOST_TRIES; ++rounds) {
-            if (!any || synth_compare(synth_fraction(rounds, chunks), best) < 0) {
+        first_rounds = first_rounds < steps ? steps : first_rounds;
+        for (int64_t rounds = first_rounds;
+             is_wanted(search, chunks) && rounds < first_rounds + ROUNDS_BEYOND && count < MOST_TRIES; ++rounds) {
+            if (!has_best || synth_compare(synth_fraction(rounds, chunks), best) < 0) {
                 tries[count] = (try_t){chunks, (int)rounds, 0, false};
                 if (search->cache != NULL) {
                     tries[count].passes =
@@ -248,12 +278,15 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
     return count;
 }
 
-/* Looks for one schedule by satisfiability: first for one that has all symmetries, then for any. Pass 0 gives the
- * second part only a quarter of the time. */
+/*
+ * Looks for one schedule by satisfiability: first for one that has all symmetries, then for any. What is found goes to
+ * the front and the cache; what was tried in vain is noted in `try` and in the cache. On pass 0 the second search gets
+ * only a quarter of the time.
+ */
 static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 {
-    static const double limits[PASSES] = {1, 2, 6, 30, 200};
-    double seconds = limits[pass];
+    static const double pass_seconds[PASSES] = {1, 2, 6, 30, 200};
+    double seconds = pass_seconds[pass];
     bool optimistic = pass % 2 == 1;
     synth_demand_t *demand =
         synth_demand_new(search->dual, search->topology->ranks, search->options->root, try->chunks);
@@ -263,12 +296,11 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 
     if (demand != NULL && identity != NULL) {
         double time_left = search->end - mscclpp_now();
-
-        bool is_full = seconds <= time_left;
+        bool has_full_time = seconds <= time_left;
 
         identity->count = 1;
         memcpy(identity->map[0], search->symmetry.map[0], sizeof(identity->map[0]));
-        seconds = is_full ? seconds : time_left;
+        seconds = has_full_time ? seconds : time_left;
         if (search->symmetry.count > 1) {
             answer = synth_sat_search(search->topology, demand, steps, try->rounds, &search->symmetry, optimistic,
                                       seconds, search->options->stop, &schedule);
@@ -279,9 +311,9 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
                                       search->options->stop, &schedule);
             try->none = answer == SYNTH_SAT_NONE;
         }
-        is_full = answer == SYNTH_SAT_NONE || (is_full && !is_over(search)); /* a search cut short is repeated */
-        try->passes = is_full ? (int)pass + 1 : try->passes;
-        if (search->cache != NULL && is_full && answer != SYNTH_SAT_FOUND) {
+        has_full_time = answer == SYNTH_SAT_NONE || (has_full_time && !is_over(search)); /* else it is repeated */
+        try->passes = has_full_time ? (int)pass + 1 : try->passes;
+        if (search->cache != NULL && has_full_time && answer != SYNTH_SAT_FOUND) {
             synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->none);
         }
         if (answer == SYNTH_SAT_FOUND) {
@@ -299,35 +331,36 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
     synth_demand_free(demand);
 }
 
-/* Searches shortly for schedules of few chunks that have all symmetries, before the bounds of large machines take
- * their time. Searches that find nothing are repeated later. */
-static void scout(search_t *search, synth_rational_t least)
+/* Searches for a few seconds for schedules of few chunks that have all symmetries, before the bounds of each number of
+ * steps are computed, which takes long. Tries that find nothing are repeated later, with more time. */
+static void scout(search_t *search, synth_rational_t bound)
 {
-    int chunk = least_chunks(search), first = search->front->least_steps;
+    int least = least_chunks(search), first_steps = search->front->least_steps;
     double end = mscclpp_now() + SCOUT_SECONDS;
 
     if (search->topology->ranks < SCOUT_RANKS || search->symmetry.count < 2) {
         return;
     }
     for (int k = 0; k < SCOUT_CHUNKS * SCOUT_STEPS && mscclpp_now() < end && !is_over(search); ++k) {
-        int chunks = chunk * (1 + k / SCOUT_STEPS), steps = first + k % SCOUT_STEPS;
-        int64_t from = synth_ceiling(least, chunks);
+        int chunks = least * (1 + k / SCOUT_STEPS), steps = first_steps + k % SCOUT_STEPS;
+        int64_t first_rounds = synth_ceiling(bound, chunks);
         synth_demand_t *demand;
 
-        if (!wanted(search, chunks) || (search->options->steps != 0 && search->options->steps != steps)) {
+        if (!is_wanted(search, chunks) || (search->options->steps != 0 && search->options->steps != steps)) {
             continue;
         }
         demand = synth_demand_new(search->dual, search->topology->ranks, search->options->root, chunks);
-        from = from < steps ? steps : from;
-        for (int64_t rounds = from; demand != NULL && rounds < from + 4 && mscclpp_now() < end; ++rounds) {
+        first_rounds = first_rounds < steps ? steps : first_rounds;
+        for (int64_t rounds = first_rounds;
+             demand != NULL && rounds < first_rounds + ROUNDS_BEYOND && mscclpp_now() < end; ++rounds) {
             synth_schedule_t *schedule = NULL;
             synth_rational_t best;
 
             if (best_of(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
                 break;
             }
-            if (synth_sat_search(search->topology, demand, steps, (int)rounds, &search->symmetry, false, SCOUT_LOOK,
-                                 search->options->stop, &schedule) == SYNTH_SAT_FOUND) {
+            if (synth_sat_search(search->topology, demand, steps, (int)rounds, &search->symmetry, false,
+                                 SCOUT_TRY_SECONDS, search->options->stop, &schedule) == SYNTH_SAT_FOUND) {
                 if (search->cache != NULL) {
                     synth_cache_keep(search->cache, schedule, mscclpp_now() - search->start);
                 }
@@ -340,52 +373,52 @@ static void scout(search_t *search, synth_rational_t least)
     }
 }
 
-/* Searches for better schedules of this number of steps, from the least ratio up. Each pass gives each try more
- * time. */
+/* Searches for better schedules of so many steps, from the least ratio up. Each pass gives each try more time. Ends
+ * once a schedule meets the bound, no try is undecided, or the time is up. */
 static void search_steps(search_t *search, int steps, synth_rational_t bound)
 {
     try_t *tries = malloc(sizeof(*tries) * MOST_TRIES);
     int count = tries != NULL ? list_tries(search, steps, bound, tries) : 0;
     size_t literals = (size_t)search->topology->link_count * (size_t)steps * (size_t)search->topology->ranks;
-    bool found = false;
+    bool is_met = false;
 
     for (size_t pass = 0; pass < PASSES; ++pass) {
-        int open = 0;
+        int undecided = 0;
 
         for (int i = 0; i < (pass == 0 && count > FIRST_TRIES ? FIRST_TRIES : count) && !is_over(search) &&
                         !meets(search, steps, bound);
              ++i) {
             synth_rational_t best = {0, 1}, ratio = synth_fraction(tries[i].rounds, tries[i].chunks);
-            bool known = best_of(search, steps, &best);
+            bool has_best = best_of(search, steps, &best);
 
-            if (tries[i].none || (known && synth_compare(ratio, best) >= 0) ||
+            if (tries[i].none || (has_best && synth_compare(ratio, best) >= 0) ||
                 literals * (size_t)tries[i].chunks > MOST_LITERALS) {
                 continue;
             }
             if ((size_t)tries[i].passes <= pass) {
                 search_one(search, steps, &tries[i], pass);
             }
-            open += !tries[i].none;
-            found = meets(search, steps, bound);
+            undecided += !tries[i].none;
+            is_met = meets(search, steps, bound);
         }
-        if (found || (open == 0 && (pass > 0 || count <= FIRST_TRIES)) || is_over(search)) {
+        if (is_met || (undecided == 0 && (pass > 0 || count <= FIRST_TRIES)) || is_over(search)) {
             break;
         }
     }
     free(tries);
 }
 
-/* Gather and scatter: finds the least number of chunks for which a flow meets the bound, or else the best up to the
- * most chunks. */
+/* Gather and scatter: adds schedules by flows, for more and more chunks, until one meets the bound or the most chunks
+ * are reached. */
 static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
-    int most = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
+    int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
 
-    for (int chunks = 1; chunks <= most && !is_over(search) && !meets(search, steps, bound); ++chunks) {
+    for (int chunks = 1; chunks <= most_chunks && !is_over(search) && !meets(search, steps, bound); ++chunks) {
         int64_t rounds = synth_ceiling(bound, chunks);
 
         rounds = rounds < steps ? steps : rounds;
-        for (int64_t most_rounds = rounds + 2; wanted(search, chunks) && rounds <= most_rounds; ++rounds) {
+        for (int64_t most_rounds = rounds + 2; is_wanted(search, chunks) && rounds <= most_rounds; ++rounds) {
             synth_rational_t best;
             synth_schedule_t *schedule;
 
@@ -401,7 +434,7 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Marks the points of this number of steps that meet its bound as proven. */
+/* Sets the bound of the points of so many steps, and marks those that meet it as proven. */
 static void label_proven(search_t *search, int steps, synth_rational_t bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
@@ -416,7 +449,8 @@ static void label_proven(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Marks points of numbers of steps that were not gone through, by the bound of all and by formulas. */
+/* Sets the bounds of the points whose number of steps was not searched: the bound for any number, or that of a formula.
+ * Marks those that meet them as proven. */
 static void label_others(search_t *search, synth_rational_t least)
 {
     for (int i = 0; i < search->front->count; ++i) {
@@ -428,27 +462,29 @@ static void label_others(search_t *search, synth_rational_t least)
     }
 }
 
-/* Goes through the numbers of steps upwards: computes the bound of each, then searches for schedules that meet it. */
+/* Goes through the numbers of steps upwards: computes the bound of each, then searches for schedules that meet it. Ends
+ * early once a schedule meets `least`, the bound for any number of steps: then the front is complete. */
 static void search_all_steps(search_t *search, synth_rational_t least)
 {
-    bool flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER, given = search->options->steps != 0;
-    int first = given ? search->options->steps : search->front->least_steps;
-    int last = given ? first : first + STEPS_BEYOND;
+    bool has_flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER,
+         has_steps = search->options->steps != 0;
+    int first = has_steps ? search->options->steps : search->front->least_steps;
+    int last = has_steps ? first : first + STEPS_BEYOND;
 
     for (int steps = first; steps <= last && !is_over(search); ++steps) {
-        synth_rational_t closed = synth_closed_bound(&search->shape, search->dual, steps);
-        synth_rational_t bound = synth_larger(least, closed);
-        double rest = search->end - mscclpp_now();
+        synth_rational_t closed_bound = synth_closed_bound(&search->shape, search->dual, steps);
+        synth_rational_t bound = synth_larger(least, closed_bound);
+        double time_left = search->end - mscclpp_now();
         synth_slp_t slp;
 
-        if (closed.num == 0 && !meets(search, steps, bound) &&
-            synth_slp_solve(search->topology, search->dual, search->options->root, steps, rest < 20 ? rest / 2 : 10,
-                            &slp) == MSCCLPP_OK) {
+        if (closed_bound.num == 0 && !meets(search, steps, bound) &&
+            synth_slp_solve(search->topology, search->dual, search->options->root, steps,
+                            time_left < 2 * SLP_SECONDS ? time_left / 2 : SLP_SECONDS, &slp) == MSCCLPP_OK) {
             bound = synth_larger(bound, slp.bound);
         }
         report(search, "%d steps: at least %lld/%lld rounds for each chunk", steps, (long long)bound.num,
                (long long)bound.den);
-        if (flows && !meets(search, steps, bound)) {
+        if (has_flows && !meets(search, steps, bound)) {
             try_flows(search, steps, bound);
         }
         if (search->options->search && search->symmetry.count > 0 && synth_sat_available() &&
@@ -463,10 +499,11 @@ static void search_all_steps(search_t *search, synth_rational_t least)
     }
 }
 
-/* Adds what earlier searches left in the cache, if it fits the options. */
+/* Opens the cache and adds the schedules that earlier searches left there, if they fit the options. A cache that cannot
+ * be read is reported and noted in the front, but is no failure. Does nothing if no search will be made. */
 static void read_cache(search_t *search)
 {
-    bool rooted = search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_ALLTOALL;
+    bool has_root = search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_ALLTOALL;
     char why[SYNTH_WHY];
 
     if (search->options->cache == NULL || !search->options->search || !synth_sat_available() ||
@@ -474,7 +511,7 @@ static void read_cache(search_t *search)
         return;
     }
     search->cache = synth_cache_open(search->options->cache, search->topology, search->dual,
-                                     rooted ? search->options->root : -1, why, sizeof(why));
+                                     has_root ? search->options->root : -1, why, sizeof(why));
     if (search->cache != NULL && why[0] != '\0') {
         report(search, "%s", why);
         snprintf(search->front->note, sizeof(search->front->note), "%s", why);
@@ -483,7 +520,7 @@ static void read_cache(search_t *search)
         double seconds;
         synth_schedule_t *schedule = synth_cache_schedule(search->cache, i, &seconds);
 
-        if (schedule != NULL && wanted(search, schedule->chunks) &&
+        if (schedule != NULL && is_wanted(search, schedule->chunks) &&
             (schedule->chunks <= search->options->most_chunks || search->options->chunks != 0)) {
             offer_after(search, schedule, "search, from the cache", SYNTH_BEST, seconds);
         } else {
@@ -492,7 +529,7 @@ static void read_cache(search_t *search)
     }
 }
 
-/* Closes the cache. A cache that cannot be written is reported, but is no failure. */
+/* Writes and closes the cache. If it cannot be written, this is reported and noted in the front, but is no failure. */
 static void close_cache(search_t *search)
 {
     char why[SYNTH_WHY];
@@ -507,7 +544,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
                                   const synth_options_t *options, synth_front_t *front, char *why, size_t why_size)
 {
     search_t search = {topology, topology, collective, synth_dual(collective), options, front, .end = 0};
-    synth_topology_t *turned = NULL;
+    synth_topology_t *reversed = NULL;
     synth_bound_t bound;
     mscclpp_status_t status;
 
@@ -527,23 +564,23 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         return MSCCLPP_ERR_INVALID;
     }
     if (search.dual != collective) {
-        turned = synth_topology_transposed(topology);
-        if (turned == NULL) {
+        reversed = synth_topology_transposed(topology);
+        if (reversed == NULL) {
             return MSCCLPP_ERR_NO_MEMORY;
         }
-        search.topology = turned;
+        search.topology = reversed;
     }
     synth_shape(search.topology, &search.shape);
-    status = search.shape.kind != SYNTH_IRREGULAR /* cuts are sharp there */
+    status = search.shape.kind != SYNTH_IRREGULAR /* cuts give the best bound there */
                  ? synth_bound_cut(topology, collective, options->root, &bound)
                  : synth_bound_rounds(topology, collective, options->root, options->seconds / 4, &bound);
     if (status == MSCCLPP_OK) {
-        bool rooted = search.dual != SYNTH_ALLGATHER && search.dual != SYNTH_ALLTOALL;
+        bool has_root = search.dual != SYNTH_ALLGATHER && search.dual != SYNTH_ALLTOALL;
 
         front->least_ratio = bound.ratio;
         front->least_by = bound.by;
-        if (topology->ranks <= SYNTH_SLP_RANKS) { /* others are too large to be searched */
-            synth_symmetry_find(search.topology, rooted ? options->root : -1, &search.symmetry);
+        if (topology->ranks <= SYNTH_SLP_RANKS) { /* larger machines are not searched */
+            synth_symmetry_find(search.topology, has_root ? options->root : -1, &search.symmetry);
         }
         read_cache(&search);
         try_closed(&search, bound.ratio);
@@ -556,6 +593,6 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         label_others(&search, bound.ratio);
         close_cache(&search);
     }
-    synth_topology_free(turned);
+    synth_topology_free(reversed);
     return status;
 }

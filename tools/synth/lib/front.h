@@ -1,4 +1,7 @@
-/* The schedules of a collective that no other beats in both steps and rounds for each chunk. */
+/*
+ * The front: schedules of a collective, each of which no other known schedule beats in both steps and rounds for each
+ * chunk. Few steps serve small messages best, few rounds large ones.
+ */
 #ifndef TOOLS_SYNTH_LIB_FRONT_H
 #define TOOLS_SYNTH_LIB_FRONT_H
 
@@ -6,8 +9,8 @@
 
 typedef enum {
     SYNTH_PROVEN,    /* a bound says that no schedule of so many steps has fewer rounds for each chunk */
-    SYNTH_BEST,      /* the best that a search found */
-    SYNTH_HEURISTIC, /* from a method that does not search */
+    SYNTH_BEST,      /* the best that a search found; there may be better ones */
+    SYNTH_HEURISTIC, /* from a method that does not search; there may be better ones */
     SYNTH_LABELS
 } synth_label_t;
 
@@ -51,16 +54,23 @@ typedef struct {
     void *context;
 } synth_options_t;
 
-/* Whether a point has at most so many steps and at most so many rounds for each chunk. */
+/* Whether some point of the front has at most so many steps and at most so many rounds for each chunk. */
 bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t ratio);
 
-/* Adds a point unless another is as good, and removes the points that it beats. Takes ownership of the schedule. */
+/*
+ * Adds a point unless another is as good, and removes the points that it beats. Takes ownership of the schedule. `by`
+ * has to be a literal. If the front is full, the schedule is dropped.
+ */
 void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
                      double seconds);
 
 void synth_front_free(synth_front_t *front);
 
-/* Fills the front. Every schedule in it has passed synth_schedule_verify. */
+/*
+ * Fills the front; every schedule in it has passed synth_schedule_verify. If the time is up or `stop` becomes true,
+ * what was found so far is in the front, and the status is a success. On an error the front is empty; `why` says what
+ * is wrong if it is MSCCLPP_ERR_INVALID. The caller frees the front with synth_front_free.
+ */
 mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
                                   const synth_options_t *options, synth_front_t *front, char *why, size_t why_size);
 

@@ -1,4 +1,7 @@
-/* Bounds by flows over steps: cuts are added until no flow is violated. */
+/*
+ * The linear program of slp.h, solved by its dual. Rows stand for pairs of a source and a link in one step; columns are
+ * cuts, and prices of links and groups. Cuts are added until the solution lets every source reach its receivers.
+ */
 #include "tools/synth/lib/slp.h"
 
 #include <math.h>
@@ -10,63 +13,71 @@
 #include "tools/synth/lib/simplex.h"
 #include "tools/synth/lib/symmetry.h"
 
-enum { MOST_ROWS = 2600, MOST_CUTS = 20000, SCALE = 1 << 30 };
+enum { MOST_ROWS = 2600, MOST_CUTS = 20000 };          /* larger programs take too long */
+enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 }; /* flows count in units of 1/SCALE */
+enum { PIVOTS_AT_ONCE = 100, MOST_PIVOTS = 200000 };   /* at once: between two looks at the clock */
+enum { MOST_PARTS = 1000 }; /* weights of an optimal solution are tried in multiples of 1/1, 1/2, ... */
 
-/* A constraint of the linear program: the arcs across a cut carry at least `right` units of a source. */
+/* A cut of the graph over steps: the arcs across it carry at least `needed` chunks of a source. */
 typedef struct {
     int source;
-    int right;       /* units of the source that have to cross it */
-    int column;      /* of the program */
-    int count, *arc; /* of the graph over steps: step * links + link */
+    int needed;      /* chunks of the source that have to cross it */
+    int column;      /* of the simplex: the variable that says how often the cut counts */
+    int count, *arc; /* the arcs across it: layer * links + link */
 } cut_t;
 
 typedef struct {
     const synth_topology_t *topology;
-    int steps, layers; /* layers: of rows; 1 if the number of steps is free */
-    uint64_t wanted[SYNTH_MAX_RANKS];
+    int steps;                        /* 0: any number */
+    int layers;                       /* of rows: one for each step, or 1 if the number of steps is free */
+    uint64_t wanted[SYNTH_MAX_RANKS]; /* of each rank: the set of ranks that want its chunks */
     bool splits; /* scatter, all-to-all: each receiver wants data of its own, so that one copy does not serve all */
     synth_symmetry_t symmetry;
-    int *orbit; /* [source][link]: pairs that a symmetry maps onto each other share one; -1: not used */
-    int *orbit_size, *orbit_link, orbits;
-    int *row_class, *row_size, row_classes; /* of links and then groups: those that share a price */
-    int *price_column;                      /* [layer][class] */
-    bool first[SYNTH_MAX_RANKS];            /* the least rank of its class */
+    int *orbit;                     /* [source * links + link]: the number of the pair's orbit; -1: no chunks */
+    int *orbit_size, *orbit_link;   /* of each orbit: how many pairs are in it, and the link of one of them */
+    int orbits;                     /* how many there are */
+    int *price_class;               /* of each link, then of each group: the class whose members share a price */
+    int *class_size;                /* of each class: how many links or groups are in it */
+    int price_classes;              /* how many there are */
+    int *price_column;              /* [layer * classes + class]: the column of the simplex */
+    bool is_first[SYNTH_MAX_RANKS]; /* whether a rank is a source, and the least one of those that symmetries join */
     synth_simplex_t *simplex;
-    cut_t *cut;
+    cut_t *cut; /* room for MOST_CUTS */
     int cut_count;
-    synth_flow_t *flow;
+    synth_flow_t *flow; /* the graph over steps: has every rank once for each step, and a sink */
     int sink;
-    double deadline;
+    double deadline; /* by mscclpp_now */
 } program_t;
 
-/* Sets who wants the chunks of each rank. */
+/* Sets which ranks want the chunks of each rank. */
 static void set_wanted(program_t *program, synth_collective_t collective, int root)
 {
-    int n = program->topology->ranks;
-    uint64_t all = UINT64_MAX >> (64 - n);
+    int ranks = program->topology->ranks;
+    uint64_t all = UINT64_MAX >> (64 - ranks);
 
-    for (int v = 0; v < n; ++v) {
-        uint64_t others = all & ~(UINT64_C(1) << v);
+    for (int rank = 0; rank < ranks; ++rank) {
+        uint64_t others = all & ~(UINT64_C(1) << rank);
 
-        program->wanted[v] = collective == SYNTH_ALLGATHER || collective == SYNTH_ALLTOALL || v == root ? others : 0;
+        program->wanted[rank] =
+            collective == SYNTH_ALLGATHER || collective == SYNTH_ALLTOALL || rank == root ? others : 0;
         if (collective == SYNTH_GATHER) {
-            program->wanted[v] = v == root ? 0 : UINT64_C(1) << root;
+            program->wanted[rank] = rank == root ? 0 : UINT64_C(1) << root;
         }
     }
     program->splits = collective == SYNTH_SCATTER || collective == SYNTH_ALLTOALL;
 }
 
-/* The link that symmetry g maps a link onto. */
-static int link_image(const program_t *program, int g, int link)
+/* Returns the link that a symmetry maps the given link onto. */
+static int link_image(const program_t *program, int symmetry, int link)
 {
     const synth_link_t *from = &program->topology->links[link];
-    const unsigned char *map = program->symmetry.map[g];
+    const unsigned char *map = program->symmetry.map[symmetry];
 
     return program->topology->at[map[from->from]][map[from->to]];
 }
 
-/* Whether symmetry g maps one group onto another. Symmetry 0 is the identity. */
-static bool is_image(const program_t *program, int g, int group, int other)
+/* Whether a symmetry maps one group onto another. Symmetry 0 is the identity. */
+static bool is_image(const program_t *program, int symmetry, int group, int other)
 {
     const synth_group_t *from = &program->topology->groups[group], *to = &program->topology->groups[other];
     int same = 0;
@@ -74,257 +85,282 @@ static bool is_image(const program_t *program, int g, int group, int other)
     if (to->count != from->count || to->capacity != from->capacity) {
         return false;
     }
-    for (int a = 0; a < from->count; ++a) {
-        int image = link_image(program, g, from->links[a]);
+    for (int i = 0; i < from->count; ++i) {
+        int image = link_image(program, symmetry, from->links[i]);
 
-        for (int b = 0; b < to->count; ++b) {
-            same += to->links[b] == image;
+        for (int j = 0; j < to->count; ++j) {
+            same += to->links[j] == image;
         }
     }
     return same == from->count;
 }
 
-/* The group that symmetry g maps a group onto. If several groups have the same links, the k-th of them is mapped
- * onto the k-th of the images. */
-static int group_image(const program_t *program, int g, int group)
+/*
+ * Returns the group that a symmetry maps the given group onto. If several groups have the same links, the first of them
+ * is mapped onto the first of the images, the second onto the second, and so on.
+ */
+static int group_image(const program_t *program, int symmetry, int group)
 {
-    int before = 0;
+    int twins_before = 0;
 
-    for (int j = 0; j < group; ++j) {
-        before += is_image(program, 0, group, j);
+    for (int other = 0; other < group; ++other) {
+        twins_before += is_image(program, 0, group, other);
     }
-    for (int j = 0; j < program->topology->group_count; ++j) {
-        if (is_image(program, g, group, j) && before-- == 0) {
-            return j;
+    for (int other = 0; other < program->topology->group_count; ++other) {
+        if (is_image(program, symmetry, group, other) && twins_before-- == 0) {
+            return other;
         }
     }
     return group; /* not reached: symmetries keep groups */
 }
 
-/* Numbers the orbits: pairs of source and link, and links and groups, that symmetries map onto each other share one
- * number. False without memory. */
+/*
+ * Finds what the symmetries map onto one another, and numbers it: pairs of source and link (`orbit`), and links and
+ * groups (`price_class`). Also sets `is_first`. Returns false if memory runs out; the caller frees what was allocated.
+ */
 static bool classify(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
-    int n = topology->ranks, e = topology->link_count, rows = e + topology->group_count;
+    int ranks = topology->ranks, links = topology->link_count, price_count = links + topology->group_count;
 
-    program->orbit = malloc(sizeof(int) * (size_t)(n * e));
-    program->orbit_size = calloc((size_t)(n * e), sizeof(int));
-    program->orbit_link = calloc((size_t)(n * e), sizeof(int));
-    program->row_class = malloc(sizeof(int) * (size_t)rows);
-    program->row_size = calloc((size_t)rows, sizeof(int));
+    program->orbit = malloc(sizeof(int) * (size_t)(ranks * links));
+    program->orbit_size = calloc((size_t)(ranks * links), sizeof(int));
+    program->orbit_link = calloc((size_t)(ranks * links), sizeof(int));
+    program->price_class = malloc(sizeof(int) * (size_t)price_count);
+    program->class_size = calloc((size_t)price_count, sizeof(int));
     if (program->orbit == NULL || program->orbit_size == NULL || program->orbit_link == NULL ||
-        program->row_class == NULL || program->row_size == NULL) {
+        program->price_class == NULL || program->class_size == NULL) {
         return false;
     }
-    memset(program->orbit, -1, sizeof(int) * (size_t)(n * e));
-    memset(program->row_class, -1, sizeof(int) * (size_t)rows);
-    for (int v = 0; v < n; ++v) {
-        program->first[v] = program->wanted[v] != 0;
-        for (int g = 0; g < program->symmetry.count; ++g) {
-            program->first[v] = program->first[v] && program->symmetry.map[g][v] >= v;
+    memset(program->orbit, -1, sizeof(int) * (size_t)(ranks * links));
+    memset(program->price_class, -1, sizeof(int) * (size_t)price_count);
+    for (int source = 0; source < ranks; ++source) {
+        program->is_first[source] = program->wanted[source] != 0;
+        for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
+            program->is_first[source] = program->is_first[source] && program->symmetry.map[symmetry][source] >= source;
         }
-        for (int link = 0; program->wanted[v] != 0 && link < e; ++link) {
-            int id = program->orbits;
+        for (int link = 0; program->wanted[source] != 0 && link < links; ++link) {
+            int number = program->orbits;
 
-            if (program->orbit[v * e + link] >= 0) {
+            if (program->orbit[source * links + link] >= 0) {
                 continue;
             }
-            program->orbit_link[id] = link;
+            program->orbit_link[number] = link;
             ++program->orbits;
-            for (int g = 0; g < program->symmetry.count; ++g) {
-                int *at = &program->orbit[program->symmetry.map[g][v] * e + link_image(program, g, link)];
+            for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
+                int *number_p =
+                    &program
+                         ->orbit[program->symmetry.map[symmetry][source] * links + link_image(program, symmetry, link)];
 
-                program->orbit_size[id] += *at < 0;
-                *at = id;
+                program->orbit_size[number] += *number_p < 0;
+                *number_p = number;
             }
         }
     }
-    for (int row = 0; row < rows; ++row) {
-        int id = program->row_classes;
+    for (int item = 0; item < price_count; ++item) {
+        int number = program->price_classes;
 
-        if (program->row_class[row] >= 0) {
+        if (program->price_class[item] >= 0) {
             continue;
         }
-        ++program->row_classes;
-        for (int g = 0; g < program->symmetry.count; ++g) {
-            int *at = &program->row_class[row < e ? link_image(program, g, row) : e + group_image(program, g, row - e)];
+        ++program->price_classes;
+        for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
+            int *number_p = &program->price_class[item < links ? link_image(program, symmetry, item)
+                                                               : links + group_image(program, symmetry, item - links)];
 
-            program->row_size[id] += *at < 0;
-            *at = id;
+            program->class_size[number] += *number_p < 0;
+            *number_p = number;
         }
     }
     return true;
 }
 
-/* The row of the program for an orbit in a layer. */
+/* Returns the row of the simplex for an orbit in a layer. */
 static int row_of(const program_t *program, int layer, int orbit)
 {
     return layer * program->orbits + orbit;
 }
 
-/* Adds a column for the price of each class of links and groups: it relieves the rows of the pairs that it limits,
- * and costs its capacity. False without memory. */
+/*
+ * Adds a column for the price of each class of links or groups in each layer. The price of a link or group limits how
+ * much the chunks of all sources use of it together, and its cost is the capacity. Returns false if memory runs out.
+ */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
-    int e = topology->link_count, count;
+    int links = topology->link_count, count;
     int *rows = malloc(sizeof(int) * (size_t)(program->orbits + 1));
     double *values = malloc(sizeof(double) * (size_t)(program->orbits + 1));
-    bool fine = rows != NULL && values != NULL;
+    bool ok = rows != NULL && values != NULL;
 
-    program->price_column = calloc((size_t)(program->layers * program->row_classes), sizeof(int));
-    fine = fine && program->price_column != NULL;
-    for (int layer = 0; fine && layer < program->layers; ++layer) {
-        for (int id = 0; fine && id < program->row_classes; ++id) {
+    program->price_column = calloc((size_t)(program->layers * program->price_classes), sizeof(int));
+    ok = ok && program->price_column != NULL;
+    for (int layer = 0; ok && layer < program->layers; ++layer) {
+        for (int class = 0; ok && class < program->price_classes; ++class) {
             int capacity = 0;
 
-            for (int row = 0; row < e + topology->group_count; ++row) {
-                if (program->row_class[row] == id) {
-                    capacity = row < e ? topology->links[row].capacity : topology->groups[row - e].capacity;
+            for (int item = 0; item < links + topology->group_count; ++item) {
+                if (program->price_class[item] == class) {
+                    capacity = item < links ? topology->links[item].capacity : topology->groups[item - links].capacity;
                 }
             }
             count = 0;
             for (int orbit = 0; orbit < program->orbits; ++orbit) {
-                int link = program->orbit_link[orbit], covers = program->row_class[link] == id;
+                int link = program->orbit_link[orbit], uses = program->price_class[link] == class;
 
                 for (int j = 0; j < topology->group_count; ++j) {
-                    for (int k = 0; program->row_class[e + j] == id && k < topology->groups[j].count; ++k) {
-                        covers += topology->groups[j].links[k] == link;
+                    for (int i = 0; program->price_class[links + j] == class && i < topology->groups[j].count; ++i) {
+                        uses += topology->groups[j].links[i] == link;
                     }
                 }
-                if (covers > 0) {
+                if (uses > 0) {
                     rows[count] = row_of(program, layer, orbit);
-                    values[count++] = -covers;
+                    values[count++] = -uses;
                 }
             }
             rows[count] = program->layers * program->orbits + layer;
-            values[count++] = (double)capacity * program->row_size[id];
-            program->price_column[layer * program->row_classes + id] =
+            values[count++] = (double)capacity * program->class_size[class];
+            program->price_column[layer * program->price_classes + class] =
                 synth_simplex_column(program->simplex, 0, count, rows, values);
-            fine = program->price_column[layer * program->row_classes + id] >= 0;
+            ok = program->price_column[layer * program->price_classes + class] >= 0;
         }
     }
     free(rows);
     free(values);
-    return fine;
+    return ok;
 }
 
-/* The vertex of a rank in a layer of the graph. */
-static int node(const program_t *program, int rank, int layer)
+/* Returns the vertex of a rank after so many steps. If the number of steps is free, a rank has only one. */
+static int vertex_of(const program_t *program, int rank, int step)
 {
-    return program->steps == 0 ? rank : layer * program->topology->ranks + rank;
+    return program->steps == 0 ? rank : step * program->topology->ranks + rank;
 }
 
-/* Makes the graph over steps. The arcs of links come first, so that their positions are known. False without memory. */
+/*
+ * Makes the graph over steps. Its arcs are, in this order: links (layer * links + link), one from each rank to the
+ * sink, and one for each rank and step, by which chunks stay where they are. Returns false if memory runs out.
+ */
 static bool build_graph(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
-    int n = topology->ranks;
+    int ranks = topology->ranks;
 
-    program->sink = n * (program->steps + 1);
-    program->flow = synth_flow_new(program->sink + 1, program->layers * (topology->link_count + n) + n);
+    program->sink = ranks * (program->steps + 1);
+    program->flow = synth_flow_new(program->sink + 1, program->layers * (topology->link_count + ranks) + ranks);
     if (program->flow == NULL) {
         return false;
     }
-    for (int s = 0; s < program->layers; ++s) {
-        for (int i = 0; i < topology->link_count; ++i) {
-            synth_flow_arc(program->flow, node(program, topology->links[i].from, s),
-                           node(program, topology->links[i].to, s + 1), 0);
+    for (int step = 0; step < program->layers; ++step) {
+        for (int link = 0; link < topology->link_count; ++link) {
+            synth_flow_arc(program->flow, vertex_of(program, topology->links[link].from, step),
+                           vertex_of(program, topology->links[link].to, step + 1), 0);
         }
     }
-    for (int rank = 0; rank < n; ++rank) {
-        synth_flow_arc(program->flow, node(program, rank, program->steps), program->sink, 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+        synth_flow_arc(program->flow, vertex_of(program, rank, program->steps), program->sink, 0);
     }
-    for (int s = 0; s < program->steps; ++s) {
-        for (int rank = 0; rank < n; ++rank) {
-            synth_flow_arc(program->flow, node(program, rank, s), node(program, rank, s + 1), SYNTH_FLOW_FULL);
+    for (int step = 0; step < program->steps; ++step) {
+        for (int rank = 0; rank < ranks; ++rank) {
+            synth_flow_arc(program->flow, vertex_of(program, rank, step), vertex_of(program, rank, step + 1),
+                           SYNTH_FLOW_FULL);
         }
     }
     return true;
 }
 
-/* Sets the capacities of the graph to what the program's solution allows the chunks of a source, with these sinks.
- * Returns the flow that has to reach them. */
-static int64_t fill(program_t *program, int source, uint64_t sinks)
+/*
+ * Sets the capacities of the graph for a source and some of its receivers: links get what the current solution allows
+ * the chunks of the source. Returns the flow that has to reach the receivers together, in units of 1/SCALE.
+ */
+static int64_t set_capacities(program_t *program, int source, uint64_t receivers)
 {
     const synth_topology_t *topology = program->topology;
-    int e = topology->link_count, arcs = program->layers * e, n = topology->ranks;
+    int links = topology->link_count, link_arcs = program->layers * links, ranks = topology->ranks;
 
-    for (int s = 0; s < program->layers; ++s) {
-        for (int link = 0; link < e; ++link) {
-            int orbit = program->orbit[source * e + link];
-            double x = synth_simplex_price(program->simplex, row_of(program, s, orbit)) / program->orbit_size[orbit];
+    for (int layer = 0; layer < program->layers; ++layer) {
+        for (int link = 0; link < links; ++link) {
+            int orbit = program->orbit[source * links + link];
+            double amount =
+                synth_simplex_price(program->simplex, row_of(program, layer, orbit)) / program->orbit_size[orbit];
 
-            synth_flow_set(program->flow, s * e + link, x > 0 ? (int64_t)(x * SCALE + 0.5) : 0);
+            synth_flow_set(program->flow, layer * links + link, amount > 0 ? (int64_t)(amount * SCALE + 0.5) : 0);
         }
     }
-    for (int rank = 0; rank < n; ++rank) {
-        synth_flow_set(program->flow, arcs + rank, (sinks >> rank & 1) != 0 ? SCALE : 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+        synth_flow_set(program->flow, link_arcs + rank, (receivers >> rank & 1) != 0 ? SCALE : 0);
     }
-    for (int i = arcs + n; i < arcs + n + program->steps * n; ++i) {
-        synth_flow_set(program->flow, i, SYNTH_FLOW_FULL);
+    for (int arc = link_arcs + ranks; arc < link_arcs + ranks + program->steps * ranks; ++arc) {
+        synth_flow_set(program->flow, arc, SYNTH_FLOW_FULL);
     }
-    return (int64_t)__builtin_popcountll(sinks) * SCALE;
+    return (int64_t)__builtin_popcountll(receivers) * SCALE;
 }
 
-/* Adds the minimum cut that the last flow found as a column. False without memory. */
-static bool add_cut(program_t *program, int source, uint64_t sinks)
+/*
+ * Adds the minimum cut that the last flow found: for each of these receivers beyond it, one chunk of the source has to
+ * cross. Returns false if memory runs out.
+ */
+static bool add_cut(program_t *program, int source, uint64_t receivers)
 {
     const synth_topology_t *topology = program->topology;
-    int e = topology->link_count, count = 0;
+    int links = topology->link_count, count = 0;
     cut_t *cut = &program->cut[program->cut_count];
     int *rows;
     double *values;
 
     cut->source = source;
-    cut->right = 0;
+    cut->needed = 0;
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        cut->right += (sinks >> rank & 1) != 0 && !synth_flow_near(program->flow, node(program, rank, program->steps));
+        cut->needed +=
+            (receivers >> rank & 1) != 0 && !synth_flow_near(program->flow, vertex_of(program, rank, program->steps));
     }
-    cut->arc = malloc(sizeof(int) * (size_t)(program->layers * e));
-    rows = malloc(sizeof(int) * (size_t)(program->layers * e));
-    values = malloc(sizeof(double) * (size_t)(program->layers * e));
+    cut->arc = malloc(sizeof(int) * (size_t)(program->layers * links));
+    rows = malloc(sizeof(int) * (size_t)(program->layers * links));
+    values = malloc(sizeof(double) * (size_t)(program->layers * links));
     if (cut->arc == NULL || rows == NULL || values == NULL) {
         free(rows);
         free(values);
         return false;
     }
-    for (int s = 0; s < program->layers; ++s) {
-        for (int link = 0; link < e; ++link) {
-            if (synth_flow_near(program->flow, node(program, topology->links[link].from, s)) &&
-                !synth_flow_near(program->flow, node(program, topology->links[link].to, s + 1))) {
-                int orbit = program->orbit[source * e + link];
+    for (int layer = 0; layer < program->layers; ++layer) {
+        for (int link = 0; link < links; ++link) {
+            if (synth_flow_near(program->flow, vertex_of(program, topology->links[link].from, layer)) &&
+                !synth_flow_near(program->flow, vertex_of(program, topology->links[link].to, layer + 1))) {
+                int orbit = program->orbit[source * links + link];
 
-                rows[count] = row_of(program, s, orbit);
+                rows[count] = row_of(program, layer, orbit);
                 values[count] = 1.0 / program->orbit_size[orbit];
-                cut->arc[count++] = s * e + link;
+                cut->arc[count++] = layer * links + link;
             }
         }
     }
     cut->count = count;
-    cut->column = synth_simplex_column(program->simplex, cut->right, count, rows, values);
+    cut->column = synth_simplex_column(program->simplex, cut->needed, count, rows, values);
     ++program->cut_count;
     free(rows);
     free(values);
     return cut->column >= 0;
 }
 
-/* Looks for violated cuts and adds them. Returns how many were added, -1 without memory. */
+/*
+ * Looks for violated cuts and adds them. One source of each class is checked: for all its receivers at once where each
+ * wants data of its own, else for one receiver after the other. Returns how many cuts were added, or -1 if memory or
+ * the room for cuts runs out.
+ */
 static int separate(program_t *program)
 {
     int added = 0;
 
-    for (int v = 0; v < program->topology->ranks; ++v) {
-        uint64_t rest = program->first[v] ? program->wanted[v] : 0;
+    for (int source = 0; source < program->topology->ranks; ++source) {
+        uint64_t unchecked = program->is_first[source] ? program->wanted[source] : 0;
 
-        while (rest != 0) {
-            uint64_t sinks = program->splits ? rest : rest & -rest;
-            int64_t want = fill(program, v, sinks);
+        while (unchecked != 0) {
+            uint64_t receivers = program->splits ? unchecked : unchecked & -unchecked;
+            int64_t needed = set_capacities(program, source, receivers);
 
-            rest &= ~sinks;
-            if (synth_flow_run(program->flow, node(program, v, 0), program->sink, want) < want - SCALE / 1000000) {
-                if (program->cut_count == MOST_CUTS || !add_cut(program, v, sinks)) {
+            unchecked &= ~receivers;
+            if (synth_flow_run(program->flow, vertex_of(program, source, 0), program->sink, needed) <
+                needed - TOLERANCE) {
+                if (program->cut_count == MOST_CUTS || !add_cut(program, source, receivers)) {
                     return -1;
                 }
                 ++added;
@@ -334,113 +370,124 @@ static int separate(program_t *program)
     return added;
 }
 
-/* The exact value of the dual solution, with the weights of cuts rounded to multiples of 1/parts and the prices
- * raised until they fit. */
+/*
+ * Returns the bound that the solution gives, computed in whole numbers: the weights of cuts are rounded to multiples of
+ * 1/parts, and the prices of links become as high as these cuts then need. The result is a valid bound whatever
+ * rounding loses; it is 0/1 if memory runs out or nothing costs anything. Everything is multiplied by the number of
+ * symmetries, which the size of each orbit divides.
+ */
 static synth_rational_t evaluate(const program_t *program, const double *weight, int64_t parts)
 {
     const synth_topology_t *topology = program->topology;
-    int e = topology->link_count, rows = e + topology->group_count, sizes = program->symmetry.count;
-    int64_t *load = calloc((size_t)(program->layers * program->orbits), sizeof(*load)), gain = 0, most = 0;
-    int64_t *price = calloc((size_t)rows, sizeof(*price));
+    int links = topology->link_count, price_count = links + topology->group_count, symmetries = program->symmetry.count;
+    int64_t *load = calloc((size_t)(program->layers * program->orbits), sizeof(*load)), gain = 0, most_cost = 0;
+    int64_t *group_price = calloc((size_t)price_count, sizeof(*group_price));
 
-    if (load == NULL || price == NULL) {
+    if (load == NULL || group_price == NULL) {
         free(load);
-        free(price);
+        free(group_price);
         return synth_fraction(0, 1);
     }
-    /* Everything is multiplied by the number of symmetries, which the size of each orbit divides. */
     for (int k = 0; k < program->cut_count; ++k) {
         const cut_t *cut = &program->cut[k];
         int64_t times = (int64_t)llround(weight[k] * (double)parts);
 
-        gain += times * cut->right * sizes;
+        gain += times * cut->needed * symmetries;
         for (int i = 0; times > 0 && i < cut->count; ++i) {
-            int orbit = program->orbit[cut->source * e + cut->arc[i] % e];
+            int orbit = program->orbit[cut->source * links + cut->arc[i] % links];
 
-            load[row_of(program, cut->arc[i] / e, orbit)] += times * (sizes / program->orbit_size[orbit]);
+            load[row_of(program, cut->arc[i] / links, orbit)] += times * (symmetries / program->orbit_size[orbit]);
         }
     }
-    for (int s = 0; s < program->layers; ++s) {
+    for (int layer = 0; layer < program->layers; ++layer) {
         int64_t cost = 0;
 
         for (int j = 0; j < topology->group_count; ++j) {
-            int column = program->price_column[s * program->row_classes + program->row_class[e + j]];
+            int column = program->price_column[layer * program->price_classes + program->price_class[links + j]];
             double value = synth_simplex_variable(program->simplex, column);
 
-            price[e + j] = value > 0 ? (int64_t)llround(value * (double)(parts * sizes)) : 0;
-            cost += price[e + j] * topology->groups[j].capacity;
+            group_price[links + j] = value > 0 ? (int64_t)llround(value * (double)(parts * symmetries)) : 0;
+            cost += group_price[links + j] * topology->groups[j].capacity;
         }
-        for (int link = 0; link < e; ++link) {
-            int64_t need = 0;
+        for (int link = 0; link < links; ++link) {
+            int64_t link_price = 0;
 
-            for (int v = 0; v < topology->ranks; ++v) {
-                if (program->wanted[v] != 0) {
-                    int64_t here = load[row_of(program, s, program->orbit[v * e + link])];
+            for (int source = 0; source < topology->ranks; ++source) {
+                if (program->wanted[source] != 0) {
+                    int64_t orbit_load = load[row_of(program, layer, program->orbit[source * links + link])];
 
-                    need = here > need ? here : need;
+                    link_price = orbit_load > link_price ? orbit_load : link_price;
                 }
             }
             for (int j = 0; j < topology->group_count; ++j) {
                 for (int k = 0; k < topology->groups[j].count; ++k) {
-                    need -= topology->groups[j].links[k] == link ? price[e + j] : 0;
+                    link_price -= topology->groups[j].links[k] == link ? group_price[links + j] : 0;
                 }
             }
-            cost += (need > 0 ? need : 0) * topology->links[link].capacity;
+            cost += (link_price > 0 ? link_price : 0) * topology->links[link].capacity;
         }
-        most = cost > most ? cost : most;
+        most_cost = cost > most_cost ? cost : most_cost;
     }
     free(load);
-    free(price);
-    return most > 0 ? synth_fraction(gain, most) : synth_fraction(0, 1);
+    free(group_price);
+    return most_cost > 0 ? synth_fraction(gain, most_cost) : synth_fraction(0, 1);
 }
 
-/* Computes the exact bound: tries denominators until rounding loses nothing. For a solution that is not optimal,
- * only large denominators are tried. */
-static void prove(const program_t *program, bool best, synth_slp_t *slp)
+/*
+ * Sets the exact bound. Weights are rounded to multiples of ever smaller fractions until the bound meets the
+ * floating-point value. For a solution that is not optimal, only the smallest fractions are tried. Without memory the
+ * bound is 0/1.
+ */
+static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 {
-    static const int64_t large[] = {5040, 55440, 720720, 1 << 20};
+    static const int64_t fine_parts[] = {5040, 55440, 720720, 1 << 20};
     double *weight = malloc(sizeof(*weight) * (size_t)(program->cut_count + 1));
 
     slp->bound = synth_fraction(0, 1);
     if (weight == NULL) {
         return;
     }
-    for (int k = 0; k < program->cut_count; ++k) {
-        double value = synth_simplex_variable(program->simplex, program->cut[k].column);
+    for (int i = 0; i < program->cut_count; ++i) {
+        double value = synth_simplex_variable(program->simplex, program->cut[i].column);
 
-        weight[k] = value > 1e-9 ? value : 0;
+        weight[i] = value > 1e-9 ? value : 0;
     }
-    for (int i = 1; best && i < 1000 && synth_value(slp->bound) < slp->value - 1e-7; ++i) {
+    for (int i = 1; is_optimal && i < MOST_PARTS && synth_value(slp->bound) < slp->value - 1e-7; ++i) {
         slp->bound = synth_larger(slp->bound, evaluate(program, weight, i));
     }
-    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]) && synth_value(slp->bound) < slp->value - 1e-7; ++i) {
-        slp->bound = synth_larger(slp->bound, evaluate(program, weight, large[i]));
+    for (size_t i = 0; i < sizeof(fine_parts) / sizeof(fine_parts[0]) && synth_value(slp->bound) < slp->value - 1e-7;
+         ++i) {
+        slp->bound = synth_larger(slp->bound, evaluate(program, weight, fine_parts[i]));
     }
     free(weight);
 }
 
-/* Writes how much of each link the solved program gives the chunks of each rank. */
+/* Writes what synth_slp_loads returns. */
 static void tell_loads(const program_t *program, double *load)
 {
-    int e = program->topology->link_count;
+    int links = program->topology->link_count;
 
-    for (int v = 0; v < program->topology->ranks; ++v) {
-        for (int link = 0; link < e; ++link) {
-            int orbit = program->orbit[v * e + link];
+    for (int source = 0; source < program->topology->ranks; ++source) {
+        for (int link = 0; link < links; ++link) {
+            int orbit = program->orbit[source * links + link];
 
-            load[v * e + link] = orbit < 0 ? 0
-                                           : synth_simplex_price(program->simplex, row_of(program, 0, orbit)) /
-                                                 program->orbit_size[orbit];
+            load[source * links + link] = orbit < 0 ? 0
+                                                    : synth_simplex_price(program->simplex, row_of(program, 0, orbit)) /
+                                                          program->orbit_size[orbit];
         }
     }
 }
 
-/* Solves the program: alternates between the simplex method and the search for violated cuts. */
+/*
+ * Solves the program: alternates between the simplex method and the search for violated cuts. After the deadline, the
+ * cuts known so far still give a bound. With `load`, writes the loads instead of a bound; then a missed deadline is
+ * MSCCLPP_ERR_TIMEOUT. The caller frees what the program holds.
+ */
 static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp)
 {
     int rows, added = 1;
-    bool late = false;
-    double *most;
+    bool is_late = false;
+    double *right_sides;
 
     if (!classify(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
@@ -449,54 +496,54 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
     if (rows > MOST_ROWS) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    most = calloc((size_t)rows, sizeof(*most));
-    for (int s = 0; most != NULL && s < program->layers; ++s) {
-        most[program->layers * program->orbits + s] = 1;
+    right_sides = calloc((size_t)rows, sizeof(*right_sides));
+    for (int layer = 0; right_sides != NULL && layer < program->layers; ++layer) {
+        right_sides[program->layers * program->orbits + layer] = 1;
     }
-    program->simplex = most != NULL ? synth_simplex_new(rows, most) : NULL;
+    program->simplex = right_sides != NULL ? synth_simplex_new(rows, right_sides) : NULL;
     program->cut = calloc(MOST_CUTS, sizeof(*program->cut));
-    free(most);
+    free(right_sides);
     if (program->simplex == NULL || program->cut == NULL || !build_graph(program) || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    while (added > 0 && !late) {
+    while (added > 0 && !is_late) {
         added = separate(program);
         if (added < 0) {
             return MSCCLPP_ERR_NO_MEMORY;
         }
         if (added > 0) {
             do {
-                late = mscclpp_now() > program->deadline;
-            } while (!late && !synth_simplex_run(program->simplex, 100) &&
-                     synth_simplex_pivots(program->simplex) < 200000);
+                is_late = mscclpp_now() > program->deadline;
+            } while (!is_late && !synth_simplex_run(program->simplex, PIVOTS_AT_ONCE) &&
+                     synth_simplex_pivots(program->simplex) < MOST_PIVOTS);
         }
     }
-    /* Whatever cuts are known by now, the dual solution that they make is a bound. */
     slp->value = synth_simplex_objective(program->simplex);
     slp->cuts = program->cut_count;
     slp->pivots = synth_simplex_pivots(program->simplex);
     if (load != NULL) {
         tell_loads(program, load);
-        return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+        return is_late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
     }
-    prove(program, !late, slp);
+    prove(program, !is_late, slp);
     return MSCCLPP_OK;
 }
 
-/* Sets up, solves and frees the program. With `load`, it writes what synth_slp_loads returns, and computes no bound. */
+/* Sets up, solves and frees the program. With `load`, writes what synth_slp_loads returns, and computes no bound. */
 static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                             double seconds, double *load, synth_slp_t *slp)
 {
     program_t *program = topology->ranks <= SYNTH_SLP_RANKS ? calloc(1, sizeof(*program)) : NULL;
-    bool rooted = collective != SYNTH_ALLGATHER && collective != SYNTH_ALLTOALL;
+    bool has_root = collective != SYNTH_ALLGATHER && collective != SYNTH_ALLTOALL;
     mscclpp_status_t status;
 
     if (collective == SYNTH_GATHER) { /* backwards it is a scatter, whose one source makes the program small */
-        synth_topology_t *turned = synth_topology_transposed(topology);
+        synth_topology_t *reversed = synth_topology_transposed(topology);
 
         free(program);
-        status = turned != NULL ? run(turned, SYNTH_SCATTER, root, steps, seconds, load, slp) : MSCCLPP_ERR_NO_MEMORY;
-        synth_topology_free(turned);
+        status =
+            reversed != NULL ? run(reversed, SYNTH_SCATTER, root, steps, seconds, load, slp) : MSCCLPP_ERR_NO_MEMORY;
+        synth_topology_free(reversed);
         return status;
     }
     if (program == NULL) {
@@ -507,9 +554,10 @@ static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t
     program->layers = steps > 0 ? steps : 1;
     program->deadline = mscclpp_now() + seconds;
     set_wanted(program, collective, root);
-    synth_symmetry_find(topology, rooted ? root : -1, &program->symmetry);
+    synth_symmetry_find(topology, has_root ? root : -1, &program->symmetry);
     status = solve(program, load, slp);
     if (status == MSCCLPP_OK && collective == SYNTH_ALLTOALL) {
+        /* The program has one chunk for each receiver; callers count all chunks that a rank sends, its own included. */
         slp->bound = synth_fraction(slp->bound.num, slp->bound.den * topology->ranks);
         slp->value /= topology->ranks;
     }
@@ -522,8 +570,8 @@ static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t
     free(program->orbit);
     free(program->orbit_size);
     free(program->orbit_link);
-    free(program->row_class);
-    free(program->row_size);
+    free(program->price_class);
+    free(program->class_size);
     free(program->price_column);
     free(program);
     return status;

@@ -1,7 +1,8 @@
 /*
- * The linear program that says how few rounds for each chunk a number of steps takes, whatever the number of chunks:
- * flows in a graph that has every rank once for each step. Its value in floating point is no proof. The dual solution
- * is rounded to whole numbers and evaluated exactly; what that gives is a bound, whatever the rounding.
+ * A linear program that says how few rounds for each chunk a schedule of so many steps may have, whatever its number of
+ * chunks. It describes flows in a graph that has every rank once for each step. Its value in floating point is no
+ * proof. Therefore the solution of its dual is rounded to whole numbers and evaluated exactly, which gives a valid
+ * bound however it was rounded.
  */
 #ifndef TOOLS_SYNTH_LIB_SLP_H
 #define TOOLS_SYNTH_LIB_SLP_H
@@ -10,25 +11,27 @@
 #include "tools/synth/lib/rational.h"
 #include "tools/synth/lib/topology.h"
 
-enum { SYNTH_SLP_RANKS = 24 }; /* more make programs that are too large */
+enum { SYNTH_SLP_RANKS = 24 }; /* programs of more ranks are too large */
 
 typedef struct {
     synth_rational_t bound; /* proven: no schedule has fewer rounds for each chunk */
-    double value;           /* of the cuts that are known; the same as the bound unless rounding lost something */
-    int cuts, pivots;
+    double value;           /* the program's value in floating point; above the bound if rounding lost something */
+    int cuts, pivots;       /* how many cuts were added, and how many pivots of the simplex method were made */
 } synth_slp_t;
 
 /*
- * For a collective that does not combine. steps 0: any number of steps. After `seconds` it makes do with the cuts it
- * has: the bound is lower then, and no less true. MSCCLPP_ERR_NOT_SUPPORTED if the program is too large.
+ * Computes the bound of a collective that does not combine, for so many steps; 0 stands for any number. After `seconds`
+ * it stops with the cuts it has: the bound is valid, but may be lower. Returns MSCCLPP_ERR_NOT_SUPPORTED if the program
+ * is too large.
  */
 mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                                  double seconds, synth_slp_t *slp);
 
 /*
- * All-gather or broadcast, with any number of steps: how much of each link the chunks of each rank take at best, for
- * one chunk of each rank, in load[rank * links + link]. No link and no group then carries more than it can, and trees
- * can be packed into the links of each rank by themselves. False if the program is too large or takes too long.
+ * Divides the links among the ranks for an all-gather or broadcast of any number of steps: load[rank * links + link] is
+ * how much of the link the one chunk of the rank uses. No link and no group carries more than it can in the best number
+ * of rounds, and the trees of each rank can be packed into its loads alone. Returns false if the program is too large,
+ * takes longer than `seconds`, or if memory runs out.
  */
 bool synth_slp_loads(const synth_topology_t *topology, synth_collective_t collective, int root, double seconds,
                      double *load);
