@@ -64,7 +64,7 @@ static void plant(const synth_topology_t *topology, const synth_schedule_t *righ
     }
     for (int from = 0; from < topology->ranks; ++from) {
         for (int to = 0; to < topology->ranks; ++to) {
-            if (from != to && topology->at[from][to] < 0) {
+            if (from != to && topology->link_between[from][to] < 0) {
                 synth_schedule_t *wrong = synth_schedule_copy(right);
 
                 synth_schedule_add(wrong, 0, from, to, wrong->steps - 1, false);

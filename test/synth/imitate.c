@@ -110,7 +110,7 @@ static double carry(machine_t *machine, int from, int to, double bytes, double r
     while (at != end) {
         int next = machine->next[at][end];
 
-        ready = cross(machine, machine->topology->at[at][next], bytes, ready);
+        ready = cross(machine, machine->topology->link_between[at][next], bytes, ready);
         at = next;
         ++*hops;
     }
@@ -409,7 +409,7 @@ static void find_ways(machine_t *machine)
     for (int a = 0; a < topology->ranks; ++a) {
         for (int b = 0; b < topology->ranks; ++b) {
             for (int via = 0; via < topology->ranks; ++via) {
-                if (topology->at[a][via] >= 0 && distance[via][b] == distance[a][b] - 1) {
+                if (topology->link_between[a][via] >= 0 && distance[via][b] == distance[a][b] - 1) {
                     machine->next[a][b] = via;
                 }
             }

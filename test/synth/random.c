@@ -48,7 +48,7 @@ static synth_topology_t *make(void)
     for (int i = 0; i < 2 * n; ++i) {
         int a = (int)below((uint32_t)n), b = (int)below((uint32_t)n);
 
-        if (a != b && topology->at[a][b] < 0) {
+        if (a != b && topology->link_between[a][b] < 0) {
             synth_topology_link(topology, a, b, 1 + (int)below(3));
         }
     }
@@ -56,8 +56,8 @@ static synth_topology_t *make(void)
         int links[8], count = 0;
 
         for (int to = 0; to < n; ++to) {
-            if (to != rank && topology->at[rank][to] >= 0) {
-                links[count++] = topology->at[rank][to];
+            if (to != rank && topology->link_between[rank][to] >= 0) {
+                links[count++] = topology->link_between[rank][to];
             }
         }
         if (count > 1 && below(5) == 0) {
@@ -167,7 +167,7 @@ static void against_brute_force(int number)
     for (int i = 0; i < 3; ++i) {
         int a = (int)below((uint32_t)n), b = (int)below((uint32_t)n);
 
-        if (a != b && topology->at[a][b] < 0) {
+        if (a != b && topology->link_between[a][b] < 0) {
             synth_topology_link(topology, a, b, 1);
         }
     }

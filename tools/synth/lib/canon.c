@@ -44,7 +44,7 @@ static int by_hash(const void *left, const void *right)
 /* A hash of what joins two ranks: the capacities in both directions, and whether they share a node. */
 static uint64_t between(const synth_topology_t *topology, int a, int b)
 {
-    int there = topology->at[a][b], back = topology->at[b][a];
+    int there = topology->link_between[a][b], back = topology->link_between[b][a];
 
     return mix(mix(there < 0 ? 0 : (uint64_t)topology->links[there].capacity,
                    back < 0 ? 0 : (uint64_t)topology->links[back].capacity),
@@ -167,7 +167,7 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ro
         }
         for (int a = 0; a < topology->ranks; ++a) {
             for (int b = 0; b < topology->ranks; ++b) {
-                int at = topology->at[rank_at[a]][rank_at[b]];
+                int at = topology->link_between[rank_at[a]][rank_at[b]];
 
                 if (at >= 0) {
                     fprintf(out, " %d-%d:%d", a, b, topology->links[at].capacity);

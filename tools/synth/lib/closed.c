@@ -6,19 +6,25 @@
 
 #include <stdlib.h>
 
-#define MOST_GROWTH INT64_C(1000000000) /* above, the bound is that for any number of steps but for a trifle */
+#define MOST_GROWTH INT64_C(1000000000) /* above it, the bound is nearly that for any number of steps */
 
-enum { FEW_CHUNKS = 64 }; /* of a schedule that does not meet its bound anyway */
+enum { FEW_CHUNKS = 64 }; /* up to so many, a schedule that does not meet its bound gets whole rounds within nodes */
 
-/* Sends are counted before they are made: too many are refused without the memory for them. */
+/* Whether a schedule of so many chunks and sends is allowed. It is asked before the schedule is made, so that none is
+ * made that is too large. */
 static bool fits(int64_t chunks, int most_chunks, int64_t sends)
 {
     return chunks <= most_chunks && chunks <= SYNTH_MAX_CHUNKS && sends <= SYNTH_MAX_SENDS;
 }
 
-static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool fine)
+/*
+ * Completes a schedule whose sends have been added: sorts them, and gives each step the rounds that it needs. Takes
+ * ownership. Returns NULL, with the schedule freed, if not all sends were added (`ok` is false) or there are too many
+ * steps.
+ */
+static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
 {
-    if (schedule == NULL || !fine || steps > SYNTH_MAX_STEPS) {
+    if (schedule == NULL || !ok || steps > SYNTH_MAX_STEPS) {
         synth_schedule_free(schedule);
         return NULL;
     }
@@ -29,317 +35,341 @@ static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule
 }
 
 /*
- * The root gives each rank chunks of its own in each step but the last, and ranks pass on to all others what they got
- * in the step before. In the last step, in which the root has nothing more to spread, it sends one chunk to all.
+ * Broadcast on a mesh or a switch. In each step but the last, the root gives every rank chunks of its own; in the step
+ * after that, each rank passes them on to all others. In the last step the root has nothing left to be passed on and
+ * sends chunks to all ranks directly. Each rank gets as many chunks as fill whole rounds of the root's port.
  */
 static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                             int steps, int most_chunks)
 {
-    int n = topology->ranks, times = shape->port / (int)synth_gcd(shape->port, n - 1), waves = steps - 1;
-    int64_t chunks = (int64_t)times * (waves * (n - 1) + 1);
+    int ranks = topology->ranks, per_rank = shape->port / (int)synth_gcd(shape->port, ranks - 1), waves = steps - 1;
+    int64_t chunks = (int64_t)per_rank * (waves * (ranks - 1) + 1);
     synth_schedule_t *schedule = NULL;
     int chunk = 0;
-    bool fine = fits(chunks, most_chunks, chunks * (n - 1));
+    bool ok = fits(chunks, most_chunks, chunks * (ranks - 1));
 
-    schedule = fine ? synth_schedule_new(SYNTH_BROADCAST, n, root, (int)chunks) : NULL;
-    fine = schedule != NULL;
+    schedule = ok ? synth_schedule_new(SYNTH_BROADCAST, ranks, root, (int)chunks) : NULL;
+    ok = schedule != NULL;
     for (int wave = 0; wave < waves; ++wave) {
-        for (int k = 0; k < (n - 1) * times; ++k, ++chunk) {
-            int first = (root + 1 + k / times) % n;
+        for (int i = 0; i < (ranks - 1) * per_rank; ++i, ++chunk) {
+            int receiver = (root + 1 + i / per_rank) % ranks;
 
-            fine = fine && synth_schedule_add(schedule, chunk, root, first, wave, false);
-            for (int to = 0; fine && to < n; ++to) {
-                fine = to == root || to == first || synth_schedule_add(schedule, chunk, first, to, wave + 1, false);
+            ok = ok && synth_schedule_add(schedule, chunk, root, receiver, wave, false);
+            for (int to = 0; ok && to < ranks; ++to) {
+                ok = to == root || to == receiver || synth_schedule_add(schedule, chunk, receiver, to, wave + 1, false);
             }
         }
     }
-    for (int k = 0; k < times; ++k, ++chunk) {
-        for (int to = 0; fine && to < n; ++to) {
-            fine = to == root || synth_schedule_add(schedule, chunk, root, to, steps - 1, false);
+    for (int i = 0; i < per_rank; ++i, ++chunk) {
+        for (int to = 0; ok && to < ranks; ++to) {
+            ok = to == root || synth_schedule_add(schedule, chunk, root, to, steps - 1, false);
         }
     }
-    return finish(topology, schedule, steps, fine);
+    return finish(topology, schedule, steps, ok);
 }
 
+/* Returns the rank of a node and a position. Numbers of nodes wrap round. */
 static int rank_at(const synth_shape_t *shape, int node, int position)
 {
-    return shape->at[node % shape->nodes * shape->gpus + position];
+    return shape->rank_of[node % shape->nodes * shape->gpus + position];
 }
 
-static int position_of(const synth_shape_t *shape, int rank)
+/* Returns where a rank is: node * gpus + position. */
+static int place_of(const synth_shape_t *shape, int rank)
 {
-    int at = 0;
+    int place = 0;
 
-    while (shape->at[at] != rank) {
-        ++at;
+    while (shape->rank_of[place] != rank) {
+        ++place;
     }
-    return at;
+    return place;
 }
 
-/* To the ranks of a node: all that do not have a chunk yet get it from one of them. */
-static bool spread(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int node, int position, int step)
+/* Adds the sends of a chunk from one rank to all others of its node. Returns false if memory runs out. */
+static bool spread_in_node(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int node, int position,
+                           int step)
 {
-    bool fine = true;
+    bool ok = true;
 
-    for (int to = 0; fine && to < shape->gpus; ++to) {
-        fine = to == position || synth_schedule_add(schedule, chunk, rank_at(shape, node, position),
-                                                    rank_at(shape, node, to), step, false);
+    for (int to = 0; ok && to < shape->gpus; ++to) {
+        ok = to == position ||
+             synth_schedule_add(schedule, chunk, rank_at(shape, node, position), rank_at(shape, node, to), step, false);
     }
-    return fine;
+    return ok;
 }
 
-/* From one rank to those of its position on all other nodes. */
-static bool cross(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int node, int position, int step)
+/* Adds the sends of a chunk from one rank to those of its position on all other nodes. Returns false if memory runs
+ * out. */
+static bool cross_to_nodes(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int node, int position,
+                           int step)
 {
-    bool fine = true;
+    bool ok = true;
 
-    for (int far = 1; fine && far < shape->nodes; ++far) {
-        fine = synth_schedule_add(schedule, chunk, rank_at(shape, node, position), rank_at(shape, node + far, position),
-                                  step, false);
+    for (int distance = 1; ok && distance < shape->nodes; ++distance) {
+        ok = synth_schedule_add(schedule, chunk, rank_at(shape, node, position),
+                                rank_at(shape, node + distance, position), step, false);
     }
-    return fine;
+    return ok;
 }
 
-/* How many chunks of a rank leave its node in each step. */
+/* How the chunks of a rank are divided among steps. */
 typedef struct {
-    int part[SYNTH_MAX_STEPS];
-    int64_t chunks;
+    int in_step[SYNTH_MAX_STEPS]; /* chunks that leave the rank's node in each step */
+    int64_t chunks;               /* their sum; more than SYNTH_MAX_CHUNKS if there are too many */
 } parts_t;
 
 /*
- * What crosses in one step is spread within nodes in the next, which takes 1 / q of the time. So each step may be q
- * times shorter than the one before. `first` chunks cross in the last step but one. In the last one there is no time to
- * spread: the last part, which all ranks of the node have by then, crosses by all NICs at once and comes to all
- * directly.
+ * Divides chunks among steps. What crosses to other nodes in one step is spread within them in the next. Links within
+ * nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the step before;
+ * `before_last` cross in the last step but one. Chunks of the last step cannot be spread any more: all ranks of the
+ * node have got them in the first step, and send each over all NICs to all ranks of the other nodes.
  */
-static void divide(const synth_shape_t *shape, int steps, int64_t first, int last, parts_t *parts)
+static void divide(const synth_shape_t *shape, int steps, int64_t before_last, int last, parts_t *parts)
 {
-    int64_t part = first;
+    int64_t chunks = before_last;
 
-    parts->chunks = parts->part[steps - 1] = last;
-    for (int s = steps - 2; s >= 0; --s, part *= shape->inside / shape->port) {
-        if (part > SYNTH_MAX_CHUNKS) {
+    parts->chunks = parts->in_step[steps - 1] = last;
+    for (int step = steps - 2; step >= 0; --step, chunks *= shape->inside / shape->port) {
+        if (chunks > SYNTH_MAX_CHUNKS) {
             parts->chunks = SYNTH_MAX_CHUNKS + 1;
             return;
         }
-        parts->part[s] = (int)part;
-        parts->chunks += part;
+        parts->in_step[step] = (int)chunks;
+        parts->chunks += chunks;
     }
 }
 
-/* The parts that meet the bound; if those are too many, without the last one and so with fewer. False: too many, too.
+/*
+ * Chooses how many chunks cross in each step. The first choice meets the bound. If it has too many chunks, the others
+ * have none in the last step: first with whole rounds within nodes, then with as few chunks as possible. Returns false
+ * if even these are too many.
  */
 static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks, parts_t *parts)
 {
-    int64_t q = shape->inside / shape->port, n = (int64_t)shape->nodes * shape->gpus, sends = n * (n - 1);
+    int64_t speed_ratio = shape->inside / shape->port, ranks = (int64_t)shape->nodes * shape->gpus;
+    int64_t sends_per_chunk = ranks * (ranks - 1);
 
-    divide(shape, steps, shape->port * shape->gpus * q, shape->port, parts);
-    if (fits(parts->chunks, most_chunks, parts->chunks * sends)) {
+    divide(shape, steps, shape->port * shape->gpus * speed_ratio, shape->port, parts);
+    if (fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk)) {
         return true;
     }
-    divide(shape, steps, q, 0, parts); /* whole rounds within nodes */
-    if (parts->chunks <= FEW_CHUNKS && fits(parts->chunks, most_chunks, parts->chunks * sends)) {
+    divide(shape, steps, speed_ratio, 0, parts);
+    if (parts->chunks <= FEW_CHUNKS && fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk)) {
         return true;
     }
     divide(shape, steps, 1, 0, parts);
-    return fits(parts->chunks, most_chunks, parts->chunks * sends);
+    return fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk);
 }
 
-/* One rank's chunks to all. */
+/* Adds the sends that bring the chunks of one rank to all others. Returns false if memory runs out. */
 static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, const parts_t *parts, int steps,
                         int node, int position)
 {
     int chunk = rank_at(shape, node, position) * (int)parts->chunks;
-    bool fine = true;
+    bool ok = true;
 
-    for (int s = 0; s < steps; ++s) {
-        for (int k = 0; fine && k < parts->part[s]; ++k, ++chunk) {
-            fine = spread(schedule, shape, chunk, node, position, 0);
-            if (s < steps - 1) {
-                fine = fine && cross(schedule, shape, chunk, node, position, s);
-                for (int far = 1; fine && far < shape->nodes; ++far) {
-                    fine = spread(schedule, shape, chunk, node + far, position, s + 1);
+    for (int step = 0; step < steps; ++step) {
+        for (int i = 0; ok && i < parts->in_step[step]; ++i, ++chunk) {
+            ok = spread_in_node(schedule, shape, chunk, node, position, 0);
+            if (step < steps - 1) {
+                ok = ok && cross_to_nodes(schedule, shape, chunk, node, position, step);
+                for (int distance = 1; ok && distance < shape->nodes; ++distance) {
+                    ok = spread_in_node(schedule, shape, chunk, node + distance, position, step + 1);
                 }
                 continue;
             }
-            for (int g = 0; fine && g < shape->gpus; ++g) {
-                fine = cross(schedule, shape, chunk, node, g, s);
+            for (int other = 0; ok && other < shape->gpus; ++other) {
+                ok = cross_to_nodes(schedule, shape, chunk, node, other, step);
             }
         }
     }
-    return fine;
+    return ok;
 }
 
+/* Makes an all-gather on nodes. Returns NULL if steps or chunks do not allow it, or if memory runs out. */
 static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const synth_shape_t *shape, int steps,
                                          int most_chunks)
 {
-    int n = topology->ranks;
+    int ranks = topology->ranks;
     synth_schedule_t *schedule;
     parts_t parts;
-    bool fine;
+    bool ok;
 
     if (steps < 2 || !choose_parts(shape, steps, most_chunks, &parts)) {
         return NULL;
     }
-    schedule = synth_schedule_new(SYNTH_ALLGATHER, n, 0, (int)parts.chunks);
-    fine = schedule != NULL;
-    for (int i = 0; fine && i < n; ++i) {
-        fine = gather_from(schedule, shape, &parts, steps, i / shape->gpus, i % shape->gpus);
+    schedule = synth_schedule_new(SYNTH_ALLGATHER, ranks, 0, (int)parts.chunks);
+    ok = schedule != NULL;
+    for (int i = 0; ok && i < ranks; ++i) {
+        ok = gather_from(schedule, shape, &parts, steps, i / shape->gpus, i % shape->gpus);
     }
-    return finish(topology, schedule, steps, fine);
+    return finish(topology, schedule, steps, ok);
 }
 
-/* What comes to one rank in an all-gather is a gather, in as little time; backwards, it is a scatter. */
+/* Makes a gather or scatter on nodes. What an all-gather brings to one rank is a gather that takes no more rounds;
+ * reversed, it is a scatter. */
 static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const synth_shape_t *shape,
                                       synth_collective_t collective, int root, int steps, int most_chunks)
 {
     synth_schedule_t *gather = nodes_allgather(topology, shape, steps, most_chunks), *scatter;
-    bool fine = gather != NULL;
+    bool ok = gather != NULL;
 
-    if (fine) {
+    if (ok) {
         gather->collective = SYNTH_GATHER;
         gather->root = root;
-        fine = synth_schedule_prune(gather);
+        ok = synth_schedule_prune(gather);
     }
-    if (collective == SYNTH_GATHER || !fine) {
-        return finish(topology, gather, steps, fine);
+    if (collective == SYNTH_GATHER || !ok) {
+        return finish(topology, gather, steps, ok);
     }
     scatter = synth_schedule_new(SYNTH_SCATTER, topology->ranks, root, gather->chunks);
-    fine = scatter != NULL;
-    for (int i = 0; fine && i < gather->send_count; ++i) {
+    ok = scatter != NULL;
+    for (int i = 0; ok && i < gather->send_count; ++i) {
         const synth_send_t *send = &gather->sends[i];
 
-        fine = synth_schedule_add(scatter, send->chunk, send->to, send->from, steps - 1 - send->step, false);
+        ok = synth_schedule_add(scatter, send->chunk, send->to, send->from, steps - 1 - send->step, false);
     }
     synth_schedule_free(gather);
-    return finish(topology, scatter, steps, fine);
+    return finish(topology, scatter, steps, ok);
 }
 
 /*
- * Half of what goes to ranks of another node and another position crosses first and goes on within the node, the other
- * half the other way round, so that NICs are busy in both steps.
+ * Makes an all-to-all on nodes in two steps. Half of the chunks to ranks of another node and another position cross to
+ * the node first and then go on within it. The other half goes within the node first and then crosses. So the NICs are
+ * busy in both steps.
  */
 static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const synth_shape_t *shape, int steps,
                                         int most_chunks)
 {
-    int n = topology->ranks, each = shape->nodes == 2 ? 2 : 1, half = (shape->nodes - 1) * each / 2;
+    int ranks = topology->ranks, per_pair = shape->nodes == 2 ? 2 : 1, half = (shape->nodes - 1) * per_pair / 2;
     synth_schedule_t *schedule;
-    bool fine = fits((int64_t)n * each, most_chunks, (int64_t)2 * n * n * each) && steps == 2;
+    bool ok = fits((int64_t)ranks * per_pair, most_chunks, (int64_t)2 * ranks * ranks * per_pair) && steps == 2;
 
-    schedule = fine ? synth_schedule_new(SYNTH_ALLTOALL, n, 0, n * each) : NULL;
-    fine = schedule != NULL;
-    for (int i = 0; fine && i < n * n * each; ++i) {
-        int from = i / each / n, to = i / each % n, node = from / shape->gpus, far_node = to / shape->gpus;
-        int g = from % shape->gpus, h = to % shape->gpus, far = (far_node + shape->nodes - node) % shape->nodes;
-        int a = shape->at[from], b = shape->at[to], chunk = (a * n + b) * each + i % each;
-        bool crosses_first = (far - 1) * each + i % each < half;
-        int via = crosses_first ? rank_at(shape, far_node, g) : rank_at(shape, node, h);
+    schedule = ok ? synth_schedule_new(SYNTH_ALLTOALL, ranks, 0, ranks * per_pair) : NULL;
+    ok = schedule != NULL;
+    for (int i = 0; ok && i < ranks * ranks * per_pair; ++i) {
+        int from = i / per_pair / ranks, to = i / per_pair % ranks; /* places, not ranks */
+        int node = from / shape->gpus, far_node = to / shape->gpus;
+        int from_position = from % shape->gpus, to_position = to % shape->gpus;
+        int distance = (far_node + shape->nodes - node) % shape->nodes;
+        int sender = shape->rank_of[from], receiver = shape->rank_of[to];
+        int chunk = (sender * ranks + receiver) * per_pair + i % per_pair;
+        bool crosses_first = (distance - 1) * per_pair + i % per_pair < half;
+        int via = crosses_first ? rank_at(shape, far_node, from_position) : rank_at(shape, node, to_position);
 
         if (from == to) {
             continue;
         }
-        if (far == 0 || g == h) {
-            fine = synth_schedule_add(schedule, chunk, a, b, 0, false);
+        if (distance == 0 || from_position == to_position) {
+            ok = synth_schedule_add(schedule, chunk, sender, receiver, 0, false);
         } else {
-            fine = synth_schedule_add(schedule, chunk, a, via, 0, false) &&
-                   synth_schedule_add(schedule, chunk, via, b, 1, false);
+            ok = synth_schedule_add(schedule, chunk, sender, via, 0, false) &&
+                 synth_schedule_add(schedule, chunk, via, receiver, 1, false);
         }
     }
-    return finish(topology, schedule, 2, fine);
-}
-
-/* One chunk by one position: from the root to it, to one node or to all at once, from there on to all others, and
- * within each node as soon as it is there. */
-static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int root_at, int g, int far,
-                         int step)
-{
-    int node = root_at / shape->gpus, position = root_at % shape->gpus;
-    bool fine =
-        g == position || synth_schedule_add(schedule, chunk, shape->at[root_at], rank_at(shape, node, g), step, false);
-
-    for (int to = 0; fine && to < shape->gpus; ++to) {
-        fine = to == g || to == position ||
-               synth_schedule_add(schedule, chunk, rank_at(shape, node, g), rank_at(shape, node, to), step + 1, false);
-    }
-    if (far == 0) {
-        fine = fine && cross(schedule, shape, chunk, node, g, step + 1);
-        for (int other = 1; fine && other < shape->nodes; ++other) {
-            fine = spread(schedule, shape, chunk, node + other, g, step + 2);
-        }
-        return fine;
-    }
-    fine =
-        fine &&
-        synth_schedule_add(schedule, chunk, rank_at(shape, node, g), rank_at(shape, node + far, g), step + 1, false) &&
-        spread(schedule, shape, chunk, node + far, g, step + 2);
-    for (int other = 1; fine && other < shape->nodes; ++other) {
-        if (other != far) {
-            fine = synth_schedule_add(schedule, chunk, rank_at(shape, node + far, g), rank_at(shape, node + other, g),
-                                      step + 2, false) &&
-                   spread(schedule, shape, chunk, node + other, g, step + 3);
-        }
-    }
-    return fine;
+    return finish(topology, schedule, 2, ok);
 }
 
 /*
- * Two steps: half of the vector goes to the ranks of the root's position and within its node, and then from them to all
- * others of their nodes; the other half crosses by all other positions.
+ * Adds the sends of one chunk that goes by one position: from the root to that position of its node, from there to the
+ * other nodes, and within each node as soon as it is there. The chunk crosses to all nodes at once if `distance` is 0;
+ * else it crosses to the node so many further on, which passes it on to the others. Returns false if memory runs out.
+ */
+static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int root_place, int via,
+                         int distance, int step)
+{
+    int node = root_place / shape->gpus, position = root_place % shape->gpus;
+    bool ok = via == position ||
+              synth_schedule_add(schedule, chunk, shape->rank_of[root_place], rank_at(shape, node, via), step, false);
+
+    for (int to = 0; ok && to < shape->gpus; ++to) {
+        ok = to == via || to == position ||
+             synth_schedule_add(schedule, chunk, rank_at(shape, node, via), rank_at(shape, node, to), step + 1, false);
+    }
+    if (distance == 0) {
+        ok = ok && cross_to_nodes(schedule, shape, chunk, node, via, step + 1);
+        for (int other = 1; ok && other < shape->nodes; ++other) {
+            ok = spread_in_node(schedule, shape, chunk, node + other, via, step + 2);
+        }
+        return ok;
+    }
+    ok = ok &&
+         synth_schedule_add(schedule, chunk, rank_at(shape, node, via), rank_at(shape, node + distance, via), step + 1,
+                            false) &&
+         spread_in_node(schedule, shape, chunk, node + distance, via, step + 2);
+    for (int other = 1; ok && other < shape->nodes; ++other) {
+        if (other != distance) {
+            ok = synth_schedule_add(schedule, chunk, rank_at(shape, node + distance, via),
+                                    rank_at(shape, node + other, via), step + 2, false) &&
+                 spread_in_node(schedule, shape, chunk, node + other, via, step + 3);
+        }
+    }
+    return ok;
+}
+
+/*
+ * Makes a broadcast on nodes in two steps, of two chunks. The first chunk goes from the root to the ranks of its
+ * position and of its node, and then from these to all others of their nodes. The second chunk crosses to the other
+ * nodes by all positions.
  */
 static synth_schedule_t *nodes_broadcast_at_once(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                                  int most_chunks)
 {
-    int root_at = position_of(shape, root), node = root_at / shape->gpus, position = root_at % shape->gpus;
+    int root_place = place_of(shape, root), node = root_place / shape->gpus, position = root_place % shape->gpus;
     synth_schedule_t *schedule =
         fits(2, most_chunks, 0) ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2) : NULL;
-    bool fine = schedule != NULL && cross(schedule, shape, 0, node, position, 0) &&
-                cross(schedule, shape, 1, node, position, 1);
+    bool ok = schedule != NULL && cross_to_nodes(schedule, shape, 0, node, position, 0) &&
+              cross_to_nodes(schedule, shape, 1, node, position, 1);
 
-    for (int chunk = 0; fine && chunk < 2; ++chunk) {
-        fine = spread(schedule, shape, chunk, node, position, 0);
+    for (int chunk = 0; ok && chunk < 2; ++chunk) {
+        ok = spread_in_node(schedule, shape, chunk, node, position, 0);
     }
-    for (int far = 1; fine && far < shape->nodes; ++far) {
-        fine = spread(schedule, shape, 0, node + far, position, 1);
+    for (int distance = 1; ok && distance < shape->nodes; ++distance) {
+        ok = spread_in_node(schedule, shape, 0, node + distance, position, 1);
     }
-    for (int g = 0; fine && g < shape->gpus; ++g) {
-        fine = g == position || cross(schedule, shape, 1, node, g, 1);
+    for (int other = 0; ok && other < shape->gpus; ++other) {
+        ok = other == position || cross_to_nodes(schedule, shape, 1, node, other, 1);
     }
-    return finish(topology, schedule, 2, fine);
+    return finish(topology, schedule, 2, ok);
 }
 
-/* On each position the broadcast of a switch between nodes, with a step before and one after within nodes. */
+/* Makes a broadcast on nodes. Each position does what complete_broadcast does, between nodes, with one step before and
+ * one step after within nodes. `per_node`: how many chunks each node gets from the root in one step. */
 static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
-                                         int steps, int times, int most_chunks)
+                                         int steps, int per_node, int most_chunks)
 {
-    int n = topology->ranks, waves = steps - 3, far = shape->nodes - 1, chunk = 0;
-    int root_at = position_of(shape, root);
-    int64_t chunks = (int64_t)times * shape->gpus * (waves * far + 1);
-    bool fine = steps >= 3 && fits(chunks, most_chunks, chunks * (n - 1));
-    synth_schedule_t *schedule = fine ? synth_schedule_new(SYNTH_BROADCAST, n, root, (int)chunks) : NULL;
+    int ranks = topology->ranks, waves = steps - 3, other_nodes = shape->nodes - 1, chunk = 0;
+    int root_place = place_of(shape, root);
+    int64_t chunks = (int64_t)per_node * shape->gpus * (waves * other_nodes + 1);
+    bool ok = steps >= 3 && fits(chunks, most_chunks, chunks * (ranks - 1));
+    synth_schedule_t *schedule = ok ? synth_schedule_new(SYNTH_BROADCAST, ranks, root, (int)chunks) : NULL;
 
-    fine = schedule != NULL;
-    for (int g = 0; g < shape->gpus; ++g) {
+    ok = schedule != NULL;
+    for (int via = 0; via < shape->gpus; ++via) {
         for (int wave = 0; wave <= waves; ++wave) {
-            for (int k = 0; fine && k < (wave < waves ? far : 1) * times; ++k, ++chunk) {
-                fine = broadcast_by(schedule, shape, chunk, root_at, g, wave < waves ? k / times + 1 : 0, wave);
+            for (int i = 0; ok && i < (wave < waves ? other_nodes : 1) * per_node; ++i, ++chunk) {
+                ok = broadcast_by(schedule, shape, chunk, root_place, via, wave < waves ? i / per_node + 1 : 0, wave);
             }
         }
     }
-    return finish(topology, schedule, steps, fine);
+    return finish(topology, schedule, steps, ok);
 }
 
-/* Chunks of several parts may fill rounds better. */
+/* Makes a broadcast with each number of chunks for each node, and returns the one with the fewest rounds for each
+ * chunk: some numbers fill rounds better. NULL if there is none. */
 static synth_schedule_t *best_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                         int steps, int most_chunks)
 {
     synth_schedule_t *best = NULL;
 
-    for (int times = 1; times <= shape->inside; ++times) {
-        synth_schedule_t *one = nodes_broadcast(topology, shape, root, steps, times, most_chunks), *worse = one;
+    for (int per_node = 1; per_node <= shape->inside; ++per_node) {
+        synth_schedule_t *schedule = nodes_broadcast(topology, shape, root, steps, per_node, most_chunks);
+        synth_schedule_t *worse = schedule;
 
-        if (one != NULL && (best == NULL || synth_compare(synth_schedule_ratio(one), synth_schedule_ratio(best)) < 0)) {
+        if (schedule != NULL &&
+            (best == NULL || synth_compare(synth_schedule_ratio(schedule), synth_schedule_ratio(best)) < 0)) {
             worse = best;
-            best = one;
+            best = schedule;
         }
         synth_schedule_free(worse);
     }
@@ -373,7 +403,7 @@ synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_sha
 
 synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective_t collective, int steps)
 {
-    int64_t far = (int64_t)(shape->nodes - 1) * shape->gpus, growth = 0, power = 1;
+    int64_t far_ranks = (int64_t)(shape->nodes - 1) * shape->gpus, growth = 0, power = 1;
     bool gathers = collective == SYNTH_ALLGATHER || collective == SYNTH_GATHER || collective == SYNTH_SCATTER;
 
     if (shape->kind == SYNTH_COMPLETE && collective == SYNTH_BROADCAST) {
@@ -387,11 +417,12 @@ synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective
     if (shape->kind != SYNTH_NODES || !gathers) {
         return synth_fraction(0, 1);
     }
-    for (int s = 0; s < steps; ++s, power *= shape->inside / shape->port) {
+    /* growth = 1 + q + q^2 + ..., one term for each step; q: links within nodes are so many times as fast as a port. */
+    for (int step = 0; step < steps; ++step, power *= shape->inside / shape->port) {
         growth += power;
         if (growth > MOST_GROWTH) {
             return synth_fraction(0, 1);
         }
     }
-    return synth_fraction(far * growth, (shape->gpus * growth - (shape->gpus - 1)) * shape->port);
+    return synth_fraction(far_ranks * growth, (shape->gpus * growth - (shape->gpus - 1)) * shape->port);
 }

@@ -1,25 +1,30 @@
 /*
- * Machines that need no search, whatever their size: meshes, switches, and nodes whose GPUs are meshes and are joined
- * to those of the same position on other nodes. Formulas give schedules, and bounds for a number of steps.
+ * Regular machines that need no search, whatever their size: meshes, switches, and nodes that are meshes and whose GPUs
+ * are joined to those of the same position on other nodes. Formulas give schedules, and bounds for a number of steps.
  */
 #ifndef TOOLS_SYNTH_LIB_CLOSED_H
 #define TOOLS_SYNTH_LIB_CLOSED_H
 
 #include "tools/synth/lib/schedule.h"
 
-typedef enum { SYNTH_IRREGULAR, SYNTH_COMPLETE, SYNTH_NODES } synth_kind_t;
+typedef enum {
+    SYNTH_IRREGULAR, /* no formula is known */
+    SYNTH_COMPLETE,  /* equal links between all ranks, perhaps with equal ports: a mesh or a switch */
+    SYNTH_NODES      /* nodes that are meshes, and equal links between ranks of one position */
+} synth_kind_t;
 
 typedef struct {
     synth_kind_t kind;
-    int nodes, gpus;         /* gpus: of each node; SYNTH_COMPLETE has one node */
-    int inside;              /* capacity of each link, of nodes of each link within a node */
-    int port;                /* what a rank sends or receives in one round, from nodes to others only */
-    int at[SYNTH_MAX_RANKS]; /* the rank of node n and position g is at[n * gpus + g] */
+    int nodes, gpus;              /* gpus: of each node; SYNTH_COMPLETE has one node */
+    int inside;                   /* capacity of each link within a node */
+    int port;                     /* chunks that a rank can send, or receive, in one round; SYNTH_NODES: across nodes */
+    int rank_of[SYNTH_MAX_RANKS]; /* [node * gpus + position]: the rank there; ranks of one position are joined */
 } synth_shape_t;
 
+/* Finds out which kind of machine this is. Only `kind` has a meaning if it is SYNTH_IRREGULAR. */
 void synth_shape(const synth_topology_t *topology, synth_shape_t *shape);
 
-/* Least rounds for each chunk of a collective that does not combine in so many steps; 0/1 if no formula tells. */
+/* Returns the least rounds for each chunk of a collective that does not combine, in so many steps. 0/1: no formula. */
 synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective_t collective, int steps);
 
 /*

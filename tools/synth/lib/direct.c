@@ -127,8 +127,8 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
                     continue;
                 }
                 for (int from = 0; from < topology->ranks; ++from) {
-                    if (distance[demand->source[c]][from] == s && from != to && topology->at[from][to] >= 0) {
-                        double here = fullness(&loads, topology->at[from][to]);
+                    if (distance[demand->source[c]][from] == s && from != to && topology->link_between[from][to] >= 0) {
+                        double here = fullness(&loads, topology->link_between[from][to]);
 
                         if (here < least) {
                             least = here;
@@ -136,7 +136,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
                         }
                     }
                 }
-                add_load(&loads, topology->at[best][to]);
+                add_load(&loads, topology->link_between[best][to]);
                 needed[c] |= UINT64_C(1) << best;
                 fine = synth_schedule_add(schedule, c, best, to, s, false);
             }
@@ -258,7 +258,8 @@ static bool pair_up(const synth_topology_t *topology, const int *half, const int
         return true;
     }
     for (int j = 0; j < count; ++j) {
-        if ((used >> j & 1) == 0 && topology->at[half[i]][other[j]] >= 0 && topology->at[other[j]][half[i]] >= 0) {
+        if ((used >> j & 1) == 0 && topology->link_between[half[i]][other[j]] >= 0 &&
+            topology->link_between[other[j]][half[i]] >= 0) {
             twin[i] = j;
             if (pair_up(topology, half, other, count, i + 1, twin, used | UINT64_C(1) << j)) {
                 return true;
@@ -273,7 +274,7 @@ static bool is_clique(const synth_topology_t *topology, const int *set, int coun
 {
     for (int i = 0; i < count; ++i) {
         for (int j = 0; j < count; ++j) {
-            if (i != j && topology->at[set[i]][set[j]] < 0) {
+            if (i != j && topology->link_between[set[i]][set[j]] < 0) {
                 return false;
             }
         }

@@ -58,7 +58,8 @@ static int link_image(const program_t *program, int symmetry, int link)
 {
     const unsigned char *map = program->symmetry.map[symmetry];
 
-    return program->topology->at[map[program->topology->links[link].from]][map[program->topology->links[link].to]];
+    return program->topology
+        ->link_between[map[program->topology->links[link].from]][map[program->topology->links[link].to]];
 }
 
 /*

@@ -88,9 +88,9 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
         for (int b = 0; b < machine->gpus; ++b) {
             int least = machine->pcie_mbps[a] < machine->pcie_mbps[b] ? machine->pcie_mbps[a] : machine->pcie_mbps[b];
 
-            if (a != b && topology->at[a][b] < 0 && least > 0) {
+            if (a != b && topology->link_between[a][b] < 0 && least > 0) {
                 synth_topology_link(topology, a, b, least);
-                through[topology->at[a][b]] = true;
+                through[topology->link_between[a][b]] = true;
             }
         }
     }

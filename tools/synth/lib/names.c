@@ -22,7 +22,7 @@ static bool add_port(synth_topology_t *topology, const char *what, int rank, boo
     char name[SYNTH_NAME];
 
     for (int i = 0; i < topology->ranks; ++i) {
-        int at = out ? topology->at[rank][i] : topology->at[i][rank];
+        int at = out ? topology->link_between[rank][i] : topology->link_between[i][rank];
 
         if (at >= 0 && (others >> i & 1) != 0) {
             links[count++] = at;

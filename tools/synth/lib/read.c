@@ -112,7 +112,7 @@ static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char 
 static bool add_link(reader_t *reader, const char *what, int from, int to, int capacity)
 {
     synth_topology_link(reader->topology, from, to, capacity);
-    return reader->topology->links[reader->topology->at[from][to]].capacity <= SYNTH_MAX_CAPACITY ||
+    return reader->topology->links[reader->topology->link_between[from][to]].capacity <= SYNTH_MAX_CAPACITY ||
            refuse(reader, "%s makes the link %d to %d larger than %d", what, from, to, SYNTH_MAX_CAPACITY);
 }
 
@@ -136,7 +136,7 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
             (link->count == 3 && !read_whole(reader, link->last, what, 1, SYNTH_MAX_CAPACITY, &capacity))) {
             return false;
         }
-        if (reader->topology->at[from][to] >= 0 || (both && reader->topology->at[to][from] >= 0)) {
+        if (reader->topology->link_between[from][to] >= 0 || (both && reader->topology->link_between[to][from] >= 0)) {
             return refuse(reader, "%s joins %d to %d a second time", what, from, to);
         }
         if (!add_link(reader, what, from, to, capacity) || (both && !add_link(reader, what, to, from, capacity))) {
@@ -207,10 +207,10 @@ static bool add_product(reader_t *reader, const mscclpp_json_t *group, const cha
     for (int a = 0; a < reader->topology->ranks; ++a) {
         for (int b = 0; b < reader->topology->ranks; ++b) {
             if (a != b && (from >> a & 1) != 0 && (to >> b & 1) != 0) {
-                if (reader->topology->at[a][b] < 0) {
+                if (reader->topology->link_between[a][b] < 0) {
                     synth_topology_link(reader->topology, a, b, capacity);
                 }
-                add_to_group(reader, reader->topology->at[a][b]);
+                add_to_group(reader, reader->topology->link_between[a][b]);
             }
         }
     }
@@ -240,10 +240,10 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
         if (!read_ends(reader, link, what, &from, &to)) {
             return false;
         }
-        if (reader->topology->at[from][to] < 0) {
+        if (reader->topology->link_between[from][to] < 0) {
             return refuse(reader, "%s names a link %d to %d, which is not in \"links\"", what, from, to);
         }
-        add_to_group(reader, reader->topology->at[from][to]);
+        add_to_group(reader, reader->topology->link_between[from][to]);
     }
     if ((mscclpp_json_get(group, "from") != NULL || mscclpp_json_get(group, "to") != NULL) &&
         !add_product(reader, group, what, capacity)) {

@@ -78,7 +78,7 @@ static int link_image(const encoding_t *encoding, const unsigned char *map, int 
 {
     const synth_link_t *from = &encoding->topology->links[link];
 
-    return encoding->topology->at[map[from->from]][map[from->to]];
+    return encoding->topology->link_between[map[from->from]][map[from->to]];
 }
 
 /* Numbers the classes of (chunk, rank) and (chunk, link) that symmetries map onto each other. False without memory. */
@@ -223,7 +223,7 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
     int arrivals[SYNTH_MAX_RANKS + 2], count = 0;
 
     for (int from = 0; from < topology->ranks; ++from) {
-        int link = from == rank ? -1 : topology->at[from][rank];
+        int link = from == rank ? -1 : topology->link_between[from][rank];
         int send = link < 0 ? NEVER : *send_at(encoding, step, chunk, link);
 
         if (send != NEVER) {

@@ -105,7 +105,7 @@ static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *s
 
     for (int i = 0; i < schedule->send_count; ++i) {
         if (schedule->sends[i].step == step || step < 0) {
-            ++load[topology->at[schedule->sends[i].from][schedule->sends[i].to]];
+            ++load[topology->link_between[schedule->sends[i].from][schedule->sends[i].to]];
         }
     }
     for (int i = 0; i < topology->link_count; ++i) {

@@ -3,7 +3,8 @@
 
 #include "tools/synth/lib/closed.h"
 
-/* Whether a group holds all links out of one rank, or into it, that lead to other nodes, or to all ranks. */
+/* Whether a group holds exactly the links that lead out of one rank (or into it, unless `out`). With `far`, only links
+ * to other nodes count. *rank_p is that rank. */
 static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool far, bool out, int *rank_p)
 {
     int count = 0;
@@ -26,95 +27,103 @@ static bool is_port(const synth_topology_t *topology, const synth_group_t *group
     return count == group->count;
 }
 
-/* One port out of each rank and one into it, all of one capacity, or no groups at all: 0 then; -1 for anything else. */
-static int ports(const synth_topology_t *topology, bool far)
+/* Returns the common capacity of the ports if every rank has one port out and one in, of one capacity. Returns 0 if
+ * there are no groups, and -1 for anything else. With `far`, ports are for links to other nodes only. */
+static int port_capacity(const synth_topology_t *topology, bool far)
 {
-    uint64_t seen[2] = {0, 0}, all = UINT64_MAX >> (64 - topology->ranks);
+    uint64_t ranks_seen[2] = {0, 0}, all = UINT64_MAX >> (64 - topology->ranks);
 
     if (topology->group_count == 0) {
         return 0;
     }
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
-        int rank, way;
+        int rank, direction; /* direction: 1 out of the rank, 0 into it, -1 no port */
 
-        way = is_port(topology, group, far, true, &rank) && (seen[1] >> rank & 1) == 0    ? 1
-              : is_port(topology, group, far, false, &rank) && (seen[0] >> rank & 1) == 0 ? 0
-                                                                                          : -1;
-        if (way < 0 || group->capacity != topology->groups[0].capacity) {
+        direction = is_port(topology, group, far, true, &rank) && (ranks_seen[1] >> rank & 1) == 0    ? 1
+                    : is_port(topology, group, far, false, &rank) && (ranks_seen[0] >> rank & 1) == 0 ? 0
+                                                                                                      : -1;
+        if (direction < 0 || group->capacity != topology->groups[0].capacity) {
             return -1;
         }
-        seen[way] |= UINT64_C(1) << rank;
+        ranks_seen[direction] |= UINT64_C(1) << rank;
     }
-    return seen[0] == all && seen[1] == all ? topology->groups[0].capacity : -1;
+    return ranks_seen[0] == all && ranks_seen[1] == all ? topology->groups[0].capacity : -1;
 }
 
-/* The capacity of the links of all pairs that are on one node, or on two and of one position; 0 if they differ. */
+/*
+ * Returns the capacity of the links that the kind of machine asks for: between ranks of one node if `inside`, else
+ * between ranks of one position on different nodes. Returns 0 if they differ or if there are links that it does not ask
+ * for.
+ */
 static int common_capacity(const synth_topology_t *topology, const synth_shape_t *shape, bool inside)
 {
-    int n = shape->nodes * shape->gpus, capacity = -1;
+    int ranks = shape->nodes * shape->gpus, capacity = -1;
 
-    for (int a = 0; a < n; ++a) {
-        for (int b = 0; b < n; ++b) {
-            bool near = a / shape->gpus == b / shape->gpus, rail = a % shape->gpus == b % shape->gpus;
-            int link = topology->at[shape->at[a]][shape->at[b]];
-            int here = link >= 0 ? topology->links[link].capacity : 0;
+    for (int from = 0; from < ranks; ++from) {
+        for (int to = 0; to < ranks; ++to) {
+            bool is_near = from / shape->gpus == to / shape->gpus, is_rail = from % shape->gpus == to % shape->gpus;
+            int link = topology->link_between[shape->rank_of[from]][shape->rank_of[to]];
+            int link_capacity = link >= 0 ? topology->links[link].capacity : 0;
 
-            if (a == b || (!near && !rail && here == 0)) {
+            if (from == to || (!is_near && !is_rail && link_capacity == 0)) {
                 continue;
             }
-            if ((!near && !rail) || (near == inside && capacity >= 0 && here != capacity)) {
+            if ((!is_near && !is_rail) || (is_near == inside && capacity >= 0 && link_capacity != capacity)) {
                 return 0;
             }
-            capacity = near == inside ? here : capacity;
+            capacity = is_near == inside ? link_capacity : capacity;
         }
     }
     return capacity;
 }
 
-static int smaller(int port, int links)
+/* Returns what a rank can send in one round: the capacity of its port, or of its links if there is no port or they
+ * carry less. */
+static int port_limit(int port, int links_capacity)
 {
-    return port > 0 && port < links ? port : links;
+    return port > 0 && port < links_capacity ? port : links_capacity;
 }
 
-/* Puts ranks where they belong: by node, and by the rank of the first node that each is joined to. */
-static bool place(const synth_topology_t *topology, synth_shape_t *shape)
+/* Fills `rank_of`: ranks of node 0 get their positions in order of their numbers, and any other rank that of the rank
+ * of node 0 that it is joined to. Returns false if nodes differ in size, or if this is not possible. */
+static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
 {
-    int count[SYNTH_MAX_RANKS] = {0}, first = 0;
+    int node_size[SYNTH_MAX_RANKS] = {0}, placed = 0;
 
     shape->nodes = topology->node_count;
     shape->gpus = topology->ranks / topology->node_count;
     if (shape->nodes * shape->gpus != topology->ranks) {
         return false;
     }
-    memset(shape->at, -1, sizeof(shape->at));
+    memset(shape->rank_of, -1, sizeof(shape->rank_of));
     for (int rank = 0; rank < topology->ranks; ++rank) {
         if (topology->node_of[rank] == 0) {
-            if (first == shape->gpus) {
+            if (placed == shape->gpus) {
                 return false;
             }
-            shape->at[first++] = rank;
+            shape->rank_of[placed++] = rank;
         }
-        ++count[topology->node_of[rank]];
+        ++node_size[topology->node_of[rank]];
     }
     for (int rank = 0; rank < topology->ranks; ++rank) {
         int position = -1;
 
-        if (count[topology->node_of[rank]] != shape->gpus) {
+        if (node_size[topology->node_of[rank]] != shape->gpus) {
             return false;
         }
-        for (int g = 0; topology->node_of[rank] != 0 && g < shape->gpus; ++g) {
-            position = topology->at[rank][shape->at[g]] >= 0 ? g : position;
+        for (int i = 0; topology->node_of[rank] != 0 && i < shape->gpus; ++i) {
+            position = topology->link_between[rank][shape->rank_of[i]] >= 0 ? i : position;
         }
         if (topology->node_of[rank] != 0) {
             if (position < 0) {
                 return false;
             }
-            shape->at[topology->node_of[rank] * shape->gpus + position] = rank;
+            shape->rank_of[topology->node_of[rank] * shape->gpus + position] = rank;
         }
     }
     for (int i = 0; i < topology->ranks; ++i) { /* two at one place leave another one empty */
-        if (shape->at[i] < 0) {
+        if (shape->rank_of[i] < 0) {
             return false;
         }
     }
@@ -123,28 +132,28 @@ static bool place(const synth_topology_t *topology, synth_shape_t *shape)
 
 void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
 {
-    int port = ports(topology, false), rail;
+    int port = port_capacity(topology, false), rail_capacity;
 
     memset(shape, 0, sizeof(*shape));
     shape->nodes = 1;
     shape->gpus = topology->ranks;
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        shape->at[rank] = rank;
+        shape->rank_of[rank] = rank;
     }
     shape->inside = common_capacity(topology, shape, true);
     if (shape->inside > 0 && port >= 0) {
         shape->kind = SYNTH_COMPLETE;
-        shape->port = smaller(port, shape->inside * (topology->ranks - 1));
+        shape->port = port_limit(port, shape->inside * (topology->ranks - 1));
         return;
     }
-    port = ports(topology, true);
-    if (topology->node_count < 2 || port < 0 || !place(topology, shape) || shape->gpus < 2) {
+    port = port_capacity(topology, true);
+    if (topology->node_count < 2 || port < 0 || !place_ranks(topology, shape) || shape->gpus < 2) {
         return;
     }
     shape->inside = common_capacity(topology, shape, true);
-    rail = common_capacity(topology, shape, false);
-    shape->port = smaller(port, rail * (shape->nodes - 1));
-    if (shape->inside > 0 && rail > 0 && shape->inside % shape->port == 0) {
+    rail_capacity = common_capacity(topology, shape, false);
+    shape->port = port_limit(port, rail_capacity * (shape->nodes - 1));
+    if (shape->inside > 0 && rail_capacity > 0 && shape->inside % shape->port == 0) {
         shape->kind = SYNTH_NODES;
     }
 }

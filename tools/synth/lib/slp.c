@@ -73,7 +73,7 @@ static int link_image(const program_t *program, int symmetry, int link)
     const synth_link_t *from = &program->topology->links[link];
     const unsigned char *map = program->symmetry.map[symmetry];
 
-    return program->topology->at[map[from->from]][map[from->to]];
+    return program->topology->link_between[map[from->from]][map[from->to]];
 }
 
 /* Whether a symmetry maps one group onto another. Symmetry 0 is the identity. */

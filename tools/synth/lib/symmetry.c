@@ -20,7 +20,7 @@ typedef struct {
 /* The capacity of the link between two ranks; 0: none. */
 static int capacity(const synth_topology_t *topology, int a, int b)
 {
-    int at = a == b ? -1 : topology->at[a][b];
+    int at = a == b ? -1 : topology->link_between[a][b];
 
     return at < 0 ? 0 : topology->links[at].capacity;
 }
@@ -30,7 +30,7 @@ static int link_image(const search_t *search, int link)
 {
     const synth_link_t *from = &search->topology->links[link];
 
-    return search->topology->at[search->image[from->from]][search->image[from->to]];
+    return search->topology->link_between[search->image[from->from]][search->image[from->to]];
 }
 
 /* Whether the numbering maps each group onto a group of the same capacity. */

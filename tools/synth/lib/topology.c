@@ -12,14 +12,14 @@ synth_topology_t *synth_topology_new(const char *name, int ranks)
     if (topology == NULL) {
         return NULL;
     }
-    topology->at = malloc(SYNTH_MAX_RANKS * sizeof(*topology->at));
+    topology->link_between = malloc(SYNTH_MAX_RANKS * sizeof(*topology->link_between));
     topology->links = calloc(SYNTH_MAX_LINKS, sizeof(*topology->links));
     topology->groups = calloc(SYNTH_MAX_GROUPS, sizeof(*topology->groups));
-    if (topology->at == NULL || topology->links == NULL || topology->groups == NULL) {
+    if (topology->link_between == NULL || topology->links == NULL || topology->groups == NULL) {
         synth_topology_free(topology);
         return NULL;
     }
-    memset(topology->at, -1, SYNTH_MAX_RANKS * sizeof(*topology->at));
+    memset(topology->link_between, -1, SYNTH_MAX_RANKS * sizeof(*topology->link_between));
     snprintf(topology->name, sizeof(topology->name), "%s", name);
     topology->ranks = ranks;
     topology->node_count = 1;
@@ -36,7 +36,7 @@ void synth_topology_free(synth_topology_t *topology)
     }
     free(topology->groups);
     free(topology->links);
-    free(topology->at);
+    free(topology->link_between);
     free(topology);
 }
 
@@ -52,7 +52,7 @@ bool synth_topology_has_gpus(const synth_topology_t *topology)
 
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity)
 {
-    int *at = &topology->at[from][to];
+    int *at = &topology->link_between[from][to];
 
     if (*at < 0) {
         *at = topology->link_count++;
@@ -112,7 +112,7 @@ void synth_topology_distances(const synth_topology_t *topology, int distance[][S
 
     for (int a = 0; a < n; ++a) {
         for (int b = 0; b < n; ++b) {
-            distance[a][b] = a == b ? 0 : topology->at[a][b] >= 0 ? 1 : FAR;
+            distance[a][b] = a == b ? 0 : topology->link_between[a][b] >= 0 ? 1 : FAR;
         }
     }
     for (int via = 0; via < n; ++via) {
@@ -170,7 +170,7 @@ int synth_topology_asymmetry(const synth_topology_t *topology)
 
     for (int a = 0; a < topology->ranks; ++a) {
         for (int b = a + 1; b < topology->ranks; ++b) {
-            int there = topology->at[a][b], back = topology->at[b][a];
+            int there = topology->link_between[a][b], back = topology->link_between[b][a];
 
             count +=
                 (there < 0 ? 0 : topology->links[there].capacity) != (back < 0 ? 0 : topology->links[back].capacity);

@@ -40,7 +40,7 @@ typedef struct {
     int ranks;
     synth_link_t *links;
     int link_count;
-    int (*at)[SYNTH_MAX_RANKS]; /* at[from][to]: the link's position, or -1 */
+    int (*link_between)[SYNTH_MAX_RANKS]; /* [from][to]: the link's position, or -1 if there is none */
     synth_group_t *groups;
     int group_count;
     int node_of[SYNTH_MAX_RANKS]; /* all 0 unless the file says more */

@@ -64,7 +64,7 @@ static bool in_range(replay_t *replay)
             return fail_with(replay, "range", "send %d: chunk %d from rank %d to rank %d in step %d", i, send->chunk,
                              send->from, send->to, send->step);
         }
-        if (replay->topology->at[send->from][send->to] < 0) {
+        if (replay->topology->link_between[send->from][send->to] < 0) {
             return fail_with(replay, "link", "step %d: chunk %d goes from rank %d to rank %d, which no link joins",
                              send->step, send->chunk, send->from, send->to);
         }
@@ -80,7 +80,7 @@ static bool fits(replay_t *replay, int step, int first, int end)
 
     memset(replay->load, 0, sizeof(*replay->load) * (size_t)topology->link_count);
     for (int i = first; i < end; ++i) {
-        ++replay->load[topology->at[replay->schedule->sends[i].from][replay->schedule->sends[i].to]];
+        ++replay->load[topology->link_between[replay->schedule->sends[i].from][replay->schedule->sends[i].to]];
     }
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];

@@ -96,7 +96,7 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
         part->node_of[a] = topology->node_of[ranks[a]];
         memcpy(part->gpu[a], topology->gpu[ranks[a]], SYNTH_GPU);
         for (int b = 0; b < count; ++b) {
-            int at = a == b ? -1 : topology->at[ranks[a]][ranks[b]];
+            int at = a == b ? -1 : topology->link_between[ranks[a]][ranks[b]];
 
             if (at >= 0) {
                 synth_topology_link(part, a, b, topology->links[at].capacity);
@@ -109,14 +109,14 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
 
         for (int a = 0; a < count; ++a) {
             for (int b = 0; b < count; ++b) {
-                int at = a == b ? -1 : topology->at[ranks[a]][ranks[b]];
+                int at = a == b ? -1 : topology->link_between[ranks[a]][ranks[b]];
                 bool in = false;
 
                 for (int k = 0; at >= 0 && k < group->count; ++k) {
                     in = in || group->links[k] == at;
                 }
                 if (in) {
-                    links[left++] = part->at[a][b];
+                    links[left++] = part->link_between[a][b];
                 }
             }
         }
