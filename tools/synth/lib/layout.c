@@ -7,14 +7,14 @@
 
 static const synth_place_t nowhere = {0, 0};
 
-/* The entry of a rank and a chunk in a table. */
-static synth_place_t *place_at(synth_place_t *places, const synth_layout_t *layout, int rank, int chunk)
+/* Returns the entry of a rank and a chunk in a table. */
+static synth_place_t *entry_of(synth_place_t *places, const synth_layout_t *layout, int rank, int chunk)
 {
     return &places[rank * layout->count + chunk];
 }
 
-/* The rank whose input a chunk belongs to, and its position there. Not for partial sums: every rank has an input for
- * those. */
+/* Returns the rank whose input a chunk belongs to, and in *index_p its position there. Not for partial sums, to which
+ * every rank has an input. */
 static int source_of(const synth_layout_t *layout, int chunk, int *index_p)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -30,7 +30,7 @@ static int source_of(const synth_layout_t *layout, int chunk, int *index_p)
 synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int chunk)
 {
     const synth_schedule_t *schedule = layout->schedule;
-    int source = chunk / schedule->chunks, within = chunk % schedule->chunks;
+    int source = chunk / schedule->chunks, index = chunk % schedule->chunks;
 
     if (schedule->whole) {
         return nowhere;
@@ -44,18 +44,18 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     case SYNTH_REDUCE:
         return rank == schedule->root ? (synth_place_t){'o', chunk} : nowhere;
     case SYNTH_SCATTER:
-        return rank == source ? (synth_place_t){'o', within} : nowhere;
+        return rank == source ? (synth_place_t){'o', index} : nowhere;
     case SYNTH_REDUCESCATTER: /* in place, the output is the rank's block of the input */
-        return rank == source ? layout->in_place ? (synth_place_t){'i', chunk} : (synth_place_t){'o', within} : nowhere;
+        return rank == source ? layout->in_place ? (synth_place_t){'i', chunk} : (synth_place_t){'o', index} : nowhere;
     case SYNTH_ALLTOALL: /* the chunk is the rank's own if it lies in the block for it */
-        return rank == within / layout->block ? (synth_place_t){'o', source * layout->block + within % layout->block}
-                                              : nowhere;
+        return rank == index / layout->block ? (synth_place_t){'o', source * layout->block + index % layout->block}
+                                             : nowhere;
     default:
         return nowhere;
     }
 }
 
-/* Where a rank has a chunk before the first step. */
+/* Returns where a rank has a chunk before the first step; nowhere if it does not have it. */
 static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
 {
     int index, source;
@@ -73,7 +73,7 @@ static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
     return (synth_place_t){'i', index};
 }
 
-/* Sends of one pair of ranks in one step lie side by side, so that slots given in this order do, too. */
+/* For qsort: orders sends so that those of one pair of ranks in one step are neighbours; their slots are, too. */
 static int by_receiver(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -84,13 +84,13 @@ static int by_receiver(const void *left, const void *right)
                                 : a->chunk - b->chunk;
 }
 
-/* The way of a chunk: its sends are a range of the list of sends sorted by chunk. */
+/* The way of a chunk. Its sends are a range of the list of sends sorted by chunk. */
 typedef struct {
-    int chunk, class; /* class: chunks of one class may change places */
-    int first, count; /* its sends */
+    int chunk, class; /* class: chunks of one class may exchange their numbers */
+    int first, count; /* the range of its sends */
 } path_t;
 
-/* For qsort: sends by chunk, then by step and ranks. */
+/* For qsort: orders sends by chunk, then by step and ranks. */
 static int by_chunk(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -98,9 +98,9 @@ static int by_chunk(const void *left, const void *right)
     return a->chunk != b->chunk ? a->chunk - b->chunk : by_receiver(left, right);
 }
 
-static const synth_send_t *sorting; /* the list that paths refer to while by_way compares them */
+static const synth_send_t *sends_of_paths; /* for by_way: the list that the paths refer to */
 
-/* For qsort: paths by class, then by the sends along them, so that chunks that go the same way become neighbours. */
+/* For qsort: orders paths by class, then by their sends, so that chunks that go the same way become neighbours. */
 static int by_way(const void *left, const void *right)
 {
     const path_t *a = left, *b = right;
@@ -109,7 +109,7 @@ static int by_way(const void *left, const void *right)
         return a->class - b->class;
     }
     for (int i = 0; i < a->count && i < b->count; ++i) {
-        const synth_send_t *x = &sorting[a->first + i], *y = &sorting[b->first + i];
+        const synth_send_t *x = &sends_of_paths[a->first + i], *y = &sends_of_paths[b->first + i];
         int difference = x->step != y->step ? x->step - y->step : x->to != y->to ? x->to - y->to : x->from - y->from;
 
         if (difference != 0) {
@@ -119,35 +119,36 @@ static int by_way(const void *left, const void *right)
     return a->count != b->count ? a->count - b->count : a->chunk - b->chunk;
 }
 
-/* Chunks of one class have the same source and the same ranks that want them. */
+/* Returns the class of a chunk. Chunks of one class have the same source and are wanted by the same ranks. */
 static int class_of(const synth_schedule_t *schedule, int chunk)
 {
-    int pairs = schedule->collective == SYNTH_ALLTOALL ? schedule->chunks / schedule->ranks : schedule->chunks;
+    int class_size = schedule->collective == SYNTH_ALLTOALL ? schedule->chunks / schedule->ranks : schedule->chunks;
 
-    return schedule->whole ? chunk : chunk / pairs; /* whole inputs are added up by their numbers */
+    return schedule->whole ? chunk : chunk / class_size; /* whole inputs are added up by their numbers */
 }
 
-/* Numbers the chunks of each class such that those that go the same way are neighbours. False without memory. */
+/* Exchanges the numbers of chunks of one class such that chunks that go the same way are neighbours. Returns false if
+ * memory runs out. */
 static bool renumber(synth_schedule_t *schedule)
 {
     int count = schedule->whole ? schedule->chunks * schedule->ranks : schedule->count;
     path_t *path = calloc((size_t)count + 1, sizeof(*path));
     int *number = calloc((size_t)count + 1, sizeof(*number));
-    bool fine = path != NULL && number != NULL;
+    bool ok = path != NULL && number != NULL;
 
     qsort(schedule->sends, (size_t)schedule->send_count, sizeof(*schedule->sends), by_chunk);
-    for (int c = 0, at = 0; fine && c < count; ++c) {
-        path[c] = (path_t){c, class_of(schedule, c), at, 0};
-        while (at < schedule->send_count && schedule->sends[at].chunk == c) {
-            ++path[c].count;
-            ++at;
+    for (int i = 0, next_send = 0; ok && i < count; ++i) {
+        path[i] = (path_t){i, class_of(schedule, i), next_send, 0};
+        while (next_send < schedule->send_count && schedule->sends[next_send].chunk == i) {
+            ++path[i].count;
+            ++next_send;
         }
     }
-    if (fine) {
-        sorting = schedule->sends;
+    if (ok) {
+        sends_of_paths = schedule->sends;
         qsort(path, (size_t)count, sizeof(*path), by_way);
-        for (int c = 0; c < count; ++c) { /* classes are ranges of numbers, which sorting keeps */
-            number[path[c].chunk] = c;
+        for (int i = 0; i < count; ++i) { /* classes are ranges of numbers, which sorting keeps */
+            number[path[i].chunk] = i;
         }
         for (int i = 0; i < schedule->send_count; ++i) {
             schedule->sends[i].chunk = number[schedule->sends[i].chunk];
@@ -156,34 +157,34 @@ static bool renumber(synth_schedule_t *schedule)
     }
     free(path);
     free(number);
-    return fine;
+    return ok;
 }
 
-/* Gives each send its place at the receiver: a slot of the scratch if the value is added or comes as packets,
- * otherwise its final place. */
+/* Decides where each send arrives: in a slot of the receiver's scratch if its value is added or the manner needs slots
+ * for all, otherwise at its final place. Chunks without a place in the output get one behind the slots. */
 static void place_sends(synth_layout_t *layout)
 {
     const synth_schedule_t *schedule = layout->schedule;
 
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
-        int at = send->to * layout->count + send->chunk;
+        int entry = send->to * layout->count + send->chunk;
 
         layout->slot[i] = -1;
         if (send->adds || layout->manner != SYNTH_SIGNALS) {
             layout->slot[i] = layout->scratch[send->to]++;
         }
-        if (!send->adds && layout->arrival[at] < 0) {
-            layout->arrival[at] = i;
+        if (!send->adds && layout->arrival[entry] < 0) {
+            layout->arrival[entry] = i;
         }
-        if (layout->since[at] == INT_MAX) {
-            layout->since[at] = send->step;
-            layout->later[at] = synth_layout_target(layout, send->to, send->chunk);
+        if (layout->since[entry] == INT_MAX) {
+            layout->since[entry] = send->step;
+            layout->later[entry] = synth_layout_target(layout, send->to, send->chunk);
         }
     }
-    for (int i = 0; i < schedule->send_count; ++i) { /* behind the slots, which then lie side by side */
+    for (int i = 0; i < schedule->send_count; ++i) { /* in a second loop, so that slots lie side by side */
         const synth_send_t *send = &schedule->sends[i];
-        synth_place_t *later = place_at(layout->later, layout, send->to, send->chunk);
+        synth_place_t *later = entry_of(layout->later, layout, send->to, send->chunk);
 
         if (later->buffer == 0 && (send->adds || layout->manner == SYNTH_SIGNALS)) {
             *later = layout->manner == SYNTH_PACKETS ? (synth_place_t){'t', layout->sums[send->to]++}
@@ -194,7 +195,7 @@ static void place_sends(synth_layout_t *layout)
 
 bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule, synth_manner_t manner, bool in_place)
 {
-    size_t all;
+    size_t entries;
 
     memset(layout, 0, sizeof(*layout));
     layout->schedule = synth_schedule_copy(schedule);
@@ -207,17 +208,17 @@ bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule,
     layout->manner = manner;
     layout->in_place = in_place;
     layout->block = schedule->chunks / (schedule->collective == SYNTH_ALLTOALL ? schedule->ranks : 1);
-    all = (size_t)layout->ranks * (size_t)layout->count;
-    layout->home = calloc(all, sizeof(*layout->home));
-    layout->later = calloc(all, sizeof(*layout->later));
-    layout->since = calloc(all, sizeof(*layout->since));
-    layout->arrival = calloc(all, sizeof(*layout->arrival));
+    entries = (size_t)layout->ranks * (size_t)layout->count;
+    layout->home = calloc(entries, sizeof(*layout->home));
+    layout->later = calloc(entries, sizeof(*layout->later));
+    layout->since = calloc(entries, sizeof(*layout->since));
+    layout->arrival = calloc(entries, sizeof(*layout->arrival));
     layout->slot = calloc((size_t)schedule->send_count + 1, sizeof(*layout->slot));
     if (layout->home == NULL || layout->later == NULL || layout->since == NULL || layout->arrival == NULL ||
         layout->slot == NULL) {
         return false;
     }
-    for (size_t i = 0; i < all; ++i) {
+    for (size_t i = 0; i < entries; ++i) {
         layout->home[i] = home_of(layout, (int)(i / (size_t)layout->count), (int)(i % (size_t)layout->count));
         layout->since[i] = INT_MAX;
         layout->arrival[i] = -1;
@@ -238,9 +239,9 @@ void synth_layout_destroy(synth_layout_t *layout)
 
 synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step)
 {
-    int at = rank * layout->count + chunk;
+    int entry = rank * layout->count + chunk;
 
-    return layout->since[at] < step && layout->later[at].buffer != 0 ? layout->later[at] : layout->home[at];
+    return layout->since[entry] < step && layout->later[entry].buffer != 0 ? layout->later[entry] : layout->home[entry];
 }
 
 void synth_moves_destroy(synth_moves_t *moves)
@@ -280,7 +281,7 @@ void synth_move_end(synth_move_t *move, int rank, synth_place_t place)
     }
 }
 
-/* For qsort: moves between the same buffers next to each other, by the positions there. */
+/* For qsort: orders moves so that those between the same buffers are neighbours, sorted by their positions there. */
 static int by_ends(const void *left, const void *right)
 {
     const synth_move_t *a = left, *b = right;
@@ -307,15 +308,16 @@ static int by_ends(const void *left, const void *right)
 /* Whether `next` begins at every end where `move` stops, within the same block. */
 static bool follows(const synth_layout_t *layout, const synth_move_t *move, const synth_move_t *next)
 {
-    bool fine = move->order == next->order && move->count == next->count;
+    bool is_adjacent = move->order == next->order && move->count == next->count;
 
-    for (int i = 0; fine && i < move->count; ++i) {
-        synth_place_t place = move->end[i].place, then = next->end[i].place;
+    for (int i = 0; is_adjacent && i < move->count; ++i) {
+        synth_place_t place = move->end[i].place, next_place = next->end[i].place;
 
-        fine = move->end[i].rank == next->end[i].rank && place.buffer == then.buffer &&
-               place.index + move->size == then.index && (place.buffer >= 's' || then.index % layout->block != 0);
+        is_adjacent = move->end[i].rank == next->end[i].rank && place.buffer == next_place.buffer &&
+                      place.index + move->size == next_place.index &&
+                      (place.buffer >= 's' || next_place.index % layout->block != 0);
     }
-    return fine;
+    return is_adjacent;
 }
 
 void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
@@ -336,21 +338,21 @@ void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
     moves->count = kept + 1;
 }
 
-/* The slot of a send in the receiver's scratch. */
+/* Returns the slot of a send in the receiver's scratch. */
 static synth_place_t slot_of(const synth_layout_t *layout, int send)
 {
     return (synth_place_t){'s', layout->slot[send]};
 }
 
-/* Where the data of a send arrive. */
-static synth_place_t target_of(const synth_layout_t *layout, int send)
+/* Returns where the data of a send arrive. */
+static synth_place_t target_of(const synth_layout_t *layout, int number)
 {
-    const synth_send_t *at = &layout->schedule->sends[send];
+    const synth_send_t *send = &layout->schedule->sends[number];
 
-    return layout->slot[send] >= 0 ? slot_of(layout, send) : layout->later[at->to * layout->count + at->chunk];
+    return layout->slot[number] >= 0 ? slot_of(layout, number) : layout->later[send->to * layout->count + send->chunk];
 }
 
-/* The send whose packets `send` passes on directly from the slot where they arrived; -1: `send` reads a buffer. */
+/* Returns the send whose packets `send` passes on from the slot where they arrived; -1 if `send` reads a buffer. */
 static int relayed_send(const synth_layout_t *layout, const synth_send_t *send)
 {
     int arrival = layout->arrival[send->from * layout->count + send->chunk];
@@ -369,7 +371,8 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
         const synth_send_t *send = &schedule->sends[i];
 
         if (send->step == step && send->from == rank && relayed_send(layout, send) < 0) {
-            int order = (send->to - rank + layout->ranks) % layout->ranks; /* not all ranks send to one first */
+            int order =
+                (send->to - rank + layout->ranks) % layout->ranks; /* so that not all ranks send to one rank first */
 
             synth_move_end(synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)),
                            send->to, target_of(layout, i));
@@ -399,12 +402,13 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
     synth_moves_merge(layout, moves);
 }
 
-/* A send that brings something to be added, by chunk and then by sender. */
+/* A send that brings something to be added. */
 typedef struct {
     int chunk, send;
 } addend_t;
 
-static int addend_order(const void *left, const void *right)
+/* For qsort: orders addends by chunk, then as the sends are sorted: by sender. */
+static int by_addend(const void *left, const void *right)
 {
     const addend_t *a = left, *b = right;
 
@@ -426,7 +430,7 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
         }
     }
     if (count > 0) {
-        qsort(addend, (size_t)count, sizeof(*addend), addend_order);
+        qsort(addend, (size_t)count, sizeof(*addend), by_addend);
     }
     for (int i = 0; i < count;) {
         int chunk = addend[i].chunk;

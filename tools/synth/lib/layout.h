@@ -12,23 +12,22 @@ typedef enum {
     SYNTH_MANNERS
 } synth_manner_t;
 
-/* Indexes count the chunks of a buffer. */
+/* A place of one chunk in a buffer. */
 typedef struct {
-    char buffer; /* i, o or s, as in plans; t: in the scratch, behind all packets; 0: nowhere */
-    int index;
+    char buffer; /* i, o or s: input, output or scratch; t: in the scratch, behind all packets; 0: nowhere */
+    int index;   /* in chunks */
 } synth_place_t;
 
 typedef struct {
-    synth_schedule_t
-        *schedule;    /* a copy: chunks that may change places are numbered so that many travel side by side */
-    int ranks, count; /* chunks in all; of each rank if whole inputs travel */
-    bool adds;        /* partial sums travel, not inputs */
+    synth_schedule_t *schedule; /* a copy, with chunks renumbered so that those that go the same way are neighbours */
+    int ranks, count;           /* count: chunks in all; if whole inputs travel, the chunks of all inputs */
+    bool adds;                  /* partial sums travel, not inputs */
     bool in_place;
     synth_manner_t manner;
-    synth_place_t *home;          /* [rank][chunk]: where the rank has the chunk before the first step */
-    synth_place_t *later;         /* [rank][chunk]: where the chunk, or its sum, lies once it has arrived */
-    int *since;                   /* [rank][chunk]: the step in which it first arrives; INT_MAX: never */
-    int *arrival;                 /* [rank][chunk]: the send that brings the final value; -1: none */
+    synth_place_t *home;          /* [rank * count + chunk]: where the rank has the chunk before the first step */
+    synth_place_t *later;         /* likewise: where the chunk, or its sum, lies once it has arrived */
+    int *since;                   /* likewise: the step in which it first arrives; INT_MAX: never */
+    int *arrival;                 /* likewise: the send that brings the final value; -1: none */
     int *slot;                    /* of each send: the place in the receiver's scratch where it arrives; -1: none */
     int scratch[SYNTH_MAX_RANKS]; /* of each rank: chunks of scratch for slots and sums */
     int sums[SYNTH_MAX_RANKS];    /* of each rank: chunks of scratch for sums behind all packets */
@@ -36,25 +35,26 @@ typedef struct {
 } synth_layout_t;
 
 /*
- * Lays out a schedule. With signals, only what is to be added arrives in a slot of the receiver's scratch; packets and
- * the turns of a pipeline all do. `in_place`: input and output are one buffer. False without memory.
+ * Lays out a schedule. With signals, only what is to be added arrives in a slot of the receiver's scratch; with packets
+ * and in pipelines, everything does. `in_place`: input and output are one buffer. Returns false if memory runs out. The
+ * caller destroys the layout in any case.
  */
 bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule, synth_manner_t manner, bool in_place);
 void synth_layout_destroy(synth_layout_t *layout);
 
-/* Where a rank has a chunk before a step. */
+/* Returns where a rank has a chunk before a step; nowhere if it does not have it. */
 synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step);
 
-/* Where a chunk belongs in the output of a rank; nowhere if the rank does not want it. */
+/* Returns where a chunk belongs in the output of a rank; nowhere if the rank does not want it. */
 synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int chunk);
 
 enum { SYNTH_MAX_ENDS = SYNTH_MAX_RANKS + 2 };
 
-/* A copy or addition of adjacent chunks: its ends are the places that are read, then the places that are written. */
+/* A copy or addition of adjacent chunks. Its ends are first the places that are read, then those that are written. */
 typedef struct {
-    int order; /* of two moves the one with the smaller order comes first */
-    int count; /* ends */
-    int size;  /* chunks */
+    int order; /* moves with a smaller order come first */
+    int count; /* how many ends it has */
+    int size;  /* how many chunks each end has */
     struct {
         int rank;
         synth_place_t place;
@@ -69,7 +69,7 @@ typedef struct {
 
 void synth_moves_destroy(synth_moves_t *moves);
 
-/* Appends a move of one chunk with its first end. NULL without memory. */
+/* Appends a move of one chunk with its first end. Returns NULL, with `failed` set, if memory runs out. */
 synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth_place_t place);
 /* Adds an end to a move. A move of NULL is ignored. */
 void synth_move_end(synth_move_t *move, int rank, synth_place_t place);

@@ -1,7 +1,9 @@
 /*
- * Every rank does its steps in order. With signals: puts, then signals, then waits, then additions; so each wait needs
- * a signal of an earlier step or one before any wait of its own step, and no circle of waits can come about. With
- * packets the same holds of packets that are sent and read.
+ * Writes plans of schedules; with signals here, with packets and as pipelines in lower_packets.c and lower_turns.c.
+ *
+ * Every rank does its steps in order. With signals, a step has puts, then signals, then waits, then additions. So each
+ * wait is for a signal that its sender gives before any wait of the same step, and no circle of waits can come about.
+ * The same holds for packets, which are sent before packets of the same step are read.
  */
 #include "tools/synth/lib/lower.h"
 
@@ -13,34 +15,34 @@
 #include "mca/common/plan/simulate.h"
 #include "tools/synth/lib/lower_parts.h"
 
-enum { MOST_PACKETS = 1024 }; /* sends of a schedule */
+enum { MOST_SENDS = 1024 }; /* of a schedule that becomes a plan with packets */
 
-void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, uint64_t *from, uint64_t *to)
+void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, uint64_t *senders, uint64_t *receivers)
 {
-    *from = *to = 0;
+    *senders = *receivers = 0;
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
 
         if (step == SYNTH_ANY_STEP || send->step == step) {
-            *from |= send->to == rank ? UINT64_C(1) << send->from : 0;
-            *to |= send->from == rank ? UINT64_C(1) << send->to : 0;
+            *senders |= send->to == rank ? UINT64_C(1) << send->from : 0;
+            *receivers |= send->from == rank ? UINT64_C(1) << send->to : 0;
         }
     }
 }
 
-void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, bool channels)
+void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, bool joined)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {
         for (int i = 0; i < instances; ++i) {
             synth_writer_block(writer, rank, i);
         }
     }
-    for (int rank = 0; rank < layout->ranks && channels; ++rank) {
-        uint64_t from, to;
+    for (int rank = 0; rank < layout->ranks && joined; ++rank) {
+        uint64_t senders, receivers;
 
-        synth_lower_partners(layout->schedule, rank, SYNTH_ANY_STEP, &from, &to);
+        synth_lower_partners(layout->schedule, rank, SYNTH_ANY_STEP, &senders, &receivers);
         for (int other = 0; other < rank; ++other) {
-            for (int i = 0; i < instances && ((from | to) >> other & 1) != 0; ++i) {
+            for (int i = 0; i < instances && ((senders | receivers) >> other & 1) != 0; ++i) {
                 synth_writer_join(writer, rank, i, other, i, 0);
             }
         }
@@ -50,13 +52,13 @@ void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
 bool synth_lower_sums(synth_writer_t *writer, const synth_layout_t *layout, int rank, int step, const char *name)
 {
     synth_moves_t moves = {NULL, 0, 0, false};
-    bool any;
+    bool has_sums;
 
     synth_moves_add(layout, rank, step, &moves);
-    any = moves.count > 0;
+    has_sums = moves.count > 0;
     synth_writer_data(writer, name, &moves, 0);
     synth_moves_destroy(&moves);
-    return any;
+    return has_sums;
 }
 
 void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int rank)
@@ -68,53 +70,53 @@ void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int r
     synth_moves_destroy(&moves);
 }
 
-/* Adds up whole inputs at the end, in the order of the ranks, so that all ranks get the same bits. */
+/* Writes the sums of whole inputs into the output, added in the order of the ranks, so that all get the same bits. */
 static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     int chunks = layout->schedule->chunks;
     synth_moves_t moves = {NULL, 0, 0, false};
 
-    for (int k = 0; k < chunks; ++k) {
-        synth_move_t *move = synth_moves_begin(&moves, 0, rank, synth_layout_at(layout, rank, k, SYNTH_MAX_STEPS));
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        synth_move_t *move = synth_moves_begin(&moves, 0, rank, synth_layout_at(layout, rank, chunk, SYNTH_MAX_STEPS));
 
-        for (int r = 1; r < layout->ranks; ++r) {
-            synth_move_end(move, rank, synth_layout_at(layout, rank, r * chunks + k, SYNTH_MAX_STEPS));
+        for (int source = 1; source < layout->ranks; ++source) {
+            synth_move_end(move, rank, synth_layout_at(layout, rank, source * chunks + chunk, SYNTH_MAX_STEPS));
         }
-        synth_move_end(move, rank, (synth_place_t){'o', k});
+        synth_move_end(move, rank, (synth_place_t){'o', chunk});
     }
     synth_moves_merge(layout, &moves);
     synth_writer_data(writer, "re", &moves, 0);
     synth_moves_destroy(&moves);
 }
 
-/* Writes the operations of one block with signals. At first each rank tells its senders that it has started, so that
- * they may write into its buffers. */
+/* Writes the operations of the current block, with signals. First each rank tells those that send to it that it has
+ * started: only then may they write into its buffers. */
 static void write_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     const synth_schedule_t *schedule = layout->schedule;
-    uint64_t from, to;
+    uint64_t senders, receivers;
 
-    synth_lower_partners(schedule, rank, SYNTH_ANY_STEP, &from, &to);
-    synth_writer_sync(writer, "rlxsignal", 0, from);
-    synth_writer_sync(writer, "rlxwait", 0, to);
+    synth_lower_partners(schedule, rank, SYNTH_ANY_STEP, &senders, &receivers);
+    synth_writer_sync(writer, "rlxsignal", 0, senders);
+    synth_writer_sync(writer, "rlxwait", 0, receivers);
     synth_writer_simple(writer, "nop");
     synth_lower_own(writer, layout, rank);
-    for (int s = 0; s < schedule->steps; ++s) {
+    for (int step = 0; step < schedule->steps; ++step) {
         synth_moves_t moves = {NULL, 0, 0, false};
 
-        synth_lower_partners(schedule, rank, s, &from, &to);
-        if (from == 0 && to == 0) {
+        synth_lower_partners(schedule, rank, step, &senders, &receivers);
+        if (senders == 0 && receivers == 0) {
             continue;
         }
-        synth_moves_send(layout, rank, s, &moves);
+        synth_moves_send(layout, rank, step, &moves);
         synth_writer_put(writer, "put", 0, &moves);
         synth_moves_destroy(&moves);
         synth_writer_simple(writer, "nop");
-        synth_writer_sync(writer, "signal", 0, to);
-        synth_writer_sync(writer, "flush", 0, to); /* afterwards the sources may be overwritten */
-        synth_writer_sync(writer, "wait", 0, from);
+        synth_writer_sync(writer, "signal", 0, receivers);
+        synth_writer_sync(writer, "flush", 0, receivers); /* afterwards the sources of the puts may be overwritten */
+        synth_writer_sync(writer, "wait", 0, senders);
         synth_writer_simple(writer, "nop");
-        if (synth_lower_sums(writer, layout, rank, s, "re")) {
+        if (synth_lower_sums(writer, layout, rank, step, "re")) {
             synth_writer_simple(writer, "nop");
         }
     }
@@ -123,7 +125,7 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     }
 }
 
-/* Writes the whole plan with signals. */
+/* Writes the blocks, channels and operations of all ranks, with signals. */
 static void lower_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int instances)
 {
     synth_lower_blocks(writer, layout, instances, true);
@@ -149,7 +151,7 @@ bool synth_lowers(const synth_topology_t *topology, const synth_schedule_t *sche
         *why_p = "packets do not leave a node";
         return false;
     }
-    if (manner == SYNTH_PACKETS && schedule->send_count > MOST_PACKETS) {
+    if (manner == SYNTH_PACKETS && schedule->send_count > MOST_SENDS) {
         *why_p = "messages that are small enough for packets are not worth so many sends";
         return false;
     }
@@ -201,17 +203,18 @@ bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t
     mscclpp_plan_report_t report;
     mscclpp_plan_t *plan = NULL;
     char place[80];
-    bool fine;
+    bool is_right;
 
     mscclpp_plan_report_init(&report);
-    fine = mscclpp_plan_parse(text, size, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
-           mscclpp_plan_simulate(plan, &options, &report, &stats);
+    is_right = mscclpp_plan_parse(text, size, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
+               mscclpp_plan_simulate(plan, &options, &report, &stats);
     *checked = stats.checked;
     for (int i = 0; i < report.count; ++i) {
-        bool wraps = strcmp(report.finding[i].rule, "wrap") == 0; /* credits are there to prevent this */
+        /* For other plans only a note: it has faults where scratch is a smaller ring. Credits have to prevent them. */
+        bool is_wrap = strcmp(report.finding[i].rule, "wrap") == 0;
 
-        fine = fine && !wraps;
-        if (!fine && (wraps || report.finding[i].kind != MSCCLPP_PLAN_NOTE)) {
+        is_right = is_right && !is_wrap;
+        if (!is_right && (is_wrap || report.finding[i].kind != MSCCLPP_PLAN_NOTE)) {
             snprintf(why, why_size, "%s: %s [%s]",
                      mscclpp_plan_place_text(report.finding[i].place, place, sizeof(place)),
                      report.finding[i].text != NULL ? report.finding[i].text : "", report.finding[i].rule);
@@ -220,5 +223,5 @@ bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t
     }
     mscclpp_plan_free(plan);
     mscclpp_plan_report_destroy(&report);
-    return fine;
+    return is_right;
 }

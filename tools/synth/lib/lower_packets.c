@@ -1,11 +1,12 @@
 /*
- * Packets: whoever needs a chunk reads it from a slot of its own in its scratch, and the flag of a packet says that it
- * is there. The scratch has two halves, for even and odd launches. A rank may write into a half again as every other
- * rank has sent it something since, or made others send something, so it has read all packets of the launch before.
+ * Plans with packets. Each chunk that a rank receives has a slot in its scratch, and the flags of the packets say that
+ * it is there. The scratch has two halves, for even and odd launches. Nobody waits before it writes into a half again:
+ * in the launch between, every rank has sent something to each other rank, directly or through others, and so it had
+ * read all packets of the launch before.
  */
 #include "tools/synth/lib/lower_parts.h"
 
-/* Writes the additions after a step. The value that did not come as packets is added last. */
+/* Writes the additions after a step. The operation adds the value that did not come as packets last. */
 static void write_sums(synth_writer_t *writer, const synth_layout_t *layout, int rank, int step)
 {
     if (synth_lower_sums(writer, layout, rank, step, "repkt")) {
@@ -13,34 +14,38 @@ static void write_sums(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
-/* The slot of chunk k of a rank's input at `rank`. The rank's own input has one from `own` on, behind all others. */
-static synth_place_t slot_of(const synth_layout_t *layout, int rank, int source, int k, int own)
+/* Returns the slot of a chunk of some rank's input at `rank`. The rank's own input has slots from `own_slots` on. */
+static synth_place_t slot_of(const synth_layout_t *layout, int rank, int source, int index, int own_slots)
 {
-    int chunk = source * layout->schedule->chunks + k;
+    int chunk = source * layout->schedule->chunks + index;
 
-    return (synth_place_t){'s', source == rank ? own + k : layout->slot[layout->arrival[rank * layout->count + chunk]]};
+    return (synth_place_t){'s', source == rank ? own_slots + index
+                                               : layout->slot[layout->arrival[rank * layout->count + chunk]]};
 }
 
 /*
- * Whole inputs are added in one order on all ranks, so that all get the same bits: the last rank's input is what is no
- * packet. The others unpack it into the output, after they have packed their own.
+ * Writes the sums of whole inputs. All ranks add in the same order, so that all get the same bits. The operation adds
+ * the value that is no packet last, so this has to be the last rank's input everywhere. Therefore the other ranks copy
+ * their own input into packets and unpack the last rank's input into the output.
  */
-static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own)
+static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own_slots)
 {
     int chunks = layout->schedule->chunks, last = layout->ranks - 1;
     synth_moves_t pack = {NULL, 0, 0, false}, unpack = {NULL, 0, 0, false}, sum = {NULL, 0, 0, false};
 
-    for (int k = 0; k < chunks; ++k) {
-        synth_place_t home = layout->home[rank * layout->count + rank * chunks + k], output = {'o', k};
+    for (int index = 0; index < chunks; ++index) {
+        synth_place_t home = layout->home[rank * layout->count + rank * chunks + index], output = {'o', index};
         synth_move_t *move = synth_moves_begin(&sum, 0, rank, rank == last ? home : output);
 
         for (int source = 0; source < last; ++source) {
-            synth_move_end(move, rank, slot_of(layout, rank, source, k, own));
+            synth_move_end(move, rank, slot_of(layout, rank, source, index, own_slots));
         }
         synth_move_end(move, rank, output);
         if (rank != last) {
-            synth_move_end(synth_moves_begin(&pack, 0, rank, home), rank, slot_of(layout, rank, rank, k, own));
-            synth_move_end(synth_moves_begin(&unpack, 0, rank, slot_of(layout, rank, last, k, own)), rank, output);
+            synth_move_end(synth_moves_begin(&pack, 0, rank, home), rank,
+                           slot_of(layout, rank, rank, index, own_slots));
+            synth_move_end(synth_moves_begin(&unpack, 0, rank, slot_of(layout, rank, last, index, own_slots)), rank,
+                           output);
         }
     }
     synth_moves_merge(layout, &pack);
@@ -56,46 +61,46 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&sum);
 }
 
-/* Writes the operations of one block. */
-static void write_block(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own)
+/* Writes the operations of the current block. `own_slots`: the first slot for the rank's own input. */
+static void write_block(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own_slots)
 {
     const synth_schedule_t *schedule = layout->schedule;
-    synth_moves_t last = {NULL, 0, 0, false};
+    synth_moves_t unpacks = {NULL, 0, 0, false};
 
-    for (int s = 0; s < schedule->steps; ++s) {
-        synth_moves_t fresh = {NULL, 0, 0, false}, on = {NULL, 0, 0, false};
+    for (int step = 0; step < schedule->steps; ++step) {
+        synth_moves_t first_sends = {NULL, 0, 0, false}, relays = {NULL, 0, 0, false};
 
-        synth_moves_send(layout, rank, s, &fresh);
-        synth_writer_put(writer, "ppkt", 0, &fresh);
-        synth_moves_destroy(&fresh);
-        synth_moves_relay(layout, rank, s, &on);
-        synth_writer_data(writer, "rppkt", &on, 1);
-        synth_moves_destroy(&on);
-        write_sums(writer, layout, rank, s);
+        synth_moves_send(layout, rank, step, &first_sends);
+        synth_writer_put(writer, "ppkt", 0, &first_sends);
+        synth_moves_destroy(&first_sends);
+        synth_moves_relay(layout, rank, step, &relays);
+        synth_writer_data(writer, "rppkt", &relays, 1);
+        synth_moves_destroy(&relays);
+        write_sums(writer, layout, rank, step);
     }
     synth_writer_simple(writer, "nop");
     synth_lower_own(writer, layout, rank);
-    synth_moves_unpack(layout, rank, &last);
-    synth_writer_data(writer, "upkt", &last, 1);
-    synth_moves_destroy(&last);
+    synth_moves_unpack(layout, rank, &unpacks);
+    synth_writer_data(writer, "upkt", &unpacks, 1);
+    synth_moves_destroy(&unpacks);
     if (schedule->whole) {
-        add_inputs(writer, layout, rank, own);
+        add_inputs(writer, layout, rank, own_slots);
     }
 }
 
 void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int instances)
 {
-    int own[SYNTH_MAX_RANKS];
+    int own_slots[SYNTH_MAX_RANKS];
 
     for (int rank = 0; rank < layout->ranks; ++rank) {
-        own[rank] = layout->scratch[rank];
+        own_slots[rank] = layout->scratch[rank];
         layout->scratch[rank] += layout->schedule->whole ? layout->schedule->chunks : 0;
     }
     synth_lower_blocks(writer, layout, instances, false);
     for (int rank = 0; rank < layout->ranks; ++rank) {
         for (int i = 0; i < instances; ++i) {
             synth_writer_at(writer, rank, i);
-            write_block(writer, layout, rank, own[rank]);
+            write_block(writer, layout, rank, own_slots[rank]);
         }
     }
 }

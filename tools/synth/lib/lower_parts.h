@@ -6,29 +6,32 @@
 
 enum { SYNTH_ANY_STEP = -1 };
 
-/* Sets of ranks: who sends to a rank in a step, and to whom it sends. */
-void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, uint64_t *from, uint64_t *to);
+/* Finds the sets of ranks that send to a rank in a step, and that it sends to. SYNTH_ANY_STEP: in any step. */
+void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, uint64_t *senders, uint64_t *receivers);
 
-/* Block i of each rank works on part i. With `channels` it is joined with block i of each partner of its rank. */
-void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, bool channels);
+/* Adds blocks: block i of each rank works on part i. With `joined`, it has channels to block i of each partner. */
+void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, bool joined);
 
-/* Adds up what a rank got in a step, by operations of this name. Whether there was anything. */
+/* Writes operations of this name that add up what a rank got in a step. Returns whether it got anything to add. */
 bool synth_lower_sums(synth_writer_t *writer, const synth_layout_t *layout, int rank, int step, const char *name);
 
-/* Copies what a rank sends to itself. */
+/* Writes copies of what a rank sends to itself. */
 void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int rank);
 
-/* Needs a layout with slots. */
+/* Writes the whole plan with packets. The layout has to be one for packets; scratch is added to it. */
 void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int instances);
 
 /*
- * As a pipeline: two blocks for each tree, of which one adds up on the way to the root and one sends on away from it.
- * Needs a layout with slots, and as many instances as synth_turns_instances says, at most those asked for.
+ * Writes the whole plan as a pipeline. It has two blocks for each tree: one adds up on the way to the root, and one
+ * sends on away from it. The layout has to be one for pipelines, and `instances` is what synth_turns_instances
+ * returned.
  */
 void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int instances);
+
+/* Returns how many instances a pipeline has: a power of two, at most as many as asked for. */
 int synth_turns_instances(const synth_layout_t *layout, int asked);
 
-/* Bytes that one turn of such a pipeline moves of each chunk; 0 without memory. */
+/* Returns the bytes that one turn of such a pipeline moves of each chunk; 0 if memory runs out. */
 uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked);
 
 /* Whether each chunk is added up along one tree and sent on along another, from the root of the first. */

@@ -12,24 +12,24 @@
 #include <stdlib.h>
 
 enum {
-    CREDITS = 4,
-    MOST_BLOCKS = 64,
-    MOST_UNIT = 256 << 10,
-    SCRATCH = 64 << 20, /* bytes that MSCCL++ has for a ring; others have at least that */
-    UP = 0,             /* tags of channels: on the way to the root, */
-    DOWN = 1            /* and away from it */
+    CREDITS = 4,           /* turns that a sender may be ahead of its receiver */
+    MOST_BLOCKS = 64,      /* of a rank */
+    MOST_UNIT = 256 << 10, /* bytes of a chunk in one turn */
+    SCRATCH = 64 << 20,    /* bytes of scratch that every executor has for a ring: MSCCL++ has this, others more */
+    UP = 0,                /* towards the root: tag of channels, and index into arrays */
+    DOWN = 1               /* away from the root */
 };
 
-/* What a rank does with one chunk. Index UP: on the way to the root; DOWN: on the way back. */
+/* The place of a rank in the two trees of a chunk: that to the root, UP, and that away from it, DOWN. */
 typedef struct {
     uint64_t children[2]; /* [UP]: ranks that send to it; [DOWN]: ranks that it sends to */
     int parent[2];        /* [UP]: the rank that it sends to; [DOWN]: the rank that sends to it; -1: none */
-} part_t;
+} position_t;
 
-/* What a rank does with a chunk in a schedule. */
-static part_t part_of(const synth_schedule_t *schedule, int rank, int chunk)
+/* Returns the place of a rank in the trees of a chunk. */
+static position_t position_of(const synth_schedule_t *schedule, int rank, int chunk)
 {
-    part_t part = {{0, 0}, {-1, -1}};
+    position_t position = {{0, 0}, {-1, -1}};
 
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
@@ -38,14 +38,14 @@ static part_t part_of(const synth_schedule_t *schedule, int rank, int chunk)
             continue;
         }
         if (send->from == rank) {
-            part.parent[UP] = send->adds ? send->to : part.parent[UP];
-            part.children[DOWN] |= send->adds ? 0 : UINT64_C(1) << send->to;
+            position.parent[UP] = send->adds ? send->to : position.parent[UP];
+            position.children[DOWN] |= send->adds ? 0 : UINT64_C(1) << send->to;
         } else if (send->to == rank) {
-            part.children[UP] |= send->adds ? UINT64_C(1) << send->from : 0;
-            part.parent[DOWN] = send->adds ? part.parent[DOWN] : send->from;
+            position.children[UP] |= send->adds ? UINT64_C(1) << send->from : 0;
+            position.parent[DOWN] = send->adds ? position.parent[DOWN] : send->from;
         }
     }
-    return part;
+    return position;
 }
 
 bool synth_has_trees(const synth_schedule_t *schedule)
@@ -59,7 +59,7 @@ bool synth_has_trees(const synth_schedule_t *schedule)
         for (int j = 0; j < i; ++j) {
             const synth_send_t *other = &schedule->sends[j];
 
-            /* A partial sum leaves a rank once, and a result comes to a rank once, not to where it was summed up. */
+            /* Along trees, a partial sum leaves a rank only once, and a result comes to a rank only once. */
             if (send->chunk == other->chunk && ((send->adds && other->adds && send->from == other->from) ||
                                                 (!send->adds && !other->adds && send->to == other->to))) {
                 return false;
@@ -69,26 +69,26 @@ bool synth_has_trees(const synth_schedule_t *schedule)
     return true;
 }
 
-/* Whether a rank has a block on the way up for a chunk: to add and send it up, or, without a parent on the way down,
- * to send its own input. */
-static bool has_up_block(const synth_layout_t *layout, const part_t *part, int rank, int chunk)
+/* Whether a rank has a block on the way up for a chunk: to add and send up, or, if it has the chunk and no parent on
+ * the way down, to send its own input down. */
+static bool has_up_block(const synth_layout_t *layout, const position_t *position, int rank, int chunk)
 {
-    bool has = layout->home[rank * layout->count + chunk].buffer != 0;
+    bool has_chunk = layout->home[rank * layout->count + chunk].buffer != 0;
 
-    return part->children[UP] != 0 || part->parent[UP] >= 0 || (has && part->parent[DOWN] < 0);
+    return position->children[UP] != 0 || position->parent[UP] >= 0 || (has_chunk && position->parent[DOWN] < 0);
 }
 
 int synth_turns_instances(const synth_layout_t *layout, int asked)
 {
     int instances = 1;
 
-    while (2 * instances <= asked && 2 * instances * 2 * layout->count <= MOST_BLOCKS) { /* see SCRATCH */
+    while (2 * instances <= asked && 2 * instances * 2 * layout->count <= MOST_BLOCKS) { /* two blocks for each chunk */
         instances *= 2;
     }
     return instances;
 }
 
-/* The least power of two that is at least `number`. */
+/* Returns the least power of two that is at least `number`. */
 static int power_of_two(int number)
 {
     int power = 1;
@@ -99,8 +99,8 @@ static int power_of_two(int number)
     return power;
 }
 
-/* Bytes of a chunk in one turn: so many that all credits fit into a slot of the ring. It is a power of two, so that
- * turns divide the slot. */
+/* Returns the bytes of a chunk in one turn. It is a power of two, and so small that a slot of the scratch has room for
+ * the turns of all credits. */
 static uint64_t unit_of(const synth_layout_t *layout, int instances)
 {
     uint64_t unit = MOST_UNIT;
@@ -127,13 +127,13 @@ uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked)
     return bytes;
 }
 
-/* The set of one rank; empty for -1. */
+/* Returns the set of one rank; the empty set for -1. */
 static uint64_t singleton(int rank)
 {
     return rank >= 0 ? UINT64_C(1) << rank : 0;
 }
 
-/* Writes a signal or wait once for each credit. */
+/* Writes a signal or wait to each of the peers, once for each credit. */
 static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
 {
     for (int i = 0; i < CREDITS; ++i) {
@@ -141,7 +141,8 @@ static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint
     }
 }
 
-/* Writes the send of a chunk to the slots of some ranks. It waits for a credit of each first. */
+/* Writes the send of a chunk to the slots of some ranks. The block first waits for a credit of each of them, and
+ * signals to them afterwards. */
 static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
                     int tag, uint64_t peers)
 {
@@ -167,7 +168,7 @@ static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int ra
     synth_moves_destroy(&moves);
 }
 
-/* Writes a copy within a rank, unless both places are the same. */
+/* Writes a copy within a rank, unless both places are the same or the target is nowhere. */
 static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, synth_place_t to)
 {
     synth_moves_t moves = {NULL, 0, 0, false};
@@ -179,80 +180,81 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
     synth_moves_destroy(&moves);
 }
 
-/* Writes a block on the way up: it adds what the children send to its own value, and sends the sum to its parent.
- * The root sends it down instead. */
-static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const part_t *part, int rank, int chunk,
-                     uint64_t unit)
+/* Writes the operations of a block on the way up: in each turn it adds what its children send to its own value, and
+ * sends the sum to its parent. The root sends it down instead, and keeps it if it wants it. */
+static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
+                     int chunk, uint64_t unit)
 {
     const synth_schedule_t *schedule = layout->schedule;
-    synth_place_t at = layout->home[rank * layout->count + chunk];
-    uint64_t down = part->parent[DOWN] < 0 ? part->children[DOWN] : 0;
+    synth_place_t value = layout->home[rank * layout->count + chunk];
+    uint64_t receivers_down = position->parent[DOWN] < 0 ? position->children[DOWN] : 0;
     synth_moves_t sum = {NULL, 0, 0, false};
     synth_move_t *move;
 
-    sync_credits(writer, "rlxsignal", UP, part->children[UP]);
+    sync_credits(writer, "rlxsignal", UP, position->children[UP]);
     synth_writer_begin_turns(writer, unit);
-    if (part->children[UP] != 0) {
-        move = synth_moves_begin(&sum, 0, rank, at);
+    if (position->children[UP] != 0) {
+        move = synth_moves_begin(&sum, 0, rank, value);
         for (int i = 0; i < schedule->send_count; ++i) {
             if (schedule->sends[i].chunk == chunk && schedule->sends[i].to == rank && schedule->sends[i].adds) {
                 synth_move_end(move, rank, (synth_place_t){'s', layout->slot[i]});
             }
         }
-        at = layout->later[rank * layout->count + chunk];
-        synth_move_end(move, rank, at);
-        synth_writer_sync(writer, "wait", UP, part->children[UP]);
+        value = layout->later[rank * layout->count + chunk];
+        synth_move_end(move, rank, value);
+        synth_writer_sync(writer, "wait", UP, position->children[UP]);
         synth_writer_simple(writer, "nop");
         synth_writer_data(writer, "re", &sum, 0);
         synth_writer_simple(writer, "nop");
-        synth_writer_sync(writer, "signal", UP, part->children[UP]);
+        synth_writer_sync(writer, "signal", UP, position->children[UP]);
         synth_moves_destroy(&sum);
     }
-    send_on(writer, layout, rank, chunk, at, UP, singleton(part->parent[UP]));
-    send_on(writer, layout, rank, chunk, at, DOWN, down);
-    if (part->parent[UP] < 0) {
-        write_copy(writer, rank, at, synth_layout_target(layout, rank, chunk));
+    send_on(writer, layout, rank, chunk, value, UP, singleton(position->parent[UP]));
+    send_on(writer, layout, rank, chunk, value, DOWN, receivers_down);
+    if (position->parent[UP] < 0) {
+        write_copy(writer, rank, value, synth_layout_target(layout, rank, chunk));
     }
     synth_writer_end_turns(writer);
-    sync_credits(writer, "wait", UP, singleton(part->parent[UP]));
-    sync_credits(writer, "wait", DOWN, down);
+    sync_credits(writer, "wait", UP, singleton(position->parent[UP]));
+    sync_credits(writer, "wait", DOWN, receivers_down);
 }
 
-/* Writes a block on the way down: it copies what comes from its parent to the output, and sends it to its children. */
-static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const part_t *part, int rank, int chunk,
-                       uint64_t unit)
+/* Writes the operations of a block on the way down: in each turn it sends what came from its parent on to its children,
+ * and copies it to the output if the rank wants it. */
+static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
+                       int chunk, uint64_t unit)
 {
-    int at = rank * layout->count + chunk;
-    synth_place_t slot = {'s', layout->slot[layout->arrival[at]]};
-    uint64_t parent = singleton(part->parent[DOWN]);
+    int entry = rank * layout->count + chunk;
+    synth_place_t slot = {'s', layout->slot[layout->arrival[entry]]};
+    uint64_t parent = singleton(position->parent[DOWN]);
 
     sync_credits(writer, "rlxsignal", DOWN, parent);
     synth_writer_begin_turns(writer, unit);
     synth_writer_sync(writer, "wait", DOWN, parent);
     synth_writer_simple(writer, "nop");
-    send_on(writer, layout, rank, chunk, slot, DOWN, part->children[DOWN]);
+    send_on(writer, layout, rank, chunk, slot, DOWN, position->children[DOWN]);
     write_copy(writer, rank, slot, synth_layout_target(layout, rank, chunk));
     synth_writer_simple(writer, "nop");
     synth_writer_sync(writer, "signal", DOWN, parent);
     synth_writer_end_turns(writer);
-    sync_credits(writer, "wait", DOWN, part->children[DOWN]);
+    sync_credits(writer, "wait", DOWN, position->children[DOWN]);
 }
 
-/* Blocks of each rank for each chunk: [rank][chunk][way] is the first of its instances, -1: there is none. */
+/* The blocks of a rank for a chunk: [UP] and [DOWN] are the first of their instances, or -1 if there is none. */
 typedef int blocks_t[2];
 
-/* Adds the blocks of all ranks and chunks. */
+/* Adds the blocks of all ranks and chunks, and notes them in blocks[rank * chunks + chunk]. */
 static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, blocks_t *blocks)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {
         for (int chunk = 0; chunk < layout->count; ++chunk) {
-            part_t part = part_of(layout->schedule, rank, chunk);
+            position_t position = position_of(layout->schedule, rank, chunk);
 
             for (int way = UP; way <= DOWN; ++way) {
-                bool is_there = way == UP ? has_up_block(layout, &part, rank, chunk) : part.parent[DOWN] >= 0;
+                bool has_block = way == UP ? has_up_block(layout, &position, rank, chunk) : position.parent[DOWN] >= 0;
 
                 blocks[rank * layout->count + chunk][way] = -1;
-                for (int i = 0; i < instances && is_there; ++i) {
+                for (int i = 0; i < instances && has_block; ++i) {
                     int block = synth_writer_block(writer, rank, i);
 
                     blocks[rank * layout->count + chunk][way] = block - i;
@@ -262,7 +264,7 @@ static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
-/* Adds a channel for each send. */
+/* Adds a channel for each send: from the sender's block to that of the receiver, for each instance. */
 static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, const blocks_t *blocks)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -273,8 +275,8 @@ static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
         const int *to = blocks[send->to * layout->count + send->chunk];
         int way = send->adds ? UP : DOWN, sender = from[send->adds || from[DOWN] < 0 ? UP : DOWN];
 
-        for (int k = 0; k < instances; ++k) {
-            synth_writer_join(writer, send->from, sender + k, send->to, to[way] + k, way);
+        for (int instance = 0; instance < instances; ++instance) {
+            synth_writer_join(writer, send->from, sender + instance, send->to, to[way] + instance, way);
         }
     }
 }
@@ -293,18 +295,18 @@ void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int insta
     }
     add_blocks(writer, layout, instances, blocks);
     join_blocks(writer, layout, instances, (const blocks_t *)blocks);
-    for (int at = 0; at < layout->ranks * layout->count; ++at) {
-        int rank = at / layout->count, chunk = at % layout->count;
-        part_t part = part_of(layout->schedule, rank, chunk);
+    for (int entry = 0; entry < layout->ranks * layout->count; ++entry) {
+        int rank = entry / layout->count, chunk = entry % layout->count;
+        position_t position = position_of(layout->schedule, rank, chunk);
 
         for (int i = 0; i < instances; ++i) {
-            if (blocks[at][UP] >= 0) {
-                synth_writer_at(writer, rank, blocks[at][UP] + i);
-                write_up(writer, layout, &part, rank, chunk, unit);
+            if (blocks[entry][UP] >= 0) {
+                synth_writer_at(writer, rank, blocks[entry][UP] + i);
+                write_up(writer, layout, &position, rank, chunk, unit);
             }
-            if (blocks[at][DOWN] >= 0) {
-                synth_writer_at(writer, rank, blocks[at][DOWN] + i);
-                write_down(writer, layout, &part, rank, chunk, unit);
+            if (blocks[entry][DOWN] >= 0) {
+                synth_writer_at(writer, rank, blocks[entry][DOWN] + i);
+                write_down(writer, layout, &position, rank, chunk, unit);
             }
         }
     }

@@ -1,4 +1,7 @@
-/* The lower envelope of the straight lines that the cost model draws. */
+/*
+ * Divides the sizes of messages among candidates. By the cost model, the time of each is a straight line over the size;
+ * the fastest ones are the lower envelope of these lines.
+ */
 #include "tools/synth/lib/ranges.h"
 
 #include <math.h>
@@ -6,49 +9,51 @@
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/lib/lower_parts.h"
 
-/* Microseconds that a step takes at least. */
-static double alpha(const synth_topology_t *topology)
+/* Returns the microseconds that a step takes at least. */
+static double step_us(const synth_topology_t *topology)
 {
     return topology->alpha_us > 0 ? topology->alpha_us : SYNTH_ALPHA_US;
 }
 
-/* Microseconds in which a link of capacity 1 carries one byte. */
-static double beta(const synth_topology_t *topology)
+/* Returns the microseconds in which a link of capacity 1 carries one byte. */
+static double byte_us(const synth_topology_t *topology)
 {
     return 1 / (1000 * (topology->unit_gbps > 0 ? topology->unit_gbps : SYNTH_UNIT_GBPS));
 }
 
-/* The size of a chunk, as a part of the whole message. */
+/* Returns the size of a chunk, as a part of the whole message. */
 static double chunk_share(const synth_schedule_t *schedule)
 {
-    bool blocks = schedule->collective == SYNTH_ALLGATHER || schedule->collective == SYNTH_REDUCESCATTER ||
-                  schedule->collective == SYNTH_GATHER || schedule->collective == SYNTH_SCATTER;
+    bool has_blocks = schedule->collective == SYNTH_ALLGATHER || schedule->collective == SYNTH_REDUCESCATTER ||
+                      schedule->collective == SYNTH_GATHER || schedule->collective == SYNTH_SCATTER;
 
     /* In these collectives `chunks` counts those of one rank's block, in the others those of the whole message. */
-    return 1.0 / schedule->chunks / (blocks ? schedule->ranks : 1);
+    return 1.0 / schedule->chunks / (has_blocks ? schedule->ranks : 1);
 }
 
-/* The cost of a schedule by the model: `fixed` microseconds, and `slope` microseconds for each byte.
- * Ranks first tell each other that they have started, which takes as long as a step. Packets need no such start and
- * take half as long to be noticed, but are twice as many bytes. A pipeline fills and drains once; then each turn
- * takes as long as the busiest link, and a step's time besides. */
+/*
+ * Computes the cost of a schedule by the model: *fixed microseconds, and *slope microseconds for each byte of the
+ * message. With signals, ranks first tell each other that they have started, which takes as long as a step. Packets
+ * need no such start and are noticed in half the time, but are twice as many bytes. A pipeline fills and drains once;
+ * each of its turns takes what the busiest link needs, and the time of one step.
+ */
 static void cost_line(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                       int instances, double *fixed, double *slope)
 {
-    double rounds = synth_schedule_rounds(schedule) * chunk_share(schedule) * beta(topology);
+    double round_us = synth_schedule_rounds(schedule) * chunk_share(schedule) * byte_us(topology);
 
-    *fixed = (schedule->steps + 1) * alpha(topology);
-    *slope = rounds;
+    *fixed = (schedule->steps + 1) * step_us(topology);
+    *slope = round_us;
     if (manner == SYNTH_PACKETS) {
-        *fixed = schedule->steps * alpha(topology) / 2;
-        *slope = 2 * rounds;
+        *fixed = schedule->steps * step_us(topology) / 2;
+        *slope = 2 * round_us;
     } else if (manner == SYNTH_PIPELINE) {
-        double turn =
-            synth_schedule_load(topology, schedule) * beta(topology) * (double)synth_turns_bytes(schedule, instances);
+        double turn_us = synth_schedule_load(topology, schedule) * byte_us(topology) *
+                         (double)synth_turns_bytes(schedule, instances);
 
-        *fixed += (schedule->steps - 1) * turn;
-        *slope = synth_schedule_load(topology, schedule) * chunk_share(schedule) * beta(topology) *
-                 (1 + alpha(topology) / turn);
+        *fixed += (schedule->steps - 1) * turn_us;
+        *slope = synth_schedule_load(topology, schedule) * chunk_share(schedule) * byte_us(topology) *
+                 (1 + step_us(topology) / turn_us);
     }
 }
 
@@ -61,16 +66,16 @@ double synth_cost(const synth_topology_t *topology, const synth_schedule_t *sche
     return fixed + slope * bytes;
 }
 
-/* The next candidate that becomes faster than the current one as messages grow, and the size at which it does;
- * `count` if there is none. */
+/* Finds the candidate that is the first to become faster than the current one as messages grow. Returns its position,
+ * and in *crossing_p the size at which it does; returns `count` if there is none. */
 static int next_after(const synth_candidate_t *candidates, int count, int current, double *crossing_p)
 {
     int next = count;
 
     *crossing_p = INFINITY;
     for (int i = 0; i < count; ++i) {
-        double less = candidates[current].slope - candidates[i].slope;
-        double crossing = less > 0 ? (candidates[i].fixed - candidates[current].fixed) / less : INFINITY;
+        double slope_saved = candidates[current].slope - candidates[i].slope;
+        double crossing = slope_saved > 0 ? (candidates[i].fixed - candidates[current].fixed) / slope_saved : INFINITY;
 
         if (crossing < 1e18 &&
             (crossing < *crossing_p || (crossing == *crossing_p && candidates[i].slope < candidates[next].slope))) {
@@ -81,13 +86,14 @@ static int next_after(const synth_candidate_t *candidates, int count, int curren
     return next;
 }
 
-/* Gives each candidate the range of sizes for which it is the fastest. */
+/* Gives each candidate the range of sizes for which it is the fastest. Candidates that are never the fastest keep an
+ * empty range. */
 static void share_sizes(synth_candidate_t *candidates, int count)
 {
     int current = 0;
     uint64_t least = 0;
 
-    for (int i = 1; i < count; ++i) { /* the fastest for no bytes */
+    for (int i = 1; i < count; ++i) { /* start with the fastest one for messages without bytes */
         if (candidates[i].fixed < candidates[current].fixed ||
             (candidates[i].fixed == candidates[current].fixed && candidates[i].slope < candidates[current].slope)) {
             current = i;
@@ -96,17 +102,17 @@ static void share_sizes(synth_candidate_t *candidates, int count)
     while (current < count) {
         double crossing;
         int next = next_after(candidates, count, current, &crossing);
-        bool last = next == count;
+        bool is_last = next == count;
 
-        if (last || crossing >= (double)least) {
-            candidates[current].range = (synth_range_t){true, least, last ? UINT64_MAX : (uint64_t)crossing};
+        if (is_last || crossing >= (double)least) {
+            candidates[current].range = (synth_range_t){true, least, is_last ? UINT64_MAX : (uint64_t)crossing};
             least = candidates[current].range.most + 1;
         }
         current = next;
     }
 }
 
-/* Fills in a candidate. Returns 1 if a plan can be made of it, otherwise 0. */
+/* Fills in a candidate, and returns how many there are: 1 if a plan can be made of it, otherwise 0. */
 static int add_candidate(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_point_t *point,
                          synth_manner_t manner, bool in_place, int instances, synth_candidate_t *candidate)
 {

@@ -5,32 +5,33 @@
 #include "tools/synth/lib/front.h"
 #include "tools/synth/lib/layout.h"
 
-#define SYNTH_ALPHA_US 2.0   /* of a step, where the topology does not say */
-#define SYNTH_UNIT_GBPS 25.0 /* of a unit of capacity, likewise */
+#define SYNTH_ALPHA_US 2.0   /* microseconds of a step, where the topology does not say */
+#define SYNTH_UNIT_GBPS 25.0 /* GB/s of a unit of capacity, where the topology does not say */
 
 typedef struct {
-    bool any;             /* false: others are faster for every size */
+    bool any;             /* false: the range is empty, as others are faster for every size */
     uint64_t least, most; /* bytes of a message as execution plans count them: all blocks of the collective together */
 } synth_range_t;
 
-/* What may become a plan. */
+/* A schedule and a manner that may become a plan. */
 typedef struct {
     const synth_point_t *point; /* NULL: the front's pipeline */
     const synth_schedule_t *schedule;
     synth_manner_t manner;
-    double fixed, slope; /* microseconds, and microseconds for each byte */
+    double fixed, slope; /* cost by the model: microseconds, and microseconds for each byte */
     synth_range_t range;
 } synth_candidate_t;
 
 enum { SYNTH_MAX_CANDIDATES = SYNTH_MANNERS * SYNTH_MAX_POINTS };
 
-/* Microseconds that a schedule takes for a message of so many bytes. */
+/* Returns the microseconds that a schedule takes for a message of so many bytes, by the model. */
 double synth_cost(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                   int instances, double bytes);
 
 /*
- * What a front may become, with the range of each. Together they cover all sizes, once. Whether plans work in place,
- * and with how many instances, decides what there is. Returns how many, at most SYNTH_MAX_CANDIDATES.
+ * Lists what a front may become, plans in place or not, of so many instances, and gives each its range of sizes. The
+ * ranges together cover every size once. Returns how many candidates there are; there has to be room for
+ * SYNTH_MAX_CANDIDATES.
  */
 int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,
                      synth_candidate_t *candidates);

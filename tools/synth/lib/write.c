@@ -4,7 +4,7 @@
 
 #include "tools/synth/lib/topology.h"
 
-/* Writes a JSON string. */
+/* Writes a JSON string. Control characters become spaces. */
 static void write_string(FILE *out, const char *text)
 {
     fputc('"', out);
@@ -45,22 +45,22 @@ void synth_topology_write(const synth_topology_t *topology, FILE *out)
         fprintf(out, "%s\n    {\"name\": ", i > 0 ? "," : "");
         write_string(out, group->name);
         fprintf(out, ", \"cap\": %d, \"links\": [", group->capacity);
-        for (int k = 0; k < group->count; ++k) {
-            const synth_link_t *link = &topology->links[group->links[k]];
+        for (int j = 0; j < group->count; ++j) {
+            const synth_link_t *link = &topology->links[group->links[j]];
 
-            fprintf(out, "%s[%d, %d]", k > 0 ? ", " : "", link->from, link->to);
+            fprintf(out, "%s[%d, %d]", j > 0 ? ", " : "", link->from, link->to);
         }
         fprintf(out, "]}");
     }
     fprintf(out, "],\n  \"nodes\": [");
     for (int node = 0; node < topology->node_count; ++node) {
-        bool first = true;
+        bool is_first = true;
 
         fprintf(out, "%s[", node > 0 ? ", " : "");
         for (int rank = 0; rank < topology->ranks; ++rank) {
             if (topology->node_of[rank] == node) {
-                fprintf(out, first ? "%d" : ", %d", rank);
-                first = false;
+                fprintf(out, is_first ? "%d" : ", %d", rank);
+                is_first = false;
             }
         }
         fputc(']', out);
@@ -71,18 +71,18 @@ void synth_topology_write(const synth_topology_t *topology, FILE *out)
     fprintf(out, "]\n}\n");
 }
 
-/* Numbers the nodes that still have ranks from 0 on. */
+/* Gives the nodes that still have ranks the numbers 0, 1, ..., in the order of their first ranks. */
 static void renumber_nodes(synth_topology_t *topology)
 {
-    int now[SYNTH_MAX_RANKS];
+    int new_number[SYNTH_MAX_RANKS];
 
     topology->node_count = 0;
-    memset(now, -1, sizeof(now));
+    memset(new_number, -1, sizeof(new_number));
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        int *node = &now[topology->node_of[rank]];
+        int *number_p = &new_number[topology->node_of[rank]];
 
-        *node = *node < 0 ? topology->node_count++ : *node;
-        topology->node_of[rank] = *node;
+        *number_p = *number_p < 0 ? topology->node_count++ : *number_p;
+        topology->node_of[rank] = *number_p;
     }
 }
 
@@ -90,40 +90,40 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
 {
     synth_topology_t *part = synth_topology_new(topology->name, count);
     int *links = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
-    bool fine = part != NULL && links != NULL;
+    bool ok = part != NULL && links != NULL;
 
-    for (int a = 0; fine && a < count; ++a) {
-        part->node_of[a] = topology->node_of[ranks[a]];
-        memcpy(part->gpu[a], topology->gpu[ranks[a]], SYNTH_GPU);
-        for (int b = 0; b < count; ++b) {
-            int at = a == b ? -1 : topology->link_between[ranks[a]][ranks[b]];
+    for (int from = 0; ok && from < count; ++from) {
+        part->node_of[from] = topology->node_of[ranks[from]];
+        memcpy(part->gpu[from], topology->gpu[ranks[from]], SYNTH_GPU);
+        for (int to = 0; to < count; ++to) {
+            int link = from == to ? -1 : topology->link_between[ranks[from]][ranks[to]];
 
-            if (at >= 0) {
-                synth_topology_link(part, a, b, topology->links[at].capacity);
+            if (link >= 0) {
+                synth_topology_link(part, from, to, topology->links[link].capacity);
             }
         }
     }
-    for (int i = 0; fine && i < topology->group_count; ++i) {
+    for (int i = 0; ok && i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
-        int left = 0;
+        int links_left = 0;
 
-        for (int a = 0; a < count; ++a) {
-            for (int b = 0; b < count; ++b) {
-                int at = a == b ? -1 : topology->link_between[ranks[a]][ranks[b]];
-                bool in = false;
+        for (int from = 0; from < count; ++from) {
+            for (int to = 0; to < count; ++to) {
+                int link = from == to ? -1 : topology->link_between[ranks[from]][ranks[to]];
+                bool is_member = false;
 
-                for (int k = 0; at >= 0 && k < group->count; ++k) {
-                    in = in || group->links[k] == at;
+                for (int j = 0; link >= 0 && j < group->count; ++j) {
+                    is_member = is_member || group->links[j] == link;
                 }
-                if (in) {
-                    links[left++] = part->link_between[a][b];
+                if (is_member) {
+                    links[links_left++] = part->link_between[from][to];
                 }
             }
         }
-        fine = left == 0 || synth_topology_group(part, group->name, group->capacity, links, left);
+        ok = links_left == 0 || synth_topology_group(part, group->name, group->capacity, links, links_left);
     }
     free(links);
-    if (!fine) {
+    if (!ok) {
         synth_topology_free(part);
         return NULL;
     }
