@@ -1,4 +1,4 @@
-/* NVML, opened at run time: machines without it can run the tool, and nothing is linked. */
+/* Asks NVML, which is opened at run time: machines without it can run the tool, too, and nothing is linked. */
 #include "tools/synth/lib/discover.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,11 @@
 
 #include "tools/synth/lib/machine.h"
 
-enum { MOST_LINKS = 36, TO_GPU = 0, TO_SWITCH = 2, SINGLE = 10, MULTIPLE = 20, HOST = 30, NODE = 40, LEVELS = 4 };
+enum { MOST_LINKS = 36 }; /* NVLinks of a GPU */
+
+/* Values of NVML: kinds of devices at the far end of an NVLink, and levels of a common ancestor of two GPUs. */
+enum { TO_GPU = 0, TO_SWITCH = 2 };
+enum { SINGLE = 10, MULTIPLE = 20, HOST = 30, NODE = 40, LEVELS = 4 /* how many of them */ };
 
 typedef struct {
     char legacy[16];
@@ -19,7 +23,7 @@ typedef struct {
 
 typedef void *device_t;
 
-/* The functions of NVML that are used. */
+/* The functions of NVML that are used. All but `error` return 0, or an error code. */
 typedef struct {
     int (*init)(void);
     int (*shutdown)(void);
@@ -36,7 +40,7 @@ typedef struct {
     int (*capability)(device_t device, int *major, int *minor);
 } nvml_t;
 
-/* Looks up all functions. False, and the name, if one is missing. */
+/* Looks up all functions. Returns false, and the name in *missing, if one is missing that is not optional. */
 static bool load_functions(void *library, nvml_t *nvml, const char **missing)
 {
     struct {
@@ -67,15 +71,16 @@ static bool load_functions(void *library, nvml_t *nvml, const char **missing)
     return true;
 }
 
-/* MB/s of a PCIe port in one direction; 0: unknown. */
-static int pcie_rate(unsigned generation, unsigned width)
+/* Returns the MB/s of a PCIe port in one direction; 0 if the generation or width is unknown. */
+static int pcie_mbps_of(unsigned generation, unsigned width)
 {
-    static const int lane[] = {0, 250, 500, 1000, 2000, 4000, 8000};
+    static const int lane_mbps[] = {0, 250, 500, 1000, 2000, 4000, 8000};
 
-    return generation < sizeof(lane) / sizeof(lane[0]) && width <= 32 ? lane[generation] * (int)width : 0;
+    return generation < sizeof(lane_mbps) / sizeof(lane_mbps[0]) && width <= 32 ? lane_mbps[generation] * (int)width
+                                                                                : 0;
 }
 
-/* Counts the NVLinks of a GPU, to peers and to switches. */
+/* Counts the active NVLinks of a GPU, to each peer and to switches. Links that NVML cannot tell about are left out. */
 static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pci_info_t *pci, synth_machine_t *machine)
 {
     for (unsigned link = 0; link < MOST_LINKS; ++link) {
@@ -103,8 +108,8 @@ static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pc
     }
 }
 
-/* Adds the hubs of the PCIe tree: GPUs that share an ancestor of some level lie below one hub. It is as wide as the
- * widest port below it. */
+/* Adds the hubs of the PCIe tree: GPUs that have a common ancestor of some level lie below one hub. NVML does not tell
+ * how fast a hub is; it is assumed to be as fast as the fastest port below it. */
 static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
 {
     static const struct {
@@ -112,31 +117,32 @@ static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *mach
         const char *name;
     } levels[LEVELS] = {
         {SINGLE, "PCIe switch of"}, {MULTIPLE, "PCIe switches of"}, {HOST, "host bridge of"}, {NODE, "socket of"}};
-    uint64_t all = UINT64_MAX >> (64 - machine->gpus);
+    uint64_t all_gpus = UINT64_MAX >> (64 - machine->gpus);
 
-    for (int k = 0; k < LEVELS; ++k) {
-        for (int a = 0; a < machine->gpus; ++a) {
-            uint64_t below = UINT64_C(1) << a;
-            int mbps = machine->pcie_mbps[a];
+    for (int i = 0; i < LEVELS; ++i) {
+        for (int gpu = 0; gpu < machine->gpus; ++gpu) {
+            uint64_t below = UINT64_C(1) << gpu;
+            int mbps = machine->pcie_mbps[gpu];
             char name[SYNTH_NAME];
 
-            for (int b = 0; b < machine->gpus; ++b) {
+            for (int other = 0; other < machine->gpus; ++other) {
                 unsigned level = 0;
 
-                if (b != a && nvml->ancestor(device[a], device[b], &level) == 0 && level <= levels[k].level) {
-                    below |= UINT64_C(1) << b;
-                    mbps = machine->pcie_mbps[b] > mbps ? machine->pcie_mbps[b] : mbps;
+                if (other != gpu && nvml->ancestor(device[gpu], device[other], &level) == 0 &&
+                    level <= levels[i].level) {
+                    below |= UINT64_C(1) << other;
+                    mbps = machine->pcie_mbps[other] > mbps ? machine->pcie_mbps[other] : mbps;
                 }
             }
-            snprintf(name, sizeof(name), "%s %d", levels[k].name, a);
-            if (below != all && mbps > 0) {
+            snprintf(name, sizeof(name), "%s %d", levels[i].name, gpu);
+            if (below != all_gpus && mbps > 0) {
                 synth_machine_hub(machine, name, below, mbps);
             }
         }
     }
 }
 
-/* Asks NVML for all GPUs and what joins them. */
+/* Asks NVML for all GPUs and what joins them. On failure `why` says what NVML did. */
 static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
 {
     device_t device[SYNTH_MAX_RANKS];
@@ -161,7 +167,7 @@ static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machi
             snprintf(machine->gpu[i], SYNTH_GPU, "%.23s", pci[i].bus_id + (length == 16 ? 4 : 0));
         }
         if (code == 0 && nvml->generation(device[i], &generation) == 0 && nvml->width(device[i], &width) == 0) {
-            machine->pcie_mbps[i] = pcie_rate(generation, width);
+            machine->pcie_mbps[i] = pcie_mbps_of(generation, width);
         }
     }
     if (code != 0) {
@@ -170,6 +176,7 @@ static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machi
     }
     machine->gpus = (int)count;
     (void)nvml->capability(device[0], &major, &minor);
+    /* By compute capability: 10 and above, 50 GB/s; Pascal, 20 GB/s; all others, and unknown ones, 25 GB/s. */
     machine->nvlink_mbps = major >= 10 ? 50000 : major > 0 && major < 7 ? 20000 : 25000;
     snprintf(machine->name, sizeof(machine->name), "this machine");
     for (int i = 0; i < machine->gpus; ++i) {

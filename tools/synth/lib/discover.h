@@ -5,13 +5,13 @@
 #include "tools/synth/lib/machine.h"
 
 /*
- * Opens NVML (libnvidia-ml.so.1), or, where that is not there, hwloc, and asks it for the GPUs, in the order of the PCI
- * bus. MSCCLPP_ERR_NOT_SUPPORTED and why if neither is there or has GPUs, MSCCLPP_ERR_INVALID and why if what it says
- * makes no topology.
+ * Makes a topology of the GPUs of this machine, in the order of the PCI bus. Asks NVML (libnvidia-ml.so.1), or hwloc if
+ * NVML is not there. Returns MSCCLPP_ERR_NOT_SUPPORTED and why if neither is there, or if there are too few or too many
+ * GPUs; MSCCLPP_ERR_INVALID and why if what they say makes no topology.
  */
 mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* The part of it that asks hwloc. */
+/* Fills in `machine` by what hwloc says; the part of synth_discover for machines without NVML. */
 mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_t why_size);
 
 #endif

@@ -1,4 +1,7 @@
-/* hwloc, opened at run time: the PCIe tree of GPUs of any vendor, and the links between them that its backends know. */
+/*
+ * Asks hwloc, which is opened at run time, for the GPUs of NVIDIA and AMD: the PCIe tree above them, and the links
+ * between them that hwloc's backends know.
+ */
 #include "tools/synth/lib/discover.h"
 
 #include <stdio.h>
@@ -14,7 +17,9 @@
 #include <stdlib.h>
 #include <hwloc.h>
 
-enum { NVIDIA = 0x10de, AMD = 0x1002, DISPLAY = 0x03, ACCELERATOR = 0x12, MOST_MATRICES = 4 };
+enum { NVIDIA = 0x10de, AMD = 0x1002 };      /* PCI numbers of vendors */
+enum { DISPLAY = 0x03, ACCELERATOR = 0x12 }; /* PCI classes of devices */
+enum { MOST_MATRICES = 4, MOST_MBPS = 10000000 };
 
 /* The functions of hwloc that are used. */
 typedef struct {
@@ -28,7 +33,7 @@ typedef struct {
     void (*release)(hwloc_topology_t topology, struct hwloc_distances_s *matrix);
 } hwloc_t;
 
-/* Looks up all functions. False, and the name, if one is missing. */
+/* Looks up all functions. Returns false, and the name in *missing, if one is missing. */
 static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
 {
     struct {
@@ -55,36 +60,36 @@ static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
 /* Whether a PCI device is a GPU of NVIDIA or AMD. */
 static bool is_gpu(const struct hwloc_pcidev_attr_s *device)
 {
-    int kind = device->class_id >> 8;
+    int class = device->class_id >> 8;
 
-    return (device->vendor_id == NVIDIA || device->vendor_id == AMD) && (kind == DISPLAY || kind == ACCELERATOR);
+    return (device->vendor_id == NVIDIA || device->vendor_id == AMD) && (class == DISPLAY || class == ACCELERATOR);
 }
 
-/* Lists the GPUs in the order of the PCI bus, as hwloc does. Returns how many there are, which may be more than are
- * listed. */
+/* Lists the GPUs in hwloc's order, which is that of the PCI bus, with their addresses and the rates of their ports.
+ * Returns how many there are; those beyond SYNTH_MAX_RANKS are counted, but not listed. */
 static int find_gpus(const hwloc_t *hwloc, hwloc_topology_t topology, hwloc_obj_t *gpu, synth_machine_t *machine)
 {
     int count = 0;
     hwloc_obj_t object;
 
     for (unsigned i = 0; (object = hwloc->object(topology, HWLOC_TYPE_DEPTH_PCI_DEVICE, i)) != NULL; ++i) {
-        const struct hwloc_pcidev_attr_s *at = &object->attr->pcidev;
+        const struct hwloc_pcidev_attr_s *device = &object->attr->pcidev;
 
-        if (!is_gpu(at)) {
+        if (!is_gpu(device)) {
             continue;
         }
         if (count < SYNTH_MAX_RANKS) {
             gpu[count] = object;
-            machine->pcie_mbps[count] = (int)(at->linkspeed * 1000);
-            snprintf(machine->gpu[count], SYNTH_GPU, "%04x:%02x:%02x.%x", (unsigned)at->domain & 0xffff, at->bus,
-                     at->dev, at->func & 0xf);
+            machine->pcie_mbps[count] = (int)(device->linkspeed * 1000);
+            snprintf(machine->gpu[count], SYNTH_GPU, "%04x:%02x:%02x.%x", (unsigned)device->domain & 0xffff,
+                     device->bus, device->dev, device->func & 0xf);
         }
         ++count;
     }
     return count;
 }
 
-/* Whether an object is another one or lies below it. */
+/* Whether an object is `above` itself or lies below it. */
 static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
 {
     while (object != NULL && object != above) {
@@ -93,36 +98,37 @@ static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
     return object != NULL;
 }
 
-/* Adds a hub for each bridge or socket above a GPU that has other GPUs below it, too. */
+/* Adds a hub for each bridge or socket above a GPU that has some, but not all, of the other GPUs below it, too. If
+ * hwloc does not tell how fast the hub is, it is assumed to be as fast as the fastest port below it. */
 static void add_hubs_above(const hwloc_obj_t *gpu, int number, synth_machine_t *machine)
 {
-    uint64_t all = UINT64_MAX >> (64 - machine->gpus);
+    uint64_t all_gpus = UINT64_MAX >> (64 - machine->gpus);
 
     for (hwloc_obj_t object = gpu[number]->parent; object != NULL; object = object->parent) {
-        bool bridge = object->type == HWLOC_OBJ_BRIDGE;
-        int mbps = bridge && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI
+        bool is_bridge = object->type == HWLOC_OBJ_BRIDGE;
+        int mbps = is_bridge && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI
                        ? (int)(object->attr->bridge.upstream.pci.linkspeed * 1000)
                        : 0;
         uint64_t below = 0;
-        int widest = 0;
+        int fastest_port = 0;
         char name[SYNTH_NAME];
 
         for (int i = 0; i < machine->gpus; ++i) {
             if (lies_below(gpu[i], object)) {
                 below |= UINT64_C(1) << i;
-                widest = machine->pcie_mbps[i] > widest ? machine->pcie_mbps[i] : widest;
+                fastest_port = machine->pcie_mbps[i] > fastest_port ? machine->pcie_mbps[i] : fastest_port;
             }
         }
-        mbps = mbps > 0 ? mbps : widest;
-        snprintf(name, sizeof(name), "%s of %d", bridge ? "bridge" : "socket", number);
-        if (mbps > 0 && below != all && (below & (below - 1)) != 0) {
+        mbps = mbps > 0 ? mbps : fastest_port;
+        snprintf(name, sizeof(name), "%s of %d", is_bridge ? "bridge" : "socket", number);
+        if (mbps > 0 && below != all_gpus && (below & (below - 1)) != 0) {
             synth_machine_hub(machine, name, below, mbps);
         }
     }
 }
 
-/* The number of the GPU that an object of a matrix belongs to; -1: none. Matrices are between devices of the
- * operating system, or of the PCI bus. */
+/* Returns the number of the GPU that an object of a matrix belongs to, or -1 if there is none. Such an object is a
+ * device of the PCI bus, or one of the operating system that lies below it. */
 static int gpu_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
 {
     for (int i = 0; i < gpus; ++i) {
@@ -133,7 +139,8 @@ static int gpu_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
     return -1;
 }
 
-/* Takes the bandwidths of the matrices of one name as links between GPUs. */
+/* Reads hwloc's matrices of one name, and takes the bandwidths in them as links between GPUs. Values that are too large
+ * to be right are left out. */
 static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, const char *name, const hwloc_obj_t *gpu,
                             synth_machine_t *machine)
 {
@@ -143,22 +150,23 @@ static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, con
     if (hwloc->matrices(topology, name, &count, matrix, 0) != 0) {
         return;
     }
-    for (unsigned k = 0; k < count && k < MOST_MATRICES; ++k) {
-        unsigned n = matrix[k]->nbobjs;
+    for (unsigned j = 0; j < count && j < MOST_MATRICES; ++j) {
+        unsigned size = matrix[j]->nbobjs;
 
-        for (unsigned i = 0; i < n * n; ++i) {
-            int from = gpu_of(gpu, machine->gpus, matrix[k]->objs[i / n]);
-            int to = gpu_of(gpu, machine->gpus, matrix[k]->objs[i % n]);
+        for (unsigned i = 0; i < size * size; ++i) {
+            int from = gpu_of(gpu, machine->gpus, matrix[j]->objs[i / size]);
+            int to = gpu_of(gpu, machine->gpus, matrix[j]->objs[i % size]);
 
-            if (from >= 0 && to >= 0 && from != to && matrix[k]->values[i] < 10000000) {
-                machine->nvlinks[from][to] = (int)matrix[k]->values[i]; /* of 1 MB/s each */
+            if (from >= 0 && to >= 0 && from != to && matrix[j]->values[i] < MOST_MBPS) {
+                machine->nvlinks[from][to] = (int)matrix[j]->values[i]; /* counted as so many links of 1 MB/s each */
             }
         }
-        hwloc->release(topology, matrix[k]);
+        hwloc->release(topology, matrix[j]);
     }
 }
 
-/* Asks hwloc for all GPUs and what joins them. */
+/* Asks hwloc for all GPUs and what joins them. Returns MSCCLPP_ERR_NOT_SUPPORTED and why if there are too few or too
+ * many. */
 static mscclpp_status_t query_machine(const hwloc_t *hwloc, hwloc_topology_t topology, synth_machine_t *machine,
                                       char *why, size_t why_size)
 {
@@ -171,7 +179,7 @@ static mscclpp_status_t query_machine(const hwloc_t *hwloc, hwloc_topology_t top
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     machine->gpus = count;
-    machine->nvlink_mbps = 1;
+    machine->nvlink_mbps = 1; /* see read_bandwidths */
     snprintf(machine->name, sizeof(machine->name), "this machine");
     for (int i = 0; i < count; ++i) {
         add_hubs_above(gpu, i, machine);

@@ -27,8 +27,11 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
     return true;
 }
 
-/* Adds a group of those links marked in `through` that lead out of a set of ranks, or into it. False without memory. */
-static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *through,
+/*
+ * Adds a group of the links marked in `is_limited` that lead out of a set of ranks (or into it, unless `out`). Fewer
+ * than two links need no group, and with SYNTH_MAX_GROUPS groups no more are added. Returns false if memory runs out.
+ */
+static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *is_limited,
                        int capacity)
 {
     static const char *const ways[] = {"into", "out of"};
@@ -36,9 +39,10 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
     char text[SYNTH_NAME];
 
     for (int i = 0; i < topology->link_count; ++i) {
-        bool from = (set >> topology->links[i].from & 1) != 0, to = (set >> topology->links[i].to & 1) != 0;
+        bool from_inside = (set >> topology->links[i].from & 1) != 0,
+             to_inside = (set >> topology->links[i].to & 1) != 0;
 
-        if (through[i] && from == out && to == !out) {
+        if (is_limited[i] && from_inside == out && to_inside == !out) {
             links[count++] = i;
         }
     }
@@ -47,57 +51,61 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
            synth_topology_group(topology, text, capacity, links, count);
 }
 
-/* Adds links over NVLinks. Those through a switch share the NVLink ports of their GPUs. False without memory. */
+/* Adds links over NVLinks. Those that go only through a switch share the NVLink ports of their GPUs. Returns false if
+ * memory runs out. */
 static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology_t *topology)
 {
-    bool through[SYNTH_MAX_LINKS] = {false};
+    bool is_switched[SYNTH_MAX_LINKS] = {false};
     char name[SYNTH_NAME];
 
-    for (int a = 0; a < machine->gpus; ++a) {
-        for (int b = 0; b < machine->gpus; ++b) {
-            int ports = machine->to_switch[a] < machine->to_switch[b] ? machine->to_switch[a] : machine->to_switch[b];
+    for (int gpu = 0; gpu < machine->gpus; ++gpu) {
+        for (int other = 0; other < machine->gpus; ++other) {
+            int common_ports = machine->to_switch[gpu] < machine->to_switch[other] ? machine->to_switch[gpu]
+                                                                                   : machine->to_switch[other];
 
-            if (a != b && machine->nvlinks[a][b] + ports > 0) {
-                synth_topology_link(topology, a, b, (machine->nvlinks[a][b] + ports) * mbps);
+            if (gpu != other && machine->nvlinks[gpu][other] + common_ports > 0) {
+                synth_topology_link(topology, gpu, other, (machine->nvlinks[gpu][other] + common_ports) * mbps);
             }
         }
     }
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 
-        through[i] = machine->to_switch[link->from] > 0 && machine->to_switch[link->to] > 0 &&
-                     machine->nvlinks[link->from][link->to] == 0;
+        is_switched[i] = machine->to_switch[link->from] > 0 && machine->to_switch[link->to] > 0 &&
+                         machine->nvlinks[link->from][link->to] == 0;
     }
-    for (int a = 0; a < machine->gpus; ++a) {
-        snprintf(name, sizeof(name), "NVLink ports of %d", a);
-        if (!add_border(topology, name, UINT64_C(1) << a, true, through, machine->to_switch[a] * mbps) ||
-            !add_border(topology, name, UINT64_C(1) << a, false, through, machine->to_switch[a] * mbps)) {
+    for (int gpu = 0; gpu < machine->gpus; ++gpu) {
+        snprintf(name, sizeof(name), "NVLink ports of %d", gpu);
+        if (!add_border(topology, name, UINT64_C(1) << gpu, true, is_switched, machine->to_switch[gpu] * mbps) ||
+            !add_border(topology, name, UINT64_C(1) << gpu, false, is_switched, machine->to_switch[gpu] * mbps)) {
             return false;
         }
     }
     return true;
 }
 
-/* Adds links over PCIe between GPUs that NVLink does not join. They share ports and hubs. False without memory. */
+/* Adds links over PCIe between GPUs that NVLink does not join. They share the ports of the GPUs and the ways up of the
+ * hubs. Returns false if memory runs out. */
 static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
 {
-    bool through[SYNTH_MAX_LINKS] = {false};
+    bool is_pcie[SYNTH_MAX_LINKS] = {false};
     char name[SYNTH_NAME];
 
-    for (int a = 0; a < machine->gpus; ++a) {
-        for (int b = 0; b < machine->gpus; ++b) {
-            int least = machine->pcie_mbps[a] < machine->pcie_mbps[b] ? machine->pcie_mbps[a] : machine->pcie_mbps[b];
+    for (int gpu = 0; gpu < machine->gpus; ++gpu) {
+        for (int other = 0; other < machine->gpus; ++other) {
+            int slower_mbps = machine->pcie_mbps[gpu] < machine->pcie_mbps[other] ? machine->pcie_mbps[gpu]
+                                                                                  : machine->pcie_mbps[other];
 
-            if (a != b && topology->link_between[a][b] < 0 && least > 0) {
-                synth_topology_link(topology, a, b, least);
-                through[topology->link_between[a][b]] = true;
+            if (gpu != other && topology->link_between[gpu][other] < 0 && slower_mbps > 0) {
+                synth_topology_link(topology, gpu, other, slower_mbps);
+                is_pcie[topology->link_between[gpu][other]] = true;
             }
         }
     }
-    for (int a = 0; a < machine->gpus; ++a) {
-        snprintf(name, sizeof(name), "PCIe port of %d", a);
-        for (int out = 0; out < 2 && machine->pcie_mbps[a] > 0; ++out) {
-            if (!add_border(topology, name, UINT64_C(1) << a, out, through, machine->pcie_mbps[a])) {
+    for (int gpu = 0; gpu < machine->gpus; ++gpu) {
+        snprintf(name, sizeof(name), "PCIe port of %d", gpu);
+        for (int out = 0; out < 2 && machine->pcie_mbps[gpu] > 0; ++out) {
+            if (!add_border(topology, name, UINT64_C(1) << gpu, out, is_pcie, machine->pcie_mbps[gpu])) {
                 return false;
             }
         }
@@ -106,9 +114,9 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
         const synth_hub_t *hub = &machine->hubs[i];
 
         for (int out = 0; out < 2; ++out) {
-            /* Of one GPU alone the port says enough. */
+            /* A hub of one GPU alone is left out: the port of the GPU has a group already. */
             if ((hub->below & (hub->below - 1)) != 0 &&
-                !add_border(topology, hub->name, hub->below, out, through, hub->mbps)) {
+                !add_border(topology, hub->name, hub->below, out, is_pcie, hub->mbps)) {
                 return false;
             }
         }
@@ -116,29 +124,30 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
     return true;
 }
 
-/* Divides all rates by their greatest common divisor. False, and why, if one is still too large. */
+/* Divides all rates by their greatest common divisor, which becomes the unit of capacity. Returns false, and says why,
+ * if the rate of a link is still too large. */
 static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
 {
-    int64_t unit = 0;
+    int64_t unit_mbps = 0;
 
     for (int i = 0; i < topology->link_count; ++i) {
-        unit = synth_gcd(unit, topology->links[i].capacity);
+        unit_mbps = synth_gcd(unit_mbps, topology->links[i].capacity);
     }
     for (int i = 0; i < topology->group_count; ++i) {
-        unit = synth_gcd(unit, topology->groups[i].capacity);
+        unit_mbps = synth_gcd(unit_mbps, topology->groups[i].capacity);
     }
-    for (int i = 0; unit > 0 && i < topology->link_count; ++i) {
-        topology->links[i].capacity /= (int)unit;
+    for (int i = 0; unit_mbps > 0 && i < topology->link_count; ++i) {
+        topology->links[i].capacity /= (int)unit_mbps;
         if (topology->links[i].capacity > SYNTH_MAX_CAPACITY) {
             snprintf(why, why_size, "the rates of its links differ too much: one is %d times a common part of all",
                      topology->links[i].capacity);
             return false;
         }
     }
-    for (int i = 0; unit > 0 && i < topology->group_count; ++i) {
-        topology->groups[i].capacity /= (int)unit;
+    for (int i = 0; unit_mbps > 0 && i < topology->group_count; ++i) {
+        topology->groups[i].capacity /= (int)unit_mbps;
     }
-    topology->unit_gbps = (double)unit / 1000;
+    topology->unit_gbps = (double)unit_mbps / 1000;
     return true;
 }
 
@@ -146,7 +155,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
                                         synth_topology_t **topology_p)
 {
     synth_topology_t *topology;
-    bool fine, apart;
+    bool ok, needs_pcie;
 
     if (machine->gpus < 2 || machine->gpus > SYNTH_MAX_RANKS) {
         snprintf(why, why_size, "it has %d GPUs; allowed are 2 to %d", machine->gpus, SYNTH_MAX_RANKS);
@@ -157,10 +166,10 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
         return MSCCLPP_ERR_NO_MEMORY;
     }
     memcpy(topology->gpu, machine->gpu, sizeof(topology->gpu));
-    fine = add_nvlinks(machine, machine->nvlink_mbps, topology);
-    apart = fine && !synth_topology_connected(topology, why, why_size);
-    fine = fine && (!apart || add_pcie(machine, topology));
-    if (!fine) {
+    ok = add_nvlinks(machine, machine->nvlink_mbps, topology);
+    needs_pcie = ok && !synth_topology_connected(topology, why, why_size);
+    ok = ok && (!needs_pcie || add_pcie(machine, topology));
+    if (!ok) {
         synth_topology_free(topology);
         return MSCCLPP_ERR_NO_MEMORY;
     }
