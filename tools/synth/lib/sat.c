@@ -1,6 +1,6 @@
 /*
- * The encoding: have(c, n, s) says that rank n has chunk c before step s, x(c, l, s) that link l carries it in step s.
- * A symmetry maps variables onto each other; each class has one number.
+ * The encoding has two kinds of variables: "a rank has a chunk before a step" and "a link carries a chunk in a step".
+ * Variables that a symmetry maps onto one another form a class and are one variable of the solver.
  */
 #include "tools/synth/lib/sat.h"
 
@@ -12,7 +12,12 @@
 
 #include "mca/common/base/clock.h"
 
-enum { MOST_VARIABLES = 40000000 };
+enum { MOST_VARIABLES = 40000000 }; /* larger instances are given up */
+enum {
+    MOST_COUNTED = 512,
+    MOST_EXTRAS = 500
+}; /* what counters have room for; rounds beyond one for each step, plus 1 */
+enum { SATISFIABLE = 10, UNSATISFIABLE = 20 }; /* answers of CaDiCaL */
 
 typedef struct {
     const synth_topology_t *topology;
@@ -20,18 +25,20 @@ typedef struct {
     const synth_symmetry_t *symmetry;
     int steps, rounds;
     CCaDiCaL *solver;
-    int next;                     /* number of the next variable */
-    int *have_class, *send_class; /* [chunk][rank], [chunk][link] */
-    int have_classes, send_classes;
-    int *have, *send;  /* [step][class]: 0 never, -1 always, else a variable */
-    int *extra;        /* [step][j]: the step has more than j + 1 rounds */
-    int *early, *late; /* [chunk][rank]: the step from which it can be there, and by which it has to be, to be of use */
-    unsigned char *first; /* [chunk]: it is the first of its class; clauses are written for these alone */
-    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
-    double deadline;
-    const volatile int *stop;
+    int next;                       /* number of the solver's next variable */
+    int *have_class, *send_class;   /* [chunk * ranks + rank], [chunk * links + link]: the number of the class */
+    int have_classes, send_classes; /* how many there are */
+    int *have, *send;               /* [step * classes + class]: NEVER, ALWAYS, or the number of a variable */
+    int *extra;                     /* [step * (rounds + 1) + j]: the variable "the step has more than j + 1 rounds" */
+    int *earliest, *latest;  /* [chunk * ranks + rank]: the first step before which the chunk can be there, and the last
+                           one  before which it is still of use there */
+    unsigned char *is_first; /* [chunk]: 1 for the first of its class; clauses are written for these alone */
+    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* in links */
+    double deadline;                                /* by mscclpp_now */
+    const volatile int *stop;                       /* NULL: never */
 } encoding_t;
 
+/* Values of `have` and `send` that are no variables. */
 enum { NEVER = 0, ALWAYS = -1 };
 
 bool synth_sat_available(void)
@@ -56,166 +63,173 @@ static void add_clause(encoding_t *encoding, int count, const int *literals)
     ccadical_add(encoding->solver, 0);
 }
 
-/* The chunk that a symmetry maps a chunk onto. */
+/* Returns the chunk that a symmetry maps the given chunk onto. */
 static int chunk_image(const encoding_t *encoding, const unsigned char *map, int chunk)
 {
     const synth_demand_t *demand = encoding->demand;
-    int block = chunk / demand->chunks, within = chunk % demand->chunks;
+    int block = chunk / demand->chunks, index = chunk % demand->chunks;
 
     if (demand->collective == SYNTH_BROADCAST) {
         return chunk;
     }
     if (demand->collective == SYNTH_ALLTOALL) {
-        int each = demand->chunks / demand->ranks;
+        int per_receiver = demand->chunks / demand->ranks;
 
-        within = map[within / each] * each + within % each;
+        index = map[index / per_receiver] * per_receiver + index % per_receiver;
     }
-    return map[block] * demand->chunks + within;
+    return map[block] * demand->chunks + index;
 }
 
-/* The link that a symmetry maps a link onto. */
+/* Returns the link that a symmetry maps the given link onto. */
 static int link_image(const encoding_t *encoding, const unsigned char *map, int link)
 {
-    const synth_link_t *from = &encoding->topology->links[link];
+    const synth_link_t *ends = &encoding->topology->links[link];
 
-    return encoding->topology->link_between[map[from->from]][map[from->to]];
+    return encoding->topology->link_between[map[ends->from]][map[ends->to]];
 }
 
-/* Numbers the classes of (chunk, rank) and (chunk, link) that symmetries map onto each other. False without memory. */
+/* Numbers the classes of pairs of chunk and rank, and of chunk and link, and marks the first chunk of each class of
+ * chunks. Returns false if memory runs out. */
 static bool classify(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
-    int n = topology->ranks, e = topology->link_count, count = encoding->demand->count;
+    int ranks = topology->ranks, links = topology->link_count, count = encoding->demand->count;
 
-    encoding->have_class = malloc(sizeof(int) * (size_t)count * n);
-    encoding->send_class = malloc(sizeof(int) * (size_t)count * e);
-    encoding->first = malloc((size_t)count);
-    if (encoding->have_class == NULL || encoding->send_class == NULL || encoding->first == NULL) {
+    encoding->have_class = malloc(sizeof(int) * (size_t)count * ranks);
+    encoding->send_class = malloc(sizeof(int) * (size_t)count * links);
+    encoding->is_first = malloc((size_t)count);
+    if (encoding->have_class == NULL || encoding->send_class == NULL || encoding->is_first == NULL) {
         return false;
     }
-    memset(encoding->have_class, -1, sizeof(int) * (size_t)count * n);
-    memset(encoding->send_class, -1, sizeof(int) * (size_t)count * e);
-    memset(encoding->first, 1, (size_t)count);
-    for (int c = 0; c < count; ++c) {
-        for (int g = 0; g < encoding->symmetry->count; ++g) {
-            const unsigned char *map = encoding->symmetry->map[g];
-            int image = chunk_image(encoding, map, c);
+    memset(encoding->have_class, -1, sizeof(int) * (size_t)count * ranks);
+    memset(encoding->send_class, -1, sizeof(int) * (size_t)count * links);
+    memset(encoding->is_first, 1, (size_t)count);
+    for (int chunk = 0; chunk < count; ++chunk) {
+        for (int symmetry = 0; symmetry < encoding->symmetry->count; ++symmetry) {
+            const unsigned char *map = encoding->symmetry->map[symmetry];
+            int image = chunk_image(encoding, map, chunk);
 
-            if (image > c) {
-                encoding->first[image] = 0;
+            if (image > chunk) {
+                encoding->is_first[image] = 0;
             }
         }
-        for (int r = 0; r < n; ++r) {
-            bool fresh = encoding->have_class[c * n + r] < 0;
+        for (int rank = 0; rank < ranks; ++rank) {
+            bool is_new = encoding->have_class[chunk * ranks + rank] < 0;
 
-            for (int g = 0; fresh && g < encoding->symmetry->count; ++g) {
-                const unsigned char *map = encoding->symmetry->map[g];
+            for (int symmetry = 0; is_new && symmetry < encoding->symmetry->count; ++symmetry) {
+                const unsigned char *map = encoding->symmetry->map[symmetry];
 
-                encoding->have_class[chunk_image(encoding, map, c) * n + map[r]] = encoding->have_classes;
+                encoding->have_class[chunk_image(encoding, map, chunk) * ranks + map[rank]] = encoding->have_classes;
             }
-            encoding->have_classes += fresh;
+            encoding->have_classes += is_new;
         }
-        for (int l = 0; l < e; ++l) {
-            bool fresh = encoding->send_class[c * e + l] < 0;
+        for (int link = 0; link < links; ++link) {
+            bool is_new = encoding->send_class[chunk * links + link] < 0;
 
-            for (int g = 0; fresh && g < encoding->symmetry->count; ++g) {
-                const unsigned char *map = encoding->symmetry->map[g];
+            for (int symmetry = 0; is_new && symmetry < encoding->symmetry->count; ++symmetry) {
+                const unsigned char *map = encoding->symmetry->map[symmetry];
 
-                encoding->send_class[chunk_image(encoding, map, c) * e + link_image(encoding, map, l)] =
+                encoding->send_class[chunk_image(encoding, map, chunk) * links + link_image(encoding, map, link)] =
                     encoding->send_classes;
             }
-            encoding->send_classes += fresh;
+            encoding->send_classes += is_new;
         }
     }
     return true;
 }
 
-/* Computes, for each chunk and rank, the earliest step that the chunk can be there and the latest at which it is
- * still of use. */
+/* Computes, for each chunk and rank, the first step before which the chunk can be there and the last one before which
+ * it is still of use. If a chunk cannot reach a rank that wants it, makes the instance unsatisfiable. */
 static void find_windows(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
-    int n = demand->ranks;
+    int ranks = demand->ranks;
 
-    for (int c = 0; c < demand->count; ++c) {
-        for (int r = 0; r < n; ++r) {
+    for (int chunk = 0; chunk < demand->count; ++chunk) {
+        for (int rank = 0; rank < ranks; ++rank) {
             int nearest = encoding->steps + 1;
 
-            for (int t = 0; t < n; ++t) {
-                if ((demand->wanted[c] >> t & 1) != 0 && encoding->distance[r][t] < nearest) {
-                    nearest = encoding->distance[r][t];
+            for (int receiver = 0; receiver < ranks; ++receiver) {
+                if ((demand->wanted[chunk] >> receiver & 1) != 0 && encoding->distance[rank][receiver] < nearest) {
+                    nearest = encoding->distance[rank][receiver];
                 }
             }
-            encoding->early[c * n + r] = encoding->distance[demand->source[c]][r];
-            if ((demand->wanted[c] >> r & 1) != 0 && encoding->early[c * n + r] > encoding->steps) {
-                add_clause(encoding, 0, NULL); /* too far away for so few steps */
+            encoding->earliest[chunk * ranks + rank] = encoding->distance[demand->source[chunk]][rank];
+            if ((demand->wanted[chunk] >> rank & 1) != 0 &&
+                encoding->earliest[chunk * ranks + rank] > encoding->steps) {
+                add_clause(encoding, 0, NULL); /* an empty clause: too far away for so few steps */
             }
-            encoding->late[c * n + r] = encoding->steps - nearest;
+            encoding->latest[chunk * ranks + rank] = encoding->steps - nearest;
         }
     }
 }
 
-/* The variable "rank has chunk before step". */
+/* Returns the entry of "the rank has the chunk before the step". */
 static int *have_at(encoding_t *encoding, int step, int chunk, int rank)
 {
     return &encoding
                 ->have[step * encoding->have_classes + encoding->have_class[chunk * encoding->demand->ranks + rank]];
 }
 
-/* The variable "link carries chunk in step". */
+/* Returns the entry of "the link carries the chunk in the step". */
 static int *send_at(encoding_t *encoding, int step, int chunk, int link)
 {
     return &encoding->send[step * encoding->send_classes +
                            encoding->send_class[chunk * encoding->topology->link_count + link]];
 }
 
-/* Gives each variable a number, step by step, in the order in which the clauses name them. */
+/* Gives each entry its variable, step by step, in the order in which the clauses name them. Entries whose value is
+ * known become ALWAYS or stay NEVER. */
 static void number_variables(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
-    int n = demand->ranks;
+    int ranks = demand->ranks;
 
-    for (int s = 0; s <= encoding->steps; ++s) {
-        for (int c = 0; c < demand->count; ++c) {
-            for (int r = 0; encoding->first[c] != 0 && r < n; ++r) {
-                int *have = have_at(encoding, s, c, r);
+    for (int step = 0; step <= encoding->steps; ++step) {
+        for (int chunk = 0; chunk < demand->count; ++chunk) {
+            for (int rank = 0; encoding->is_first[chunk] != 0 && rank < ranks; ++rank) {
+                int *have = have_at(encoding, step, chunk, rank);
 
-                if (s >= encoding->early[c * n + r] && *have == NEVER) {
-                    bool sure = r == demand->source[c] || (s == encoding->steps && (demand->wanted[c] >> r & 1) != 0);
+                if (step >= encoding->earliest[chunk * ranks + rank] && *have == NEVER) {
+                    bool is_certain = rank == demand->source[chunk] ||
+                                      (step == encoding->steps && (demand->wanted[chunk] >> rank & 1) != 0);
 
-                    *have = sure ? ALWAYS : encoding->next++;
+                    *have = is_certain ? ALWAYS : encoding->next++;
                 }
             }
         }
-        for (int c = 0; s < encoding->steps && c < demand->count; ++c) {
-            for (int l = 0; encoding->first[c] != 0 && l < encoding->topology->link_count; ++l) {
-                const synth_link_t *link = &encoding->topology->links[l];
+        for (int chunk = 0; step < encoding->steps && chunk < demand->count; ++chunk) {
+            for (int link_number = 0; encoding->is_first[chunk] != 0 && link_number < encoding->topology->link_count;
+                 ++link_number) {
+                const synth_link_t *link = &encoding->topology->links[link_number];
 
-                if (link->to != demand->source[c] && s >= encoding->early[c * n + link->from] &&
-                    s + 1 <= encoding->late[c * n + link->to] && *send_at(encoding, s, c, l) == NEVER) {
-                    *send_at(encoding, s, c, l) = encoding->next++;
+                if (link->to != demand->source[chunk] && step >= encoding->earliest[chunk * ranks + link->from] &&
+                    step + 1 <= encoding->latest[chunk * ranks + link->to] &&
+                    *send_at(encoding, step, chunk, link_number) == NEVER) {
+                    *send_at(encoding, step, chunk, link_number) = encoding->next++;
                 }
             }
         }
-        for (int j = 0; s < encoding->steps && j < encoding->rounds - encoding->steps; ++j) {
-            encoding->extra[s * (encoding->rounds + 1) + j] = encoding->next++;
+        for (int j = 0; step < encoding->steps && j < encoding->rounds - encoding->steps; ++j) {
+            encoding->extra[step * (encoding->rounds + 1) + j] = encoding->next++;
         }
     }
 }
 
-/* Adds "if a then b", where b may be a constant. `sign` -1 negates b. */
-static void implies(encoding_t *encoding, int a, int b, int sign)
+/* Adds "if the condition, then the entry", or "then not the entry" if `sign` is -1. The condition has to be a variable.
+ */
+static void implies(encoding_t *encoding, int condition, int entry, int sign)
 {
-    bool holds = sign > 0 ? b == ALWAYS : b == NEVER, fails = sign > 0 ? b == NEVER : b == ALWAYS;
-    int literals[2] = {-a, sign * b};
+    bool is_true = sign > 0 ? entry == ALWAYS : entry == NEVER, is_false = sign > 0 ? entry == NEVER : entry == ALWAYS;
+    int literals[2] = {-condition, sign * entry};
 
-    if (!holds) {
-        add_clause(encoding, fails ? 1 : 2, literals);
+    if (!is_true) {
+        add_clause(encoding, is_false ? 1 : 2, literals);
     }
 }
 
-/* Adds the clauses of one chunk at one rank in a step: it is sent by who has it, arrives once at most, stays, and is
- * there only if it came. */
+/* Adds the clauses of one chunk at one rank in a step: only a rank that has the chunk sends it, it arrives at most
+ * once, it stays, and it is there only if it came. */
 static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -251,89 +265,89 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
     add_clause(encoding, count, arrivals);
 }
 
-/* Extends a counter by one literal. counter[j] says that more than j of the literals so far are true, for j below
- * `most`. */
+/* Extends a counter by one literal. If more than j of the literals so far are true, counter[j] is true; j is below
+ * `most`, and *length says how many entries the counter has. */
 static void count_up(encoding_t *encoding, int literal, int *counter, int *length, int most)
 {
-    int next[512], grown = *length < most ? *length + 1 : most;
+    int longer[MOST_COUNTED], longer_length = *length < most ? *length + 1 : most;
 
-    for (int j = 0; j < grown; ++j) {
-        next[j] = encoding->next++;
+    for (int j = 0; j < longer_length; ++j) {
+        longer[j] = encoding->next++;
         if (j < *length) {
-            add_clause(encoding, 2, (int[]){-counter[j], next[j]});
+            add_clause(encoding, 2, (int[]){-counter[j], longer[j]});
         }
         if (j == 0) {
-            add_clause(encoding, 2, (int[]){-literal, next[0]});
+            add_clause(encoding, 2, (int[]){-literal, longer[0]});
         } else {
-            add_clause(encoding, 3, (int[]){-literal, -counter[j - 1], next[j]});
+            add_clause(encoding, 3, (int[]){-literal, -counter[j - 1], longer[j]});
         }
     }
-    memcpy(counter, next, sizeof(int) * (size_t)grown);
-    *length = grown;
+    memcpy(counter, longer, sizeof(int) * (size_t)longer_length);
+    *length = longer_length;
 }
 
-/* Adds the limit of a link or group in a step: it carries more than j + 1 rounds' worth only if the step has that
- * many rounds. False if the instance is too large. */
+/* Adds the limit of a link or group in a step: if it carries more than j + 1 rounds' worth, the step has more than j +
+ * 1 rounds. Returns false if the instance is too large. */
 static bool write_capacity(encoding_t *encoding, const int *links, int count, int capacity, int step)
 {
-    int extras = encoding->rounds - encoding->steps, most = capacity * (extras + 1) + 1, length = 0;
-    int counter[512];
+    int extras = encoding->rounds - encoding->steps, most_counted = capacity * (extras + 1) + 1, length = 0;
+    int counter[MOST_COUNTED];
 
-    if (most > 512) { /* as many as there are chunks fit anyway, or the instance is too large */
+    if (most_counted > MOST_COUNTED) { /* no clauses if all chunks fit into one round; else it is too large */
         return capacity >= encoding->demand->count;
     }
-    for (int c = 0; c < encoding->demand->count; ++c) {
-        for (int k = 0; k < count; ++k) {
-            int send = *send_at(encoding, step, c, links[k]);
+    for (int chunk = 0; chunk < encoding->demand->count; ++chunk) {
+        for (int i = 0; i < count; ++i) {
+            int send = *send_at(encoding, step, chunk, links[i]);
 
             if (send != NEVER) {
-                count_up(encoding, send, counter, &length, most);
+                count_up(encoding, send, counter, &length, most_counted);
             }
         }
     }
     for (int j = 0; j <= extras; ++j) {
-        int more = capacity * (j + 1); /* counter[more]: the step needs more than j + 1 rounds */
+        int too_many = capacity * (j + 1); /* if this counter is true, the step needs more than j + 1 rounds */
 
-        if (more < length && j < extras) {
-            add_clause(encoding, 2, (int[]){-counter[more], encoding->extra[step * (encoding->rounds + 1) + j]});
-        } else if (more < length) {
-            add_clause(encoding, 1, (int[]){-counter[more]});
+        if (too_many < length && j < extras) {
+            add_clause(encoding, 2, (int[]){-counter[too_many], encoding->extra[step * (encoding->rounds + 1) + j]});
+        } else if (too_many < length) {
+            add_clause(encoding, 1, (int[]){-counter[too_many]});
         }
     }
     return true;
 }
 
-/* Adds the limits of all links and groups in all steps. False if the instance is too large. */
+/* Adds the limits of all links and groups in all steps. Returns false if the instance is too large. */
 static bool write_capacities(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
-    bool fine = true;
+    bool ok = true;
 
-    for (int s = 0; fine && s < encoding->steps; ++s) {
-        for (int l = 0; fine && l < topology->link_count; ++l) {
-            bool first = true;
+    for (int step = 0; ok && step < encoding->steps; ++step) {
+        for (int link = 0; ok && link < topology->link_count; ++link) {
+            bool is_first = true;
 
-            for (int g = 0; g < encoding->symmetry->count; ++g) {
-                first = first && link_image(encoding, encoding->symmetry->map[g], l) >= l;
+            for (int symmetry = 0; symmetry < encoding->symmetry->count; ++symmetry) {
+                is_first = is_first && link_image(encoding, encoding->symmetry->map[symmetry], link) >= link;
             }
-            fine = !first || write_capacity(encoding, &l, 1, topology->links[l].capacity, s);
+            ok = !is_first || write_capacity(encoding, &link, 1, topology->links[link].capacity, step);
         }
-        for (int i = 0; fine && i < topology->group_count; ++i) {
+        for (int i = 0; ok && i < topology->group_count; ++i) {
             const synth_group_t *group = &topology->groups[i];
 
-            fine = write_capacity(encoding, group->links, group->count, group->capacity, s);
+            ok = write_capacity(encoding, group->links, group->count, group->capacity, step);
         }
     }
-    return fine;
+    return ok;
 }
 
-/* Adds the limit of the sum of all steps' rounds. */
+/* Adds the limit of the sum of all steps' rounds, and that a step with more than j + 1 rounds has more than j, too. */
 static void write_rounds(encoding_t *encoding)
 {
-    int extras = encoding->rounds - encoding->steps, length = 0, counter[512];
+    int extras = encoding->rounds - encoding->steps, length = 0, counter[MOST_COUNTED];
 
-    for (int s = 0; s < encoding->steps; ++s) {
-        const int *extra = &encoding->extra[s * (encoding->rounds + 1)];
+    for (int step = 0; step < encoding->steps; ++step) {
+        const int *extra = &encoding->extra[step * (encoding->rounds + 1)];
 
         for (int j = 0; j < extras; ++j) {
             if (j > 0) {
@@ -347,32 +361,32 @@ static void write_rounds(encoding_t *encoding)
     }
 }
 
-/* Writes the whole instance. False if it is too large, or without time or memory. */
+/* Writes the whole instance. Returns false if it is too large, the time is up, or memory runs out. */
 static bool encode(encoding_t *encoding)
 {
-    size_t count = (size_t)encoding->demand->count, n = (size_t)encoding->demand->ranks;
+    size_t count = (size_t)encoding->demand->count, ranks = (size_t)encoding->demand->ranks;
     size_t steps = (size_t)encoding->steps;
 
-    if (encoding->rounds - encoding->steps + 1 > 500 || !classify(encoding)) {
+    if (encoding->rounds - encoding->steps + 1 > MOST_EXTRAS || !classify(encoding)) {
         return false;
     }
     encoding->have = calloc((steps + 1) * (size_t)encoding->have_classes, sizeof(int));
     encoding->send = calloc(steps * (size_t)encoding->send_classes + 1, sizeof(int));
     encoding->extra = calloc(steps * (size_t)(encoding->rounds + 1) + 1, sizeof(int));
-    encoding->early = malloc(sizeof(int) * count * n);
-    encoding->late = malloc(sizeof(int) * count * n);
-    if (encoding->have == NULL || encoding->send == NULL || encoding->extra == NULL || encoding->early == NULL ||
-        encoding->late == NULL) {
+    encoding->earliest = malloc(sizeof(int) * count * ranks);
+    encoding->latest = malloc(sizeof(int) * count * ranks);
+    if (encoding->have == NULL || encoding->send == NULL || encoding->extra == NULL || encoding->earliest == NULL ||
+        encoding->latest == NULL) {
         return false;
     }
     synth_topology_distances(encoding->topology, encoding->distance);
     find_windows(encoding);
     encoding->next = 1;
     number_variables(encoding);
-    for (int s = 0; s < encoding->steps; ++s) {
-        for (int c = 0; c < encoding->demand->count; ++c) {
-            for (int r = 0; encoding->first[c] != 0 && r < encoding->demand->ranks; ++r) {
-                write_chunk(encoding, c, r, s);
+    for (int step = 0; step < encoding->steps; ++step) {
+        for (int chunk = 0; chunk < encoding->demand->count; ++chunk) {
+            for (int rank = 0; encoding->is_first[chunk] != 0 && rank < encoding->demand->ranks; ++rank) {
+                write_chunk(encoding, chunk, rank, step);
             }
         }
         if (encoding->next > MOST_VARIABLES || should_end(encoding)) {
@@ -383,31 +397,31 @@ static bool encode(encoding_t *encoding)
     return write_capacities(encoding);
 }
 
-/* The schedule that the solver found. NULL without memory. */
+/* Returns the schedule that the solver found; NULL if memory runs out. */
 static synth_schedule_t *decode(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
     synth_schedule_t *schedule = synth_schedule_new(demand->collective, demand->ranks, demand->root, demand->chunks);
-    bool fine = schedule != NULL;
+    bool ok = schedule != NULL;
 
-    for (int s = 0; fine && s < encoding->steps; ++s) {
-        for (int c = 0; fine && c < demand->count; ++c) {
-            for (int l = 0; fine && l < encoding->topology->link_count; ++l) {
-                int send = *send_at(encoding, s, c, l);
+    for (int step = 0; ok && step < encoding->steps; ++step) {
+        for (int chunk = 0; ok && chunk < demand->count; ++chunk) {
+            for (int link = 0; ok && link < encoding->topology->link_count; ++link) {
+                int send = *send_at(encoding, step, chunk, link);
 
                 if (send > 0 && ccadical_val(encoding->solver, send) > 0) {
-                    fine = synth_schedule_add(schedule, c, encoding->topology->links[l].from,
-                                              encoding->topology->links[l].to, s, false);
+                    ok = synth_schedule_add(schedule, chunk, encoding->topology->links[link].from,
+                                            encoding->topology->links[link].to, step, false);
                 }
             }
         }
     }
-    if (fine) {
+    if (ok) {
         schedule->steps = encoding->steps;
-        fine = synth_schedule_prune(schedule);
+        ok = synth_schedule_prune(schedule);
         synth_schedule_fit(encoding->topology, schedule);
     }
-    if (!fine) {
+    if (!ok) {
         synth_schedule_free(schedule);
         return NULL;
     }
@@ -441,8 +455,8 @@ synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synt
 
         ccadical_set_terminate(encoding->solver, encoding, should_end);
         result = ccadical_solve(encoding->solver);
-        answer = result == 20 ? SYNTH_SAT_NONE : SYNTH_SAT_UNKNOWN;
-        if (result == 10) {
+        answer = result == UNSATISFIABLE ? SYNTH_SAT_NONE : SYNTH_SAT_UNKNOWN;
+        if (result == SATISFIABLE) {
             *schedule_p = decode(encoding);
             answer = *schedule_p != NULL ? SYNTH_SAT_FOUND : SYNTH_SAT_UNKNOWN;
         }
@@ -454,12 +468,12 @@ synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synt
     }
     free(encoding->have_class);
     free(encoding->send_class);
-    free(encoding->first);
+    free(encoding->is_first);
     free(encoding->have);
     free(encoding->send);
     free(encoding->extra);
-    free(encoding->early);
-    free(encoding->late);
+    free(encoding->earliest);
+    free(encoding->latest);
     free(encoding);
     return answer;
 }

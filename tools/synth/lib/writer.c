@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST = 8 }; /* entries of one operation that every executor has room for */
+enum { LIST = 8 };  /* the most peers, or buffers to write, of one operation: every executor has room for so many */
+enum { KINDS = 3 }; /* kinds of buffers: input, output, scratch */
 
 /* A list of numbers that grows. */
 typedef struct {
-    int *at, count;
+    int *value, count;
 } list_t;
 
 /* A channel of a block to a peer. */
@@ -17,63 +18,66 @@ typedef struct {
     int peer, tag, channel; /* channel: its number within the block */
 } link_t;
 
+/* In arrays of two, [0] is for memory channels and [1] for port channels. */
 typedef struct {
-    int instance;
-    char *text; /* its operations */
+    int instance; /* the part of every chunk that it works on */
+    char *text;   /* its operations, as JSON */
     size_t size;
-    FILE *out;
-    bool any;                     /* an operation was written already */
-    list_t channel[2], remote[2]; /* the rank's channels and remote buffers that it uses: [memory, port] */
-    link_t *links;
+    FILE *out;         /* writes to `text`; NULL until the block is selected */
+    bool has_op;       /* the list at hand has an operation already, so that a comma is needed */
+    list_t channel[2]; /* the channels of the rank that it uses */
+    list_t remote[2];  /* the remote buffers of the rank that it uses, as positions in the rank's list */
+    link_t *links;     /* all its channels */
     int link_count;
 } block_t;
 
 typedef struct {
     block_t *blocks;
     int block_count;
-    list_t peer[2]; /* [memory, port]: the peer of each channel */
-    list_t remote;  /* buffers of peers: 3 * rank + kind of buffer */
+    list_t peer[2]; /* the peer of each channel */
+    list_t remote;  /* buffers of peers: KINDS * rank + kind of buffer */
 } rank_t;
 
 struct synth_writer {
     const synth_topology_t *topology;
     const synth_layout_t *layout;
-    int instances, rank;
-    block_t *block; /* the one that operations are added to */
-    bool failed;
+    int instances;  /* parts that each chunk is cut into */
+    int rank;       /* of the selected block */
+    block_t *block; /* the selected one, which operations are added to */
+    bool failed;    /* memory ran out: nothing more is written, and the plan fails */
     rank_t ranks[SYNTH_MAX_RANKS];
 };
 
-static const char *const kinds[2] = {"memory", "port"};
+static const char *const channel_types[2] = {"memory", "port"};
 
-static const char buffers[3] = {'i', 'o', 's'};
+static const char buffers[KINDS] = {'i', 'o', 's'};
 
-/* Appends a number. Returns its position; without memory, 0 and the writer has failed. */
+/* Appends a number and returns its position. If memory runs out, the writer has failed, and 0 is returned. */
 static int append(synth_writer_t *writer, list_t *list, int value)
 {
-    int *at = realloc(list->at, sizeof(int) * (size_t)(list->count + 1));
+    int *values = realloc(list->value, sizeof(int) * (size_t)(list->count + 1));
 
-    if (at == NULL) {
+    if (values == NULL) {
         writer->failed = true;
         return 0;
     }
-    list->at = at;
-    at[list->count] = value;
+    list->value = values;
+    values[list->count] = value;
     return list->count++;
 }
 
-/* The position of a number in a list, to which it is appended if missing. */
+/* Returns the position of a number in a list. Appends the number if the list does not have it. */
 static int find_or_append(synth_writer_t *writer, list_t *list, int value)
 {
     for (int i = 0; i < list->count; ++i) {
-        if (list->at[i] == value) {
+        if (list->value[i] == value) {
             return i;
         }
     }
     return append(writer, list, value);
 }
 
-/* 1 if two ranks are on different nodes. */
+/* Returns 1 if two ranks are on different nodes, so that a port channel joins them, otherwise 0. */
 static int is_far(const synth_writer_t *writer, int rank, int other)
 {
     return writer->topology->node_of[rank] != writer->topology->node_of[other];
@@ -93,11 +97,11 @@ synth_writer_t *synth_writer_new(const synth_topology_t *topology, const synth_l
 
 void synth_writer_free(synth_writer_t *writer)
 {
-    for (int r = 0; writer != NULL && r < SYNTH_MAX_RANKS; ++r) {
-        rank_t *rank = &writer->ranks[r];
+    for (int number = 0; writer != NULL && number < SYNTH_MAX_RANKS; ++number) {
+        rank_t *rank = &writer->ranks[number];
 
-        for (int b = 0; b < rank->block_count; ++b) {
-            block_t *block = &rank->blocks[b];
+        for (int i = 0; i < rank->block_count; ++i) {
+            block_t *block = &rank->blocks[i];
 
             if (block->out != NULL) {
                 fclose(block->out);
@@ -105,14 +109,14 @@ void synth_writer_free(synth_writer_t *writer)
             free(block->text);
             free(block->links);
             for (int far = 0; far < 2; ++far) {
-                free(block->channel[far].at);
-                free(block->remote[far].at);
+                free(block->channel[far].value);
+                free(block->remote[far].value);
             }
         }
         free(rank->blocks);
-        free(rank->peer[0].at);
-        free(rank->peer[1].at);
-        free(rank->remote.at);
+        free(rank->peer[0].value);
+        free(rank->peer[1].value);
+        free(rank->remote.value);
     }
     free(writer);
 }
@@ -133,7 +137,7 @@ int synth_writer_block(synth_writer_t *writer, int number, int instance)
     return rank->block_count++;
 }
 
-/* Adds a channel of the rank to a block. */
+/* Adds a channel of the rank to one of its blocks. */
 static void add_link(synth_writer_t *writer, int rank, int block_number, int peer, int tag, int channel, int far)
 {
     block_t *block = &writer->ranks[rank].blocks[block_number];
@@ -149,8 +153,9 @@ static void add_link(synth_writer_t *writer, int rank, int block_number, int pee
 
 void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag)
 {
-    int far = is_far(writer, rank, other), channel = append(writer, &writer->ranks[rank].peer[far], other),
-        others_channel = append(writer, &writer->ranks[other].peer[far], rank);
+    int far = is_far(writer, rank, other);
+    int channel = append(writer, &writer->ranks[rank].peer[far], other);
+    int others_channel = append(writer, &writer->ranks[other].peer[far], rank);
 
     if (!writer->failed) {
         add_link(writer, rank, block, other, tag, channel, far);
@@ -172,11 +177,11 @@ void synth_writer_at(synth_writer_t *writer, int rank, int block)
     }
 }
 
-/* Begins an operation of the selected block. */
+/* Begins an operation of the selected block: a comma if need be, and the name. The caller closes the brace. */
 static void begin_op(synth_writer_t *writer, const char *name)
 {
-    fprintf(writer->block->out, "%s\n          {\"name\": \"%s\"", writer->block->any ? "," : "", name);
-    writer->block->any = true;
+    fprintf(writer->block->out, "%s\n          {\"name\": \"%s\"", writer->block->has_op ? "," : "", name);
+    writer->block->has_op = true;
 }
 
 void synth_writer_simple(synth_writer_t *writer, const char *name)
@@ -187,7 +192,7 @@ void synth_writer_simple(synth_writer_t *writer, const char *name)
     }
 }
 
-/* The number of the block's channel of a tag to a peer; -1: none. */
+/* Returns the number of the selected block's channel of a tag to a peer; -1 if there is none. */
 static int channel_to(const synth_writer_t *writer, int peer, int tag)
 {
     for (int i = 0; i < writer->block->link_count; ++i) {
@@ -200,6 +205,7 @@ static int channel_to(const synth_writer_t *writer, int peer, int tag)
 
 void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
 {
+    /* Memory channels have no flush. */
     for (int far = strcmp(name, "flush") == 0; far < 2 && !writer->failed; ++far) {
         int count = 0;
 
@@ -210,7 +216,7 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
             if (count % LIST == 0) {
                 fprintf(writer->block->out, count > 0 ? "]}" : "");
                 begin_op(writer, name);
-                fprintf(writer->block->out, ", \"channel_type\": \"%s\", \"channel_ids\": [", kinds[far]);
+                fprintf(writer->block->out, ", \"channel_type\": \"%s\", \"channel_ids\": [", channel_types[far]);
             }
             fprintf(writer->block->out, "%s%d", count % LIST > 0 ? ", " : "", channel_to(writer, peer, tag));
             ++count;
@@ -219,39 +225,44 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
     }
 }
 
-/* The position of a chunk in the plan's buffer. Each instance has its own part of every block of input and output,
- * and of the scratch. */
+/* Returns the position of a chunk in the plan's buffer. Each instance has its own part of every block of the input and
+ * output, and of the scratch. Sums behind packets lie behind the packets of all instances. */
 static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
 {
     const synth_layout_t *layout = writer->layout;
-    int part = place.buffer == 't' ? layout->sums[rank] : place.buffer == 's' ? layout->scratch[rank] : layout->block;
-    int before = place.buffer >= 's' ? 0 : place.index / part;
-    int packets = place.buffer == 't' ? 2 * writer->instances * layout->scratch[rank] : 0; /* of twice the size */
+    int block_size = place.buffer == 't'   ? layout->sums[rank]
+                     : place.buffer == 's' ? layout->scratch[rank]
+                                           : layout->block;
+    int blocks_before = place.buffer >= 's' ? 0 : place.index / block_size;
+    int packets =
+        place.buffer == 't' ? 2 * writer->instances * layout->scratch[rank] : 0; /* which take twice the room */
 
-    return packets + (before * writer->instances + writer->block->instance) * part + place.index - before * part;
+    return packets + (blocks_before * writer->instances + writer->block->instance) * block_size + place.index -
+           blocks_before * block_size;
 }
 
-/* The number by which the selected block refers to a peer's buffer. */
-static int remote(synth_writer_t *writer, int peer, char buffer)
+/* Returns the number by which the selected block refers to a peer's buffer. Adds the buffer to the lists if need be. */
+static int remote_number(synth_writer_t *writer, int peer, char buffer)
 {
     rank_t *rank = &writer->ranks[writer->rank];
     int kind = buffer == 'i' ? 0 : buffer == 'o' ? 1 : 2, far = is_far(writer, writer->rank, peer);
 
-    return find_or_append(writer, &writer->block->remote[far], find_or_append(writer, &rank->remote, 3 * peer + kind));
+    return find_or_append(writer, &writer->block->remote[far],
+                          find_or_append(writer, &rank->remote, KINDS * peer + kind));
 }
 
-/* Writes one end of a move: a buffer of the rank or of a peer, position and size. */
-static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, bool first)
+/* Writes end i of a move: a buffer of the rank or of a peer, position and size. `is_first`: no comma before it. */
+static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, bool is_first)
 {
     FILE *out = writer->block->out;
     synth_place_t place = move->end[i].place;
     int rank = move->end[i].rank;
 
-    fputs(first ? "" : ", ", out);
+    fputs(is_first ? "" : ", ", out);
     if (rank == writer->rank) {
         fprintf(out, "{\"type\": \"%c\"", place.buffer == 't' ? 's' : place.buffer);
     } else {
-        fprintf(out, "{\"buffer_id\": %d", remote(writer, rank, place.buffer));
+        fprintf(out, "{\"buffer_id\": %d", remote_number(writer, rank, place.buffer));
     }
     fprintf(out, ", \"index\": %d, \"size\": %d}", index_of(writer, rank, place), move->size);
 }
@@ -259,11 +270,11 @@ static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, b
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources)
 {
     writer->failed = writer->failed || moves->failed;
-    for (int k = 0; k < moves->count && !writer->failed; ++k) {
-        const synth_move_t *move = &moves->move[k];
+    for (int j = 0; j < moves->count && !writer->failed; ++j) {
+        const synth_move_t *move = &moves->move[j];
         int reads = sources > 0 ? sources : move->count - 1;
 
-        for (int at = reads; at < move->count; at += LIST) {
+        for (int first_target = reads; first_target < move->count; first_target += LIST) {
             begin_op(writer, name);
             if (reads > 1) {
                 fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
@@ -276,8 +287,8 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
                 write_end(writer, move, i, i == 0);
             }
             fprintf(writer->block->out, "], \"dst_buff\": [");
-            for (int i = at; i < move->count && i < at + LIST; ++i) {
-                write_end(writer, move, i, i == at);
+            for (int i = first_target; i < move->count && i < first_target + LIST; ++i) {
+                write_end(writer, move, i, i == first_target);
             }
             fprintf(writer->block->out, "]}");
         }
@@ -288,30 +299,30 @@ void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const s
 {
     writer->failed = writer->failed || moves->failed;
     for (int far = 0; far < 2; ++far) {
-        int at = 0;
+        int next = 0;
 
-        while (at < moves->count && !writer->failed) {
-            const synth_move_t *now[LIST];
+        while (next < moves->count && !writer->failed) {
+            const synth_move_t *batch[LIST];
             int count = 0;
 
-            for (; at < moves->count && count < LIST; ++at) {
-                if (is_far(writer, writer->rank, moves->move[at].end[1].rank) == far) {
-                    now[count++] = &moves->move[at];
+            for (; next < moves->count && count < LIST; ++next) {
+                if (is_far(writer, writer->rank, moves->move[next].end[1].rank) == far) {
+                    batch[count++] = &moves->move[next];
                 }
             }
             if (count == 0) {
                 break;
             }
             begin_op(writer, name);
-            fprintf(writer->block->out, ", \"channel_type\": \"%s\"", kinds[far]);
+            fprintf(writer->block->out, ", \"channel_type\": \"%s\"", channel_types[far]);
             for (int i = 0; far && i < count; ++i) { /* the channels whose proxy carries the data */
                 fprintf(writer->block->out, "%s%d%s", i == 0 ? ", \"channel_ids\": [" : ", ",
-                        channel_to(writer, now[i]->end[1].rank, tag), i == count - 1 ? "]" : "");
+                        channel_to(writer, batch[i]->end[1].rank, tag), i == count - 1 ? "]" : "");
             }
             for (int end = 0; end < 2; ++end) {
                 fprintf(writer->block->out, end == 0 ? ", \"src_buff\": [" : "], \"dst_buff\": [");
                 for (int i = 0; i < count; ++i) {
-                    write_end(writer, now[i], end, i == 0);
+                    write_end(writer, batch[i], end, i == 0);
                 }
             }
             fprintf(writer->block->out, "]}");
@@ -325,7 +336,7 @@ void synth_writer_begin_turns(synth_writer_t *writer, uint64_t unit)
         begin_op(writer, "pipeline");
         fprintf(writer->block->out, ", \"iter_context\": {\"unit_size\": %" PRIu64 ", \"num_chunks\": 1}, \"ops\": [",
                 unit);
-        writer->block->any = false;
+        writer->block->has_op = false;
     }
 }
 
@@ -333,36 +344,36 @@ void synth_writer_end_turns(synth_writer_t *writer)
 {
     if (!writer->failed) {
         fprintf(writer->block->out, "]}");
-        writer->block->any = true;
+        writer->block->has_op = true;
     }
 }
 
-/* How many chunks the rank's input and output have; 0 says that it has none. */
-static void counts(const synth_writer_t *writer, int rank, int *inputs, int *outputs)
+/* Counts the chunks of a rank's input and output, over all instances; 0 if the collective gives it no such buffer. */
+static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, int *outputs)
 {
     const synth_schedule_t *schedule = writer->layout->schedule;
-    int one = schedule->chunks, all = schedule->chunks * schedule->ranks;
-    bool root = rank == schedule->root;
+    int block_chunks = schedule->chunks, all_chunks = schedule->chunks * schedule->ranks;
+    bool is_root = rank == schedule->root;
 
-    *inputs = *outputs = one;
+    *inputs = *outputs = block_chunks;
     switch (schedule->collective) {
     case SYNTH_ALLGATHER:
-        *outputs = all;
+        *outputs = all_chunks;
         break;
     case SYNTH_GATHER:
-        *outputs = root ? all : 0;
+        *outputs = is_root ? all_chunks : 0;
         break;
     case SYNTH_REDUCE:
-        *outputs = root ? one : 0;
+        *outputs = is_root ? block_chunks : 0;
         break;
     case SYNTH_BROADCAST:
-        *inputs = root ? one : 0;
+        *inputs = is_root ? block_chunks : 0;
         break;
     case SYNTH_SCATTER:
-        *inputs = root ? all : 0;
+        *inputs = is_root ? all_chunks : 0;
         break;
     case SYNTH_REDUCESCATTER:
-        *inputs = all;
+        *inputs = all_chunks;
         break;
     default:
         break;
@@ -371,18 +382,19 @@ static void counts(const synth_writer_t *writer, int rank, int *inputs, int *out
     *outputs *= writer->instances;
 }
 
-/* Writes a list for each kind of channel that is used. */
+/* Writes an object for each type of channel with entries in list[]: its type under the key `kind`, the numbers under
+ * `ids`. */
 static void write_lists(FILE *out, const char *kind, const char *ids, const list_t *list)
 {
-    bool any = false;
+    bool has_list = false;
 
     for (int far = 0; far < 2; ++far) {
         for (int i = 0; i < list[far].count; ++i) {
             if (i == 0) {
-                fprintf(out, "%s{\"%s\": \"%s\", \"%s\": [", any ? ", " : "", kind, kinds[far], ids);
-                any = true;
+                fprintf(out, "%s{\"%s\": \"%s\", \"%s\": [", has_list ? ", " : "", kind, channel_types[far], ids);
+                has_list = true;
             }
-            fprintf(out, "%s%d", i > 0 ? ", " : "", list[far].at[i]);
+            fprintf(out, "%s%d", i > 0 ? ", " : "", list[far].value[i]);
         }
         fprintf(out, list[far].count > 0 ? "]}" : "");
     }
@@ -410,17 +422,17 @@ static void write_rank(synth_writer_t *writer, int number, FILE *out)
     write_lists(out, "channel_type", "connected_to", rank->peer);
     fprintf(out, "],\n     \"remote_buffers\": [");
     for (int i = 0; i < rank->remote.count; ++i) {
-        int peer = rank->remote.at[i] / 3;
+        int peer = rank->remote.value[i] / KINDS;
 
         fprintf(out, "%s{\"rank\": %d, \"type\": \"%c\", \"access_channel_types\": [\"%s\"]}", i > 0 ? ", " : "", peer,
-                buffers[rank->remote.at[i] % 3], kinds[is_far(writer, number, peer)]);
+                buffers[rank->remote.value[i] % KINDS], channel_types[is_far(writer, number, peer)]);
     }
-    counts(writer, number, &inputs, &outputs);
+    count_chunks(writer, number, &inputs, &outputs);
     fprintf(out, "],\n     \"input_chunks\": %d, \"output_chunks\": %d, \"scratch_chunks\": %d, \"semaphores\": []}",
             inputs, outputs, (scratch * (sums > 0 ? 2 : 1) + sums) * writer->instances);
 }
 
-/* The name of a collective in plans; "custom" if the format has none. */
+/* Returns the name of a collective in plans; "custom" if the format has none. */
 static const char *plan_collective(synth_collective_t collective)
 {
     return collective == SYNTH_ALLGATHER || collective == SYNTH_ALLTOALL || collective == SYNTH_REDUCESCATTER ||
@@ -437,9 +449,9 @@ void synth_writer_fail(synth_writer_t *writer)
 char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_range_t *range, size_t *size_p)
 {
     const synth_layout_t *layout = writer->layout;
-    bool packets = layout->manner == SYNTH_PACKETS;
+    bool has_packets = layout->manner == SYNTH_PACKETS;
     /* Pipelines go around a scratch of fixed size; a proxy that reads other buffers needs those of each call. */
-    bool ring = layout->manner == SYNTH_PIPELINE && writer->topology->node_count < 2;
+    bool is_ring = layout->manner == SYNTH_PIPELINE && writer->topology->node_count < 2;
     char *text = NULL;
     FILE *out = writer->failed ? NULL : open_memstream(&text, size_p);
 
@@ -447,10 +459,10 @@ char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_
         return NULL;
     }
     fprintf(out, "{\"name\": \"%s\", \"collective\": \"%s\", \"protocol\": \"%s\", \"inplace\": %s,\n", name,
-            plan_collective(layout->schedule->collective), packets ? "LL" : "Simple",
+            plan_collective(layout->schedule->collective), has_packets ? "LL" : "Simple",
             layout->in_place ? "true" : "false");
-    fprintf(out, "  \"use_double_scratch_buffer\": %s, \"reuse_resources\": %s,\n", packets ? "true" : "false",
-            ring ? "true" : "false");
+    fprintf(out, "  \"use_double_scratch_buffer\": %s, \"reuse_resources\": %s,\n", has_packets ? "true" : "false",
+            is_ring ? "true" : "false");
     fprintf(out, "  \"min_message_size\": %" PRIu64 ", \"max_message_size\": %" PRIu64 ",\n", range->least,
             range->most);
     for (int rank = 0; rank < layout->ranks && synth_topology_has_gpus(writer->topology); ++rank) {

@@ -11,15 +11,15 @@
 typedef struct synth_writer synth_writer_t;
 
 /*
- * `instances` cut each block of each buffer into so many parts, of which every block of a plan works on one. The
- * topology and the layout have to stay. NULL without memory; what fails later makes synth_writer_finish fail.
+ * Makes a writer. Each block of each buffer is cut into `instances` parts; every block of the plan works on one of
+ * them. The topology and the layout have to outlive the writer. Returns NULL if memory runs out; if that happens later,
+ * only synth_writer_finish fails.
  */
 synth_writer_t *synth_writer_new(const synth_topology_t *topology, const synth_layout_t *layout, int instances);
 void synth_writer_free(synth_writer_t *writer); /* NULL is allowed */
 
-/* Adds a block, which works on one part, to a rank. Returns its number: 0, 1, ... All blocks come before all
- * operations.
- */
+/* Adds a block, which works on one part, to a rank. Returns its number: 0, 1, ... All blocks have to be added before
+ * the first operation. */
 int synth_writer_block(synth_writer_t *writer, int rank, int instance);
 
 /* Joins two blocks of two ranks by a channel. Two blocks may have several, of different tags: 0 or 1. */
@@ -28,27 +28,27 @@ void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, i
 /* Selects the block that the following operations are added to. */
 void synth_writer_at(synth_writer_t *writer, int rank, int block);
 
-/* An operation without operands, such as "nop". */
+/* Adds an operation without operands, such as "nop". */
 void synth_writer_simple(synth_writer_t *writer, const char *name);
 
-/* Signals, waits or flushes on the block's channels of a tag to a set of ranks. A flush is for port channels alone. */
+/* Adds signals, waits or flushes on the block's channels of a tag to a set of ranks. Only port channels are flushed. */
 void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64_t peers);
 
-/* One operation for each move, which reads its first `sources` ends, or all but the last if that is 0, and writes the
- * others. */
+/* Adds an operation for each move. It reads the first `sources` ends of the move (all but the last if `sources` is 0)
+ * and writes the others. */
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources);
 
-/* Puts: of each move the first end is the source and the last the target; several moves share an operation. */
+/* Adds puts, from the first end of each move to its second and last. Several moves share an operation. */
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves);
 
 /* Operations between these two calls are repeated in turns, each for `unit` bytes of each chunk. */
 void synth_writer_begin_turns(synth_writer_t *writer, uint64_t unit);
 void synth_writer_end_turns(synth_writer_t *writer);
 
-/* For a caller without memory: makes synth_writer_finish fail. */
+/* Makes synth_writer_finish fail, for a caller that has run out of memory. */
 void synth_writer_fail(synth_writer_t *writer);
 
-/* The plan as text, which the caller frees; NULL without memory. */
+/* Returns the plan as text, which the caller frees, and its length; NULL if memory ran out. */
 char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_range_t *range, size_t *size_p);
 
 #endif
