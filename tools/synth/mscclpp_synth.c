@@ -92,27 +92,31 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
 
-enum { TREE_CHUNKS = 192 }; /* more make plans that nobody wants to read */
+enum { TREE_CHUNKS = 192 };   /* of schedules of packed trees, without --most-chunks: more make very long plans */
+enum { DEFAULT_CHUNKS = 25 }; /* of all others, without --most-chunks */
 
+/* What the command line says. Texts are NULL if their option is not given. */
 typedef struct {
     const char *topology, *only;
     synth_collective_t collective;
     synth_options_t options;
-    bool show, bounds, json, verbose, no_cache, own_cache, discover;
-    const char *folder, *picture;
-    synth_making_t making;
+    bool show, bounds, json, verbose, no_cache;
+    bool own_cache; /* --cache is given, so faults of the cache are reported */
+    bool discover;
+    const char *folder, *picture; /* of --output and --svg */
+    synth_plan_options_t plan_options;
 } arguments_t;
 
-static volatile int interrupted;
+static volatile int interrupted; /* by SIGINT or SIGTERM: the search stops, and what was found is printed */
 
 /* Asks the search to stop at SIGINT or SIGTERM. A second signal ends the process at once. */
 static void interrupt(int number)
 {
     interrupted = 1;
-    signal(number, SIG_DFL); /* the second time it ends at once */
+    signal(number, SIG_DFL);
 }
 
-/* Reads a whole number of an option. False after a message. */
+/* Reads the value of an option, a whole number. Returns false after a message. */
 static bool parse_number(const char *option, const char *text, long least, long most, int *number_p)
 {
     char *end = NULL;
@@ -129,7 +133,7 @@ static bool parse_number(const char *option, const char *text, long least, long 
     return true;
 }
 
-/* Reads the value of --time-limit. False after a message. */
+/* Reads the value of --time-limit. Returns false after a message. */
 static bool parse_seconds(const char *text, double *seconds_p)
 {
     char *end = NULL;
@@ -143,7 +147,7 @@ static bool parse_seconds(const char *text, double *seconds_p)
     return true;
 }
 
-/* Reads the value of --collective. False after a message. */
+/* Reads the value of --collective. Returns false after a message. */
 static bool parse_collective(const char *text, synth_collective_t *collective_p)
 {
     if (!synth_collective_find(text, collective_p)) {
@@ -161,32 +165,32 @@ static bool parse_collective(const char *text, synth_collective_t *collective_p)
 static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *status)
 {
     synth_options_t *options = &arguments->options;
-    bool fine = true;
+    bool ok = true;
     int option;
 
     *status = SYNTH_TOOL_USAGE;
-    while (fine && (option = getopt_long(argc, argv, "t:c:o:vh", table, NULL)) != -1) {
+    while (ok && (option = getopt_long(argc, argv, "t:c:o:vh", table, NULL)) != -1) {
         switch (option) {
         case 't':
             arguments->topology = optarg;
             break;
         case 'c':
-            fine = parse_collective(optarg, &arguments->collective);
+            ok = parse_collective(optarg, &arguments->collective);
             break;
         case ROOT:
-            fine = parse_number("--root", optarg, 0, SYNTH_MAX_RANKS - 1, &options->root);
+            ok = parse_number("--root", optarg, 0, SYNTH_MAX_RANKS - 1, &options->root);
             break;
         case STEPS:
-            fine = parse_number("--steps", optarg, 1, SYNTH_MAX_STEPS, &options->steps);
+            ok = parse_number("--steps", optarg, 1, SYNTH_MAX_STEPS, &options->steps);
             break;
         case CHUNKS:
-            fine = parse_number("--chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->chunks);
+            ok = parse_number("--chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->chunks);
             break;
         case MOST_CHUNKS:
-            fine = parse_number("--most-chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->most_chunks);
+            ok = parse_number("--most-chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->most_chunks);
             break;
         case TIME_LIMIT:
-            fine = parse_seconds(optarg, &options->seconds);
+            ok = parse_seconds(optarg, &options->seconds);
             break;
         case NO_SEARCH:
             options->search = false;
@@ -214,10 +218,10 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             arguments->folder = optarg;
             break;
         case INSTANCES:
-            fine = parse_number("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->making.instances);
+            ok = parse_number("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->plan_options.instances);
             break;
         case IN_PLACE:
-            arguments->making.in_place = true;
+            arguments->plan_options.in_place = true;
             break;
         case SVG:
             arguments->picture = optarg;
@@ -237,24 +241,24 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             return false;
         }
     }
-    if (fine && optind < argc) {
+    if (ok && optind < argc) {
         fprintf(stderr, "mscclpp_synth: \"%s\" is no option\n", argv[optind]);
         return false;
     }
-    if (fine && arguments->topology == NULL && !arguments->discover) {
+    if (ok && arguments->topology == NULL && !arguments->discover) {
         fprintf(stderr, "mscclpp_synth: no --topology; it is a file, or one of %s; or --discover\n",
                 synth_topology_names);
         return false;
     }
-    if (fine && arguments->topology != NULL && arguments->discover) {
+    if (ok && arguments->topology != NULL && arguments->discover) {
         fprintf(stderr, "mscclpp_synth: --topology and --discover exclude each other\n");
         return false;
     }
-    return fine;
+    return ok;
 }
 
-/* The topology of --topology: a named machine, or a file. NULL after a message. */
-static synth_topology_t *load(const char *argument)
+/* Returns the topology that --topology names: a machine with a name, or a file. NULL after a message. */
+static synth_topology_t *load_topology(const char *argument)
 {
     char why[SYNTH_WHY] = "no memory";
     synth_topology_t *topology = NULL;
@@ -271,8 +275,8 @@ static synth_topology_t *load(const char *argument)
     return status == MSCCLPP_OK ? topology : NULL;
 }
 
-/* The topology of this machine (--discover). NULL after a message. */
-static synth_topology_t *discover(void)
+/* Returns the topology of this machine (--discover). NULL after a message. */
+static synth_topology_t *discover_topology(void)
 {
     char why[SYNTH_WHY] = "no memory";
     synth_topology_t *topology = NULL;
@@ -335,8 +339,9 @@ static void progress(void *context, const char *text)
     }
 }
 
-/* Writes the path of the cache that is used without --cache. False if the environment names none. */
-static bool default_cache(char *path, size_t size)
+/* Writes the path of the cache that is used without --cache. Returns false if the environment names none, or if the
+ * path is too long. */
+static bool write_default_cache(char *path, size_t size)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int length;
@@ -351,22 +356,24 @@ static bool default_cache(char *path, size_t size)
     return length < (int)size;
 }
 
-/* Writes a digest of the GPUs' addresses, which ends the names of plans that are for these GPUs alone. */
-static void set_gpus_suffix(const synth_topology_t *topology, synth_making_t *making)
+/* Sets the suffix of the names of plans that are for these GPUs alone: a digest (FNV-1a) of the GPUs' addresses. If the
+ * addresses are not known, the suffix stays empty. */
+static void set_gpus_suffix(const synth_topology_t *topology, synth_plan_options_t *plan_options)
 {
     unsigned digest = 2166136261u;
 
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        for (const char *at = topology->gpu[rank]; *at != 0; ++at) {
-            digest = (digest ^ (unsigned char)*at) * 16777619u;
+        for (const char *cursor = topology->gpu[rank]; *cursor != 0; ++cursor) {
+            digest = (digest ^ (unsigned char)*cursor) * 16777619u;
         }
     }
     if (synth_topology_has_gpus(topology)) {
-        snprintf(making->gpus_suffix, sizeof(making->gpus_suffix), "_gpus_%08x", digest);
+        snprintf(plan_options->gpus_suffix, sizeof(plan_options->gpus_suffix), "_gpus_%08x", digest);
     }
 }
 
-/* Searches, prints the front, and writes plans and pictures as the options say. Returns the exit status. */
+/* Searches, prints the front, and writes plans and pictures as the options say. Returns the exit status: a failure if
+ * nothing was found or a file could not be written. */
 static int search_and_print(arguments_t *arguments, const synth_topology_t *topology)
 {
     char why[SYNTH_WHY] = "no memory";
@@ -374,10 +381,10 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
     synth_front_t front;
     mscclpp_status_t status;
     int points;
-    bool saved;
+    bool all_saved;
     char picture[64];
 
-    set_gpus_suffix(topology, &arguments->making);
+    set_gpus_suffix(topology, &arguments->plan_options);
     if (arguments->collective == SYNTH_ALLREDUCE) {
         status = synth_allreduce_find(topology, &arguments->options, &front, why, sizeof(why));
     } else {
@@ -396,24 +403,24 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
         synth_tool_steps(stdout, &front);
     }
     points = front.count;
-    saved = arguments->folder == NULL ||
-            synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
-                            mscclpp_now() - start, &arguments->making, arguments->json ? stderr : stdout);
+    all_saved = arguments->folder == NULL ||
+                synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
+                                mscclpp_now() - start, &arguments->plan_options, arguments->json ? stderr : stdout);
     if (arguments->show && arguments->picture == NULL) {
         snprintf(picture, sizeof(picture), "synth_%s_%d.svg", synth_collective_names[arguments->collective],
                  topology->ranks);
         arguments->picture = picture;
         printf("%s: the picture\n", picture);
     }
-    saved = (arguments->picture == NULL || synth_tool_svg(arguments->picture, topology, &front)) && saved;
+    all_saved = (arguments->picture == NULL || synth_tool_svg(arguments->picture, topology, &front)) && all_saved;
     synth_front_free(&front);
-    return saved && points > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
+    return all_saved && points > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
 }
 
 int main(int argc, char **argv)
 {
     arguments_t arguments = {
-        .collective = SYNTH_ALLGATHER, .making = {.instances = 4}, .options = {.seconds = 60, .search = true}};
+        .collective = SYNTH_ALLGATHER, .plan_options = {.instances = 4}, .options = {.seconds = 60, .search = true}};
     synth_topology_t *topology;
     char cache[4096];
     int status;
@@ -426,7 +433,7 @@ int main(int argc, char **argv)
     if (!read_arguments(argc, argv, &arguments, &status)) {
         return status;
     }
-    topology = arguments.discover ? discover() : load(arguments.topology);
+    topology = arguments.discover ? discover_topology() : load_topology(arguments.topology);
     if (topology != NULL && arguments.only != NULL) {
         topology = keep_ranks(topology, arguments.only);
     }
@@ -439,7 +446,7 @@ int main(int argc, char **argv)
         synth_topology_free(topology);
         return SYNTH_TOOL_USAGE;
     }
-    if (arguments.making.in_place && arguments.collective != SYNTH_ALLGATHER &&
+    if (arguments.plan_options.in_place && arguments.collective != SYNTH_ALLGATHER &&
         arguments.collective != SYNTH_ALLREDUCE && arguments.collective != SYNTH_REDUCESCATTER) {
         fprintf(stderr,
                 "mscclpp_synth: --in-place with --collective %s; there are plans in place of allgather, allreduce "
@@ -452,13 +459,14 @@ int main(int argc, char **argv)
     arguments.options.closed_chunks =
         arguments.options.most_chunks != 0 ? arguments.options.most_chunks : SYNTH_MAX_CHUNKS;
     if (arguments.options.most_chunks == 0) {
-        arguments.options.most_chunks = topology->ranks > 25 ? topology->ranks : 25;
+        arguments.options.most_chunks = topology->ranks > DEFAULT_CHUNKS ? topology->ranks : DEFAULT_CHUNKS;
     }
     if (arguments.no_cache) {
         arguments.options.cache = NULL;
-    } else if (arguments.options.cache == NULL && default_cache(cache, sizeof(cache))) {
+    } else if (arguments.options.cache == NULL && write_default_cache(cache, sizeof(cache))) {
         arguments.options.cache = cache;
     }
+    /* SIGINT and SIGTERM stop the search; what was found is still printed. */
     arguments.options.stop = &interrupted;
     arguments.options.progress = progress;
     arguments.options.context = &arguments;

@@ -1,4 +1,4 @@
-/* What mscclpp_synth prints. */
+/* Prints bounds, fronts and schedules, as text for readers and as JSON. */
 #include <string.h>
 
 #include "mca/common/base/clock.h"
@@ -32,8 +32,8 @@ static void print_plain(FILE *out, const char *text)
     }
 }
 
-/* Writes a number as "n" or "n/d" to `text`, and returns it. */
-static const char *fraction(synth_rational_t value, char *text, size_t size)
+/* Writes a fraction as "n" or "n/d" to `text`, and returns `text`. */
+static const char *fraction_text(synth_rational_t value, char *text, size_t size)
 {
     if (value.den == 1) {
         snprintf(text, size, "%lld", (long long)value.num);
@@ -69,48 +69,49 @@ static void print_head(FILE *out, const synth_topology_t *topology)
 /* Prints the ranks of a set, with spaces between; as JSON with commas. */
 static void print_set(FILE *out, uint64_t set, bool json)
 {
-    bool first = true;
+    bool is_first = true;
 
     for (int rank = 0; set != 0; ++rank, set >>= 1) {
         if ((set & 1) != 0) {
-            fprintf(out, first ? "%d" : json ? ", %d" : " %d", rank);
-            first = false;
+            fprintf(out, is_first ? "%d" : json ? ", %d" : " %d", rank);
+            is_first = false;
         }
     }
 }
 
-/* Prints the bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send
- * along trees. */
+/* Prints the bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send along
+ * trees. The latter is left out if it takes more than `seconds`. As text, it is left out if it is no higher. */
 static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
 {
-    synth_rational_t trees;
+    synth_rational_t tree_bound;
     synth_bound_t bound;
     int steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
-    synth_free_roots_t result = {.bound = {0, 1}};
-    bool known = synth_free_roots(topology, seconds, &result) == MSCCLPP_OK;
-    char text[64], more[64];
+    synth_free_roots_t free_roots = {.bound = {0, 1}};
+    bool is_known = synth_free_roots(topology, seconds, &free_roots) == MSCCLPP_OK;
+    char text[64], tree_text[64];
 
     synth_bound_allreduce(topology, &bound);
-    trees = result.bound;
+    tree_bound = free_roots.bound;
     if (json) {
         fprintf(out, ",\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
                 steps, (long long)bound.ratio.num, (long long)bound.ratio.den);
         fprintf(out, "\"by\": \"%s\", \"along_trees\": ", bound.by);
-        if (known) {
-            fprintf(out, "[%lld, %lld]}", (long long)trees.num, (long long)trees.den);
+        if (is_known) {
+            fprintf(out, "[%lld, %lld]}", (long long)tree_bound.num, (long long)tree_bound.den);
         } else {
             fprintf(out, "null}");
         }
         return;
     }
-    fprintf(out, "  %-14s %8d  %-10s by %s", "allreduce", steps, fraction(bound.ratio, text, sizeof(text)), bound.by);
+    fprintf(out, "  %-14s %8d  %-10s by %s", "allreduce", steps, fraction_text(bound.ratio, text, sizeof(text)),
+            bound.by);
     if (bound.set != 0) {
         fprintf(out, " around ");
         print_set(out, bound.set, false);
     }
-    if (known && synth_compare(bound.ratio, trees) < 0) {
+    if (is_known && synth_compare(bound.ratio, tree_bound) < 0) {
         fprintf(out, "; %s if it is reduced and sent along trees (linear program)",
-                fraction(trees, more, sizeof(more)));
+                fraction_text(tree_bound, tree_text, sizeof(tree_text)));
     }
     fputc('\n', out);
 }
@@ -153,7 +154,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
             continue;
         }
         fprintf(out, "  %-14s %8d  %-10s by %s", synth_collective_names[i], steps,
-                fraction(bound.ratio, text, sizeof(text)), bound.by);
+                fraction_text(bound.ratio, text, sizeof(text)), bound.by);
         if (bound.set != 0) {
             fprintf(out, " around ");
             print_set(out, bound.set, false);
@@ -181,8 +182,8 @@ static void print_point_json(FILE *out, const synth_point_t *point)
         fprintf(out, "null");
     }
     fprintf(out, ", \"rounds_of_steps\": [");
-    for (int s = 0; s < schedule->steps; ++s) {
-        fprintf(out, s > 0 ? ", %d" : "%d", schedule->rounds[s]);
+    for (int step = 0; step < schedule->steps; ++step) {
+        fprintf(out, step > 0 ? ", %d" : "%d", schedule->rounds[step]);
     }
     fprintf(out, "], \"whole_inputs\": %s,\n     \"sends\": [", schedule->whole ? "true" : "false");
     for (int i = 0; i < schedule->send_count; ++i) {
@@ -226,8 +227,8 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
     }
     print_head(out, topology);
     fprintf(out, "%s: at least %d step%s, and %s rounds for each chunk (%s)\n", synth_collective_names[collective],
-            front->least_steps, front->least_steps == 1 ? "" : "s", fraction(front->least_ratio, least, sizeof(least)),
-            front->least_by != NULL ? front->least_by : "");
+            front->least_steps, front->least_steps == 1 ? "" : "s",
+            fraction_text(front->least_ratio, least, sizeof(least)), front->least_by != NULL ? front->least_by : "");
     if (front->count > 0) {
         fprintf(out, "  %6s %6s %6s  %-13s %-10s %-28s %8s\n", "chunks", "steps", "rounds", "rounds/chunks", "", "by",
                 "seconds");
@@ -236,10 +237,10 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
         const synth_point_t *point = &front->point[i];
 
         fprintf(out, "  %6d %6d %6d  %-13s %-10s %-28s %8.3f", point->schedule->chunks, point->schedule->steps,
-                synth_schedule_rounds(point->schedule), fraction(point->ratio, ratio, sizeof(ratio)),
+                synth_schedule_rounds(point->schedule), fraction_text(point->ratio, ratio, sizeof(ratio)),
                 synth_label_names[point->label], point->by, point->seconds);
         if (point->label != SYNTH_PROVEN && point->bound.num != 0) {
-            fprintf(out, "  bound %s", fraction(point->bound, bound, sizeof(bound)));
+            fprintf(out, "  bound %s", fraction_text(point->bound, bound, sizeof(bound)));
         }
         fputc('\n', out);
     }
@@ -252,8 +253,8 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
                 : "");
 }
 
-/* Prints, in one line, the chunks that one rank sends another in a step. Returns the position of the next send;
- * sends are sorted by step and ranks. */
+/* Prints in one line the chunks that one rank sends another in a step, from send `first` on. Sends are sorted by step
+ * and ranks. Returns the position of the send after these. */
 static int print_sends(FILE *out, const synth_schedule_t *schedule, int first)
 {
     const synth_send_t *send = &schedule->sends[first];

@@ -9,8 +9,8 @@
 
 static const char *const devices[] = {"cuda", "host"};
 
-/* The name of a collective in a rules file; NULL if no plan serves it. */
-static const char *keyword(synth_collective_t collective)
+/* Returns the name of a collective in a rules file; NULL if plans serve no calls of it. */
+static const char *rules_name(synth_collective_t collective)
 {
     switch (collective) {
     case SYNTH_ALLGATHER:
@@ -24,14 +24,14 @@ static const char *keyword(synth_collective_t collective)
     }
 }
 
-/* Writes the conditions that begin every rule of one run of this tool. */
-static void rule_prefix(synth_collective_t collective, int ranks, int device, char *text, size_t size)
+/* Writes the conditions that every rule of one run of this tool begins with. */
+static void write_prefix(synth_collective_t collective, int ranks, int device, char *text, size_t size)
 {
-    snprintf(text, size, "collective=%s ranks=%d device=%s ", keyword(collective), ranks, devices[device]);
+    snprintf(text, size, "collective=%s ranks=%d device=%s ", rules_name(collective), ranks, devices[device]);
 }
 
-/* Copies the rules of other runs to the new file. Rules of this collective and number of ranks are left out, if they
- * are in place as this run's plans are. */
+/* Copies the rules of earlier runs to the new file, except those that this run replaces: of the same collective, number
+ * of ranks, and value of in_place. */
 static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
 {
     char *line = NULL, prefix[96];
@@ -42,7 +42,7 @@ static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int
         bool is_replaced = false;
 
         for (int device = 0; device < 2; ++device) {
-            rule_prefix(collective, ranks, device, prefix, sizeof(prefix));
+            write_prefix(collective, ranks, device, prefix, sizeof(prefix));
             is_replaced = is_replaced || (strncmp(line, prefix, strlen(prefix)) == 0 &&
                                           (strstr(line, " in_place=yes ") != NULL) == in_place);
         }
@@ -53,18 +53,18 @@ static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int
     free(line);
 }
 
-/* The largest message of a plan, as rules count it: for collectives other than all-reduce, the bytes of one block;
- * plans count all blocks. */
+/* Returns the largest message of a plan as rules count it. Plans count all blocks of the collective; rules count the
+ * bytes of one block, except for all-reduce. */
 static uint64_t most_bytes(const synth_candidate_t *candidate)
 {
-    const uint64_t all = (uint64_t)1 << 40; /* what a rule may say */
-    bool blocks = candidate->schedule->collective != SYNTH_ALLREDUCE;
-    uint64_t most = blocks ? candidate->range.most / (uint64_t)candidate->schedule->ranks : candidate->range.most;
+    const uint64_t most_of_rules = (uint64_t)1 << 40; /* the largest size that a rule may have */
+    bool has_blocks = candidate->schedule->collective != SYNTH_ALLREDUCE;
+    uint64_t most = has_blocks ? candidate->range.most / (uint64_t)candidate->schedule->ranks : candidate->range.most;
 
-    return most < all ? most : all;
+    return most < most_of_rules ? most : most_of_rules;
 }
 
-/* For qsort: candidates by the largest message that they are the fastest for. */
+/* For qsort: orders candidates by the largest message that they are the fastest for. */
 static int by_size(const void *left, const void *right)
 {
     const synth_candidate_t *const *a = left, *const *b = right;
@@ -73,61 +73,64 @@ static int by_size(const void *left, const void *right)
 }
 
 /* Writes one rule for each kind of device and each plan that is the fastest for some size. */
-static void write_rules(const synth_candidate_t *candidates, int count, const synth_making_t *making, FILE *out)
+static void write_rules(const synth_candidate_t *candidates, int count, const synth_plan_options_t *plan_options,
+                        FILE *out)
 {
     const synth_candidate_t *used[SYNTH_MAX_CANDIDATES];
-    int uses = 0;
+    int used_count = 0;
 
     for (int i = 0; i < count; ++i) {
         if (candidates[i].range.any) {
-            used[uses++] = &candidates[i];
+            used[used_count++] = &candidates[i];
         }
     }
-    qsort(used, (size_t)uses, sizeof(used[0]), by_size);
+    qsort(used, (size_t)used_count, sizeof(used[0]), by_size);
     for (int device = 0; device < 2; ++device) {
-        uint64_t before = 0;
+        uint64_t most_before = 0;
 
-        for (int i = 0; i < uses; ++i) {
+        for (int i = 0; i < used_count; ++i) {
             uint64_t most = most_bytes(used[i]);
-            char name[96], first[96];
+            char name[96], prefix[96];
 
-            if (most == before) {
-                continue; /* no message is so small that it would be chosen */
+            if (most == most_before) {
+                continue; /* the rule before takes all its messages */
             }
-            before = most;
-            rule_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, first, sizeof(first));
-            synth_tool_plan_name(used[i], making, name, sizeof(name));
+            most_before = most;
+            write_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, prefix, sizeof(prefix));
+            synth_tool_plan_name(used[i], plan_options, name, sizeof(name));
             fprintf(out, "%sbytes<=%" PRIu64 " in_place=%s algorithm=plan:%s # model: %.3f us and %.9f us a byte\n",
-                    first, most, making->in_place ? "yes" : "no", name, used[i]->fixed, used[i]->slope);
+                    prefix, most, plan_options->in_place ? "yes" : "no", name, used[i]->fixed, used[i]->slope);
         }
     }
 }
 
-bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count, const synth_making_t *making)
+bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count,
+                      const synth_plan_options_t *plan_options)
 {
-    char path[4096], fresh[4112];
+    char path[4096], new_path[4112];
     FILE *old, *out;
-    bool fine;
+    bool ok;
 
-    if (count == 0 || keyword(candidates[0].schedule->collective) == NULL) {
+    if (count == 0 || rules_name(candidates[0].schedule->collective) == NULL) {
         return true;
     }
     snprintf(path, sizeof(path), "%s/rules", folder);
-    snprintf(fresh, sizeof(fresh), "%s.new", path);
-    out = fopen(fresh, "w");
-    fine = out != NULL;
-    old = fine ? fopen(path, "r") : NULL;
+    snprintf(new_path, sizeof(new_path), "%s.new", path);
+    out = fopen(new_path, "w");
+    ok = out != NULL;
+    old = ok ? fopen(path, "r") : NULL;
     if (old != NULL) {
-        keep_others(old, out, candidates[0].schedule->collective, candidates[0].schedule->ranks, making->in_place);
+        keep_others(old, out, candidates[0].schedule->collective, candidates[0].schedule->ranks,
+                    plan_options->in_place);
         fclose(old);
     }
-    if (fine) {
-        write_rules(candidates, count, making, out);
-        fine = !ferror(out);
-        fine = fclose(out) == 0 && fine && rename(fresh, path) == 0;
+    if (ok) {
+        write_rules(candidates, count, plan_options, out);
+        ok = !ferror(out);
+        ok = fclose(out) == 0 && ok && rename(new_path, path) == 0;
     }
-    if (!fine) {
+    if (!ok) {
         fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
     }
-    return fine;
+    return ok;
 }

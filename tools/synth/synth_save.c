@@ -1,4 +1,4 @@
-/* Files: the front, and a plan of each of its points. */
+/* Writes the files of --output: the topology, the front, and plans of its points. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,42 +17,43 @@ static bool report_errno(const char *path)
     return false;
 }
 
-void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_making_t *making, char *name, size_t size)
+void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_options_t *plan_options, char *name,
+                          size_t size)
 {
     static const char *const kinds[SYNTH_MANNERS] = {"", "_packets", "_pipeline"};
     const synth_schedule_t *schedule = candidate->schedule;
 
     snprintf(name, size, "synth_%s_%d_%d_%d_%d%s%s%s", synth_collective_names[schedule->collective], schedule->ranks,
              schedule->chunks, schedule->steps, synth_schedule_rounds(schedule), kinds[candidate->manner],
-             making->in_place ? "_in_place" : "", making->gpus_suffix);
+             plan_options->in_place ? "_in_place" : "", plan_options->gpus_suffix);
 }
 
-/* Writes the text of a plan to a file. False after a message. */
+/* Writes the text of a plan to a file. Returns false after a message. */
 static bool write_plan(const char *path, const char *text, size_t size)
 {
     FILE *file = fopen(path, "w");
-    bool fine = file != NULL && fwrite(text, 1, size, file) == size;
+    bool ok = file != NULL && fwrite(text, 1, size, file) == size;
 
     if (file != NULL && fclose(file) != 0) {
-        fine = false;
+        ok = false;
     }
-    return fine || report_errno(path);
+    return ok || report_errno(path);
 }
 
-/* Proves a plan and writes it. A plan that is the fastest for no size goes to the subfolder "found", where the
- * component does not load it. False after a message. */
+/* Proves a plan, writes it, and says so in `messages`. A plan that is the fastest for no size goes to the subfolder
+ * "found", where the component does not load it. Returns false after a message. */
 static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
-                      const synth_making_t *making, FILE *messages)
+                      const synth_plan_options_t *plan_options, FILE *messages)
 {
-    const synth_range_t all = {true, 0, UINT64_MAX}, *range = &candidate->range;
-    synth_lowering_t lowering = {NULL, candidate->manner, making->in_place, making->instances,
-                                 range->any ? *range : all};
+    const synth_range_t all_sizes = {true, 0, UINT64_MAX}, *range = &candidate->range;
+    synth_lowering_t lowering = {NULL, candidate->manner, plan_options->in_place, plan_options->instances,
+                                 range->any ? *range : all_sizes};
     char name[96], path[4096], why[512] = "no memory";
-    bool checked = false, fine;
+    bool checked = false, is_written;
     size_t size = 0;
     char *text;
 
-    synth_tool_plan_name(candidate, making, name, sizeof(name));
+    synth_tool_plan_name(candidate, plan_options, name, sizeof(name));
     lowering.name = name;
     snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->any ? "" : "found/", name);
     text = synth_lower(topology, candidate->schedule, &lowering, &size);
@@ -61,9 +62,9 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
         free(text);
         return false;
     }
-    fine = write_plan(path, text, size);
+    is_written = write_plan(path, text, size);
     free(text);
-    if (!fine) {
+    if (!is_written) {
         return false;
     }
     fprintf(messages, "%s: proven, three launches", path);
@@ -86,26 +87,26 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
  * plan is saved again if it had been saved. False after a message.
  */
 static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
-                            int count, int index, bool *saved, const synth_making_t *making, FILE *messages)
+                            int count, int index, bool *saved, const synth_plan_options_t *plan_options, FILE *messages)
 {
     int heir;
 
-    saved[index] = save_plan(folder, topology, &candidates[index], making, messages);
+    saved[index] = save_plan(folder, topology, &candidates[index], plan_options, messages);
     if (!saved[index] && candidates[index].range.any) {
         heir = synth_pass_range_on(candidates, count, index);
         if (heir >= 0 && saved[heir]) {
-            saved[heir] = save_plan(folder, topology, &candidates[heir], making, messages);
+            saved[heir] = save_plan(folder, topology, &candidates[heir], plan_options, messages);
         }
     }
     return saved[index];
 }
 
-/* Writes the topology to the subfolder "found". False after a message. */
+/* Writes the topology to the subfolder "found". Returns false after a message. */
 static bool save_topology(const char *folder, const synth_topology_t *topology)
 {
     char path[4096];
     FILE *file;
-    bool fine;
+    bool ok;
 
     snprintf(path, sizeof(path), "%s/found/topology_%d.json", folder, topology->ranks);
     file = fopen(path, "w");
@@ -113,25 +114,25 @@ static bool save_topology(const char *folder, const synth_topology_t *topology)
         return report_errno(path);
     }
     synth_topology_write(topology, file);
-    fine = !ferror(file);
-    return (fclose(file) == 0 && fine) || report_errno(path);
+    ok = !ferror(file);
+    return (fclose(file) == 0 && ok) || report_errno(path);
 }
 
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                      const synth_options_t *options, const synth_front_t *front, double seconds,
-                     const synth_making_t *making, FILE *messages)
+                     const synth_plan_options_t *plan_options, FILE *messages)
 {
     synth_candidate_t candidate[SYNTH_MAX_CANDIDATES];
     bool saved[SYNTH_MAX_CANDIDATES] = {false};
     char path[4096];
-    bool fine = true;
+    bool ok = true;
     FILE *file;
     int count;
 
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return report_errno(folder);
     }
-    snprintf(path, sizeof(path), "%s/found", folder); /* coll_mscclpp_plans takes what lies beside it for plans */
+    snprintf(path, sizeof(path), "%s/found", folder); /* coll_mscclpp_plans takes all files beside it for plans */
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         return report_errno(path);
     }
@@ -147,12 +148,12 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     if (fclose(file) != 0) {
         return report_errno(path);
     }
-    count = synth_candidates(topology, front, making->in_place, making->instances, candidate);
+    count = synth_candidates(topology, front, plan_options->in_place, plan_options->instances, candidate);
     for (int i = 0; i < count; ++i) {
         if (!candidate[i].range.any && candidate[i].schedule->send_count > MOST_UNUSED) {
-            continue; /* nobody will miss it, and its proof takes long */
+            continue; /* its proof would take long, and no call uses it */
         }
-        fine = save_or_replace(folder, topology, candidate, count, i, saved, making, messages) && fine;
+        ok = save_or_replace(folder, topology, candidate, count, i, saved, plan_options, messages) && ok;
     }
-    return synth_tool_rules(folder, candidate, count, making) && fine;
+    return synth_tool_rules(folder, candidate, count, plan_options) && ok;
 }

@@ -6,7 +6,17 @@
 
 #include "tools/synth/synth_tool.h"
 
-enum { SIDE = 360, RADIUS = 130, DOT = 13, HEAD = 60, FOOT = 24, ROW = 4 };
+/* Sizes in pixels. */
+enum {
+    SIDE = 360,   /* of a panel, without its title */
+    RADIUS = 130, /* of the circle of ranks */
+    DOT = 13,     /* radius of a rank's dot */
+    HEAD = 60,    /* height of a panel's title */
+    FOOT = 24,    /* height of the line below all panels */
+    THICKEST = 6  /* arrow */
+};
+
+enum { ROW = 4 }; /* panels of a row */
 
 /* Writes text with the characters that XML reserves escaped. */
 static void write_escaped(FILE *out, const char *text)
@@ -20,7 +30,7 @@ static void write_escaped(FILE *out, const char *text)
     }
 }
 
-/* The centre of a rank's dot. All ranks stand on a circle. */
+/* Computes the centre of a rank's dot. All ranks stand on a circle. */
 static void dot_position(const synth_topology_t *topology, int rank, double *x, double *y)
 {
     double angle = 2 * M_PI * rank / topology->ranks - M_PI / 2;
@@ -29,8 +39,8 @@ static void dot_position(const synth_topology_t *topology, int rank, double *x, 
     *y = HEAD / 2.0 + SIDE / 2.0 + RADIUS * sin(angle);
 }
 
-/* Draws an arrow between the rims of two dots, a little to the right of the middle so that the arrow back is seen,
- * too. */
+/* Draws an arrow between the rims of two dots. It lies a little to the right of the line between their centres, so that
+ * the arrow in the other direction is seen, too. The colour also selects the arrow's head. */
 static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
 {
     double x1, y1, x2, y2, dx, dy, length;
@@ -68,13 +78,13 @@ static void draw_ranks(FILE *out, const synth_topology_t *topology)
     }
 }
 
-/* Begins one panel of the picture. */
+/* Begins the panel of this column and row. The caller closes its group. */
 static void begin_panel(FILE *out, int column, int row)
 {
     fprintf(out, "<g transform=\"translate(%d,%d)\">\n", column * SIDE, row * (SIDE + HEAD));
 }
 
-/* Draws the first panel: all links, as thick as their capacity. */
+/* Draws the first panel: all links, as thick as their capacity, up to THICKEST. */
 static void draw_topology(FILE *out, const synth_topology_t *topology)
 {
     begin_panel(out, 0, 0);
@@ -84,7 +94,7 @@ static void draw_topology(FILE *out, const synth_topology_t *topology)
             topology->link_count, topology->group_count);
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
-        double width = link->capacity < 6 ? link->capacity : 6;
+        double width = link->capacity < THICKEST ? link->capacity : THICKEST;
 
         draw_arrow(out, topology, link->from, link->to, width, "#888888");
     }
@@ -122,7 +132,7 @@ static void draw_step(FILE *out, const synth_topology_t *topology, const synth_p
             }
         }
         if (puts + adds > 0) {
-            double width = puts + adds < 6 ? puts + adds : 6;
+            double width = puts + adds < THICKEST ? puts + adds : THICKEST;
 
             draw_arrow(out, topology, topology->links[link].from, topology->links[link].to, width,
                        adds > 0 ? "#d08030" : "#3070b0");
@@ -137,7 +147,7 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
     static const char *const heads[][2] = {{"put", "#3070b0"}, {"add", "#d08030"}, {"link", "#888888"}};
     FILE *out = fopen(path, "w");
     int rows = 1, columns = 1, row = 1;
-    bool fine;
+    bool ok;
 
     if (out == NULL) {
         fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
@@ -164,8 +174,8 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
     for (int i = 0; front != NULL && i < front->count; ++i) {
         int steps = front->point[i].schedule->steps;
 
-        for (int s = 0; s < steps; ++s) {
-            draw_step(out, topology, &front->point[i], s, s % ROW, row + s / ROW);
+        for (int step = 0; step < steps; ++step) {
+            draw_step(out, topology, &front->point[i], step, step % ROW, row + step / ROW);
         }
         row += (steps + ROW - 1) / ROW;
     }
@@ -173,8 +183,8 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
             "<text x=\"12\" y=\"%d\">Arrows: as many chunks as they are thick, up to 6; blue take the place of what is "
             "there, orange are added.</text>\n</svg>\n",
             rows * (SIDE + HEAD) + FOOT - 8);
-    fine = !ferror(out);
-    if (fclose(out) != 0 || !fine) {
+    ok = !ferror(out);
+    if (fclose(out) != 0 || !ok) {
         fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
         return false;
     }
