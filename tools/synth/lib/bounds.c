@@ -7,37 +7,37 @@
 #include "tools/synth/lib/flow.h"
 #include "tools/synth/lib/slp.h"
 
-enum { MOST_NODES = 8 }; /* of which all sets are looked at */
+enum { MOST_NODES = 8 }; /* of up to so many nodes, all sets are looked at */
 
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], most = 0;
-    bool from = collective == SYNTH_BROADCAST || collective == SYNTH_SCATTER;
-    bool to = collective == SYNTH_GATHER || collective == SYNTH_REDUCE;
+    bool from_root = collective == SYNTH_BROADCAST || collective == SYNTH_SCATTER;
+    bool to_root = collective == SYNTH_GATHER || collective == SYNTH_REDUCE;
 
     synth_topology_distances(topology, distance);
-    for (int a = 0; a < topology->ranks; ++a) {
-        for (int b = 0; b < topology->ranks; ++b) {
-            if ((!from || a == root) && (!to || b == root) && distance[a][b] > most) {
-                most = distance[a][b];
+    for (int source = 0; source < topology->ranks; ++source) {
+        for (int receiver = 0; receiver < topology->ranks; ++receiver) {
+            if ((!from_root || source == root) && (!to_root || receiver == root) && distance[source][receiver] > most) {
+                most = distance[source][receiver];
             }
         }
     }
     return most;
 }
 
-/* The graph of a maximum flow. Vertices: the ranks, then one for each group that is a port, then the source, which
- * is joined to every rank, and the sink, which every rank is joined to. */
+/* The graph of a maximum flow. Its vertices are the ranks, then one for each group (used if it is a port), then the
+ * source, which has an arc to every rank, and the sink, which every rank has an arc to. */
 typedef struct {
     const synth_topology_t *topology;
     synth_flow_t *flow;
-    int top, bottom; /* the source and the sink */
-    int *capacity;   /* of each arc: chunks in one round */
-    int arcs;        /* of links and ports; one from the source to each rank and one from each to the sink follow */
+    int source, sink;
+    int *capacity; /* of each arc of a link or port: chunks in one round */
+    int arcs;      /* how many these are; those from the source to each rank and from each rank to the sink follow */
 } network_t;
 
-/* Finds the group that is a port of each link: all its links leave the same rank (`out`) or enter the same (`in`). -1:
- * none. */
+/* Finds, for each link, the group that is a port of the rank that it leaves (out[]) or enters (in[]): all links of the
+ * group leave or enter this rank. -1: there is none. */
 static void find_ports(const synth_topology_t *topology, int *out, int *in)
 {
     for (int i = 0; i < topology->link_count; ++i) {
@@ -46,32 +46,32 @@ static void find_ports(const synth_topology_t *topology, int *out, int *in)
     for (int i = topology->group_count - 1; i >= 0; --i) {
         const synth_group_t *group = &topology->groups[i];
         const synth_link_t *first = &topology->links[group->links[0]];
-        bool leaves = true, comes = true;
+        bool is_out = true, is_in = true;
 
-        for (int k = 0; k < group->count; ++k) {
-            leaves = leaves && topology->links[group->links[k]].from == first->from;
-            comes = comes && topology->links[group->links[k]].to == first->to;
+        for (int j = 0; j < group->count; ++j) {
+            is_out = is_out && topology->links[group->links[j]].from == first->from;
+            is_in = is_in && topology->links[group->links[j]].to == first->to;
         }
-        for (int k = 0; k < group->count; ++k) {
-            out[group->links[k]] = leaves ? i : out[group->links[k]];
-            in[group->links[k]] = comes ? i : in[group->links[k]];
+        for (int j = 0; j < group->count; ++j) {
+            out[group->links[j]] = is_out ? i : out[group->links[j]];
+            in[group->links[j]] = is_in ? i : in[group->links[j]];
         }
     }
 }
 
-/* Builds the graph. False without memory. */
-static bool build(network_t *network, const synth_topology_t *topology)
+/* Builds the graph. Returns false if memory runs out; the caller frees what was allocated. */
+static bool build_network(network_t *network, const synth_topology_t *topology)
 {
-    int n = topology->ranks, most = topology->link_count + topology->group_count * 2;
+    int ranks = topology->ranks, most_arcs = topology->link_count + topology->group_count * 2;
     int out_of[SYNTH_MAX_LINKS], into[SYNTH_MAX_LINKS];
 
     find_ports(topology, out_of, into);
 
     network->topology = topology;
-    network->top = n + topology->group_count;
-    network->bottom = network->top + 1;
-    network->flow = synth_flow_new(network->bottom + 1, most + 2 * n);
-    network->capacity = malloc(sizeof(int) * (size_t)(most + 1));
+    network->source = ranks + topology->group_count;
+    network->sink = network->source + 1;
+    network->flow = synth_flow_new(network->sink + 1, most_arcs + 2 * ranks);
+    network->capacity = malloc(sizeof(int) * (size_t)(most_arcs + 1));
     if (network->flow == NULL || network->capacity == NULL) {
         return false;
     }
@@ -82,7 +82,7 @@ static bool build(network_t *network, const synth_topology_t *topology)
 
         if (out || in) {
             network->capacity[network->arcs++] = group->capacity;
-            synth_flow_arc(network->flow, out ? link->from : n + i, out ? n + i : link->to, 0);
+            synth_flow_arc(network->flow, out ? link->from : ranks + i, out ? ranks + i : link->to, 0);
         }
     }
     for (int i = 0; i < topology->link_count; ++i) {
@@ -90,22 +90,21 @@ static bool build(network_t *network, const synth_topology_t *topology)
 
         in = in == out ? -1 : in;
         network->capacity[network->arcs++] = topology->links[i].capacity;
-        synth_flow_arc(network->flow, out >= 0 ? n + out : topology->links[i].from,
-                       in >= 0 ? n + in : topology->links[i].to, 0);
+        synth_flow_arc(network->flow, out >= 0 ? ranks + out : topology->links[i].from,
+                       in >= 0 ? ranks + in : topology->links[i].to, 0);
     }
-    for (int rank = 0; rank < n; ++rank) {
-        synth_flow_arc(network->flow, network->top, rank, 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+        synth_flow_arc(network->flow, network->source, rank, 0);
     }
-    for (int rank = 0; rank < n; ++rank) {
-        synth_flow_arc(network->flow, rank, network->bottom, 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+        synth_flow_arc(network->flow, rank, network->sink, 0);
     }
     return true;
 }
 
-/*
- * The most that flows if each rank of `from` puts in `each` units, each link carries `scale` times its capacity, and
- * each rank of `to` takes out what comes. One rank can be the sink itself.
- */
+/* Returns the most that flows if each rank of `from` puts in `each` units, each link carries `scale` times its
+ * capacity, and each rank of `to` takes out what comes. `sink` is the network's sink, or a rank that is the sink
+ * itself. */
 static int64_t flow_to(network_t *network, uint64_t from, int64_t each, int64_t scale, uint64_t to, int sink)
 {
     for (int i = 0; i < network->arcs; ++i) {
@@ -116,10 +115,10 @@ static int64_t flow_to(network_t *network, uint64_t from, int64_t each, int64_t 
         synth_flow_set(network->flow, network->arcs + network->topology->ranks + rank,
                        (to >> rank & 1) != 0 ? SYNTH_FLOW_FULL : 0);
     }
-    return synth_flow_run(network->flow, network->top, sink, SYNTH_FLOW_FULL);
+    return synth_flow_run(network->flow, network->source, sink, SYNTH_FLOW_FULL);
 }
 
-/* The ranks on the source's side of the minimum cut of the last flow. */
+/* Returns the ranks on the source's side of the minimum cut of the last flow. */
 static uint64_t near_set(const network_t *network)
 {
     uint64_t set = 0;
@@ -130,26 +129,26 @@ static uint64_t near_set(const network_t *network)
     return set;
 }
 
-/* Lowers `share` to the largest amount that all ranks of `from` can send to the sink at once, and stores the cut
- * that limits it. */
+/* Lowers `share` to the largest amount that all ranks of `from` can send to the sink at once, in one round. If it was
+ * lowered, *set is the cut that limits it. */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
     for (;;) {
-        int64_t flow = flow_to(network, from, share->num, share->den, 0, sink), count = __builtin_popcountll(from);
-        int64_t inside;
-        uint64_t near;
+        int64_t flow = flow_to(network, from, share->num, share->den, 0, sink), senders = __builtin_popcountll(from);
+        int64_t senders_near;
+        uint64_t near_ranks;
 
-        if (flow >= count * share->num) {
+        if (flow >= senders * share->num) {
             return;
         }
-        near = near_set(network);
-        inside = __builtin_popcountll(near & from);
-        *share = synth_fraction(flow - share->num * (count - inside), share->den * inside);
-        *set = near;
+        near_ranks = near_set(network);
+        senders_near = __builtin_popcountll(near_ranks & from);
+        *share = synth_fraction(flow - share->num * (senders - senders_near), share->den * senders_near);
+        *set = near_ranks;
     }
 }
 
-/* The bound from the largest share that reaches every sink. */
+/* Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round. */
 static void by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
     synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
@@ -162,48 +161,50 @@ static void by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_b
     bound->ratio = synth_fraction(share.den, share.num);
 }
 
-/* A group that holds all links from a set of ranks to the others limits them, port or not; SYNTH_FLOW_FULL if none. */
+/* Returns the least capacity of a group that holds all links from a set of ranks to the others, whether it is a port or
+ * not. SYNTH_FLOW_FULL if there is none. */
 static int64_t common_group(const synth_topology_t *topology, uint64_t set)
 {
     int64_t least = SYNTH_FLOW_FULL;
-    int all = 0;
+    int crossing_links = 0;
 
-    for (int k = 0; k < topology->link_count; ++k) {
-        all += (set >> topology->links[k].from & 1) != 0 && (set >> topology->links[k].to & 1) == 0;
+    for (int i = 0; i < topology->link_count; ++i) {
+        crossing_links += (set >> topology->links[i].from & 1) != 0 && (set >> topology->links[i].to & 1) == 0;
     }
-    for (int g = 0; g < topology->group_count; ++g) {
-        const synth_group_t *group = &topology->groups[g];
-        int crossing = 0;
+    for (int j = 0; j < topology->group_count; ++j) {
+        const synth_group_t *group = &topology->groups[j];
+        int crossing_in_group = 0;
 
-        for (int k = 0; k < group->count; ++k) {
-            const synth_link_t *link = &topology->links[group->links[k]];
+        for (int i = 0; i < group->count; ++i) {
+            const synth_link_t *link = &topology->links[group->links[i]];
 
-            crossing += (set >> link->from & 1) != 0 && (set >> link->to & 1) == 0;
+            crossing_in_group += (set >> link->from & 1) != 0 && (set >> link->to & 1) == 0;
         }
-        least = crossing == all && group->capacity < least ? group->capacity : least;
+        least = crossing_in_group == crossing_links && group->capacity < least ? group->capacity : least;
     }
     return least;
 }
 
-/* What all pairs of a rank inside a set and one outside need. */
+/* Raises the bound of an all-to-all to what the chunks from the ranks of a set to all others need, if that is more. */
 static void by_pairs(network_t *network, uint64_t set, synth_bound_t *bound)
 {
     const synth_topology_t *topology = network->topology;
-    uint64_t all = UINT64_MAX >> (64 - topology->ranks), rest = all & ~set;
-    int64_t pairs = (int64_t)__builtin_popcountll(set) * __builtin_popcountll(rest), cut, common;
+    uint64_t all = UINT64_MAX >> (64 - topology->ranks), others = all & ~set;
+    int64_t pairs = (int64_t)__builtin_popcountll(set) * __builtin_popcountll(others), capacity, group_capacity;
 
     if (pairs == 0) {
         return;
     }
-    cut = flow_to(network, set, SYNTH_FLOW_FULL / topology->ranks, 1, rest, network->bottom);
-    common = common_group(topology, set);
-    cut = common < cut ? common : cut;
-    if (cut > 0 && synth_compare(bound->ratio, synth_fraction(pairs, cut * topology->ranks)) < 0) {
-        bound->ratio = synth_fraction(pairs, cut * topology->ranks);
+    capacity = flow_to(network, set, SYNTH_FLOW_FULL / topology->ranks, 1, others, network->sink);
+    group_capacity = common_group(topology, set);
+    capacity = group_capacity < capacity ? group_capacity : capacity;
+    if (capacity > 0 && synth_compare(bound->ratio, synth_fraction(pairs, capacity * topology->ranks)) < 0) {
+        bound->ratio = synth_fraction(pairs, capacity * topology->ranks);
         bound->set = set;
     }
 }
 
+/* Returns the set of the ranks of a node. */
 static uint64_t ranks_of(const synth_topology_t *topology, int node)
 {
     uint64_t set = 0;
@@ -214,37 +215,39 @@ static uint64_t ranks_of(const synth_topology_t *topology, int node)
     return set;
 }
 
-/* All sets of nodes, or the first 1, 2, ... where there are too many. */
+/* Raises the bound of an all-to-all by cuts between nodes: around each node, around the first 2, 3, ... nodes, and
+ * around every set of nodes if there are few. */
 static void by_nodes(network_t *network, synth_bound_t *bound)
 {
     int nodes = network->topology->node_count;
-    uint64_t first = 0;
+    uint64_t first_nodes = 0;
 
     for (int node = 0; node < nodes; ++node) {
-        first |= ranks_of(network->topology, node);
+        first_nodes |= ranks_of(network->topology, node);
         by_pairs(network, ranks_of(network->topology, node), bound);
-        by_pairs(network, first, bound);
+        by_pairs(network, first_nodes, bound);
     }
-    for (uint64_t some = 1; nodes <= MOST_NODES && some < UINT64_C(1) << nodes; ++some) {
+    for (uint64_t node_set = 1; nodes <= MOST_NODES && node_set < UINT64_C(1) << nodes; ++node_set) {
         uint64_t set = 0;
 
         for (int node = 0; node < nodes; ++node) {
-            set |= (some >> node & 1) != 0 ? ranks_of(network->topology, node) : 0;
+            set |= (node_set >> node & 1) != 0 ? ranks_of(network->topology, node) : 0;
         }
         by_pairs(network, set, bound);
     }
 }
 
-/* All-to-all: tries cuts around single ranks, around sets of nodes, and the one that limits an all-gather. */
+/* Sets the bound of an all-to-all: by cuts around single ranks and sets of nodes, and by the one that limits an
+ * all-gather. */
 static void alltoall(network_t *network, synth_bound_t *bound)
 {
-    uint64_t all = UINT64_MAX >> (64 - network->topology->ranks), tight;
+    uint64_t all = UINT64_MAX >> (64 - network->topology->ranks), gather_cut;
 
     by_shares(network, all, all, bound);
-    tight = bound->set;
+    gather_cut = bound->set;
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
-    by_pairs(network, tight, bound);
-    by_pairs(network, all & ~tight, bound);
+    by_pairs(network, gather_cut, bound);
+    by_pairs(network, all & ~gather_cut, bound);
     for (int rank = 0; rank < network->topology->ranks; ++rank) {
         by_pairs(network, UINT64_C(1) << rank, bound);
         by_pairs(network, all & ~(UINT64_C(1) << rank), bound);
@@ -256,15 +259,15 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
                                  synth_bound_t *bound)
 {
     synth_collective_t dual = synth_dual(collective);
-    bool turned = dual != collective || collective == SYNTH_SCATTER;
-    synth_topology_t *other = turned ? synth_topology_transposed(topology) : NULL;
+    bool is_reversed = dual != collective || collective == SYNTH_SCATTER;
+    synth_topology_t *reversed = is_reversed ? synth_topology_transposed(topology) : NULL;
     network_t network = {.flow = NULL};
     uint64_t all = UINT64_MAX >> (64 - topology->ranks);
 
-    if ((turned && other == NULL) || !build(&network, turned ? other : topology)) {
+    if ((is_reversed && reversed == NULL) || !build_network(&network, is_reversed ? reversed : topology)) {
         synth_flow_free(network.flow);
         free(network.capacity);
-        synth_topology_free(other);
+        synth_topology_free(reversed);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
@@ -279,7 +282,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
     }
     synth_flow_free(network.flow);
     free(network.capacity);
-    synth_topology_free(other);
+    synth_topology_free(reversed);
     return MSCCLPP_OK;
 }
 
@@ -287,27 +290,28 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
                                     double seconds, synth_bound_t *bound)
 {
     synth_collective_t dual = synth_dual(collective);
-    synth_topology_t *other = dual != collective ? synth_topology_transposed(topology) : NULL;
+    synth_topology_t *reversed = dual != collective ? synth_topology_transposed(topology) : NULL;
     mscclpp_status_t status = synth_bound_cut(topology, collective, root, bound);
     synth_slp_t slp;
 
-    if (status == MSCCLPP_OK && (dual == collective || other != NULL) &&
-        synth_slp_solve(other != NULL ? other : topology, dual, root, 0, seconds, &slp) == MSCCLPP_OK &&
+    if (status == MSCCLPP_OK && (dual == collective || reversed != NULL) &&
+        synth_slp_solve(reversed != NULL ? reversed : topology, dual, root, 0, seconds, &slp) == MSCCLPP_OK &&
         synth_compare(bound->ratio, slp.bound) < 0) {
         *bound = (synth_bound_t){slp.bound, 0, "linear program"};
     }
-    synth_topology_free(other);
+    synth_topology_free(reversed);
     return status;
 }
 
 /*
- * The most chunks that can go from parts of the machine to others in one round; `part` says where each rank is. Each
- * chunk leaves by one port, crosses one link, and comes in by one port.
+ * Returns the most chunks that can go from parts of the machine to others in one round; part[rank] says in which part a
+ * rank is. Each chunk leaves by one port, crosses one link, and comes in by one port. SYNTH_FLOW_FULL if memory runs
+ * out.
  */
-static int64_t between(const synth_topology_t *topology, const int *part)
+static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
 {
-    int groups = topology->group_count, top = 2 * groups, bottom = top + 1, arcs = 0;
-    synth_flow_t *flow = synth_flow_new(bottom + 1, topology->link_count + 2 * groups);
+    int groups = topology->group_count, source = 2 * groups, sink = source + 1, arcs = 0;
+    synth_flow_t *flow = synth_flow_new(sink + 1, topology->link_count + 2 * groups);
     int out_of[SYNTH_MAX_LINKS], into[SYNTH_MAX_LINKS];
     int64_t most;
 
@@ -316,36 +320,36 @@ static int64_t between(const synth_topology_t *topology, const int *part)
     }
     find_ports(topology, out_of, into);
     for (int i = 0; i < groups; ++i, arcs += 2) {
-        synth_flow_arc(flow, top, i, topology->groups[i].capacity);
-        synth_flow_arc(flow, groups + i, bottom, topology->groups[i].capacity);
+        synth_flow_arc(flow, source, i, topology->groups[i].capacity);
+        synth_flow_arc(flow, groups + i, sink, topology->groups[i].capacity);
     }
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
         int out = out_of[i], in = into[i];
 
         if (part[link->from] != part[link->to]) {
-            synth_flow_arc(flow, out >= 0 ? out : top, in >= 0 ? groups + in : bottom, link->capacity);
+            synth_flow_arc(flow, out >= 0 ? out : source, in >= 0 ? groups + in : sink, link->capacity);
         }
     }
-    most = synth_flow_run(flow, top, bottom, SYNTH_FLOW_FULL);
+    most = synth_flow_run(flow, source, sink, SYNTH_FLOW_FULL);
     synth_flow_free(flow);
     return most;
 }
 
 /*
- * Of an all-reduce among k parts of the machine: the first rank that has a piece of the vector summed up got it after
- * at least k - 1 sends between parts, and each of the other k - 1 parts needs one more.
+ * Raises the bound of an all-reduce to what its sends between parts of the machine take, if that is more. With k parts,
+ * a piece of the vector takes at least k - 1 sends until some rank has its sum, and k - 1 more to tell the other parts.
  */
 static void by_sends(const synth_topology_t *topology, const int *part, int parts, synth_bound_t *bound)
 {
-    int64_t most = parts > 1 ? between(topology, part) : SYNTH_FLOW_FULL;
+    int64_t sends_in_round = parts > 1 ? sends_of_round(topology, part) : SYNTH_FLOW_FULL;
 
-    if (most > 0 && synth_compare(bound->ratio, synth_fraction(2 * (parts - 1), most)) < 0) {
-        *bound = (synth_bound_t){synth_fraction(2 * (parts - 1), most), 0, "number of sends"};
+    if (sends_in_round > 0 && synth_compare(bound->ratio, synth_fraction(2 * (parts - 1), sends_in_round)) < 0) {
+        *bound = (synth_bound_t){synth_fraction(2 * (parts - 1), sends_in_round), 0, "number of sends"};
     }
 }
 
-/* The narrowest cut of all: it has rank 0 on one side or on the other. */
+/* Sets the bound by the narrowest cut of all. Rank 0 lies on one side of it, so flows from and to rank 0 find it. */
 static void by_narrowest(network_t *network, synth_bound_t *bound)
 {
     synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
@@ -363,7 +367,7 @@ void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *boun
     network_t network = {.flow = NULL};
 
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
-    if (build(&network, topology)) {
+    if (build_network(&network, topology)) {
         by_narrowest(&network, bound);
     }
     synth_flow_free(network.flow);

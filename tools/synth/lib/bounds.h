@@ -6,7 +6,7 @@
 #include "tools/synth/lib/rational.h"
 #include "tools/synth/lib/topology.h"
 
-/* The least number of steps: the longest of the shortest paths that a chunk has to go. */
+/* Returns the least number of steps: the longest of the shortest paths that a chunk has to go. */
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root);
 
 typedef struct {
@@ -16,19 +16,21 @@ typedef struct {
 } synth_bound_t;
 
 /*
- * By maximum flows in whole numbers. Links that lead out of one rank or into one rank and share a limit go through a
- * vertex of their own; other groups are left out, which makes the bound lower but no less true.
+ * Computes the bound by maximum flows in whole numbers. Groups of links that all leave or all enter one rank become a
+ * vertex; other groups are left out, which may make the bound lower, but it stays valid. Fails only without memory.
  */
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound);
 
-/* The larger one of that and of the linear program, if it is small enough and ends within `seconds`. */
+/* Computes the larger one of the bound by cuts and that by the linear program, which is asked if it is small enough and
+ * given `seconds`. Fails only without memory. */
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound);
 
 /*
- * All-reduce: the whole vector, reduced, has to come from the rest to each rank, and so through each cut; and every
- * piece of it takes so many sends between ranks, and between nodes, as it takes to sum it up once and to tell all.
+ * Computes the bound of an all-reduce, the larger one of two. The reduced vector has to come to each rank, and so
+ * through each cut. Every piece of it has to be summed up and then told to all ranks, which takes sends between ranks
+ * and between nodes.
  */
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound);
 

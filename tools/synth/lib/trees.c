@@ -1,4 +1,7 @@
-/* Packing of trees, arc by arc, such that the trees that are left still fit. */
+/*
+ * Packs trees into the links, link by link: a tree takes a link only if the trees that are still to be made fit into
+ * what is left. Schedules send along these trees.
+ */
 #include "tools/synth/lib/trees.h"
 
 #include <math.h>
@@ -9,11 +12,18 @@
 #include "tools/synth/lib/free_roots.h"
 #include "tools/synth/lib/slp.h"
 
-enum { MOST_TREES = 512, MOST_PARTS = 48, MOST_PACKED = 24 };
+enum {
+    MOST_TREES = 512, /* of one packing */
+    MOST_PARTS = 48,  /* a packing of fractions is tried with 1/1, 1/2, ... up to 1/MOST_PARTS */
+    MOST_PACKED = 24  /* ranks: with more, packing takes too long */
+};
+
+#define ROUNDING 1e-4 /* of results of linear programs */
 
 typedef struct {
-    int root, height;
-    signed char parent[SYNTH_MAX_RANKS], depth[SYNTH_MAX_RANKS]; /* depth -1: the rank is not in the tree yet */
+    int root, height;                    /* height: the largest depth */
+    signed char parent[SYNTH_MAX_RANKS]; /* of each rank but the root */
+    signed char depth[SYNTH_MAX_RANKS];  /* 0: the root; -1: the rank is not in the tree yet */
 } tree_t;
 
 typedef struct {
@@ -29,66 +39,68 @@ typedef struct {
     int trees_left[SYNTH_MAX_RANKS]; /* of each root: trees still to be made */
 } packing_t;
 
-/* The rank of a link that is nearer to the root. */
-static int tail(const packing_t *packing, int link)
+/* Returns the end of a link that is nearer to the root. */
+static int near_end(const packing_t *packing, int link)
 {
-    const synth_link_t *at = &packing->topology->links[link];
+    const synth_link_t *ends = &packing->topology->links[link];
 
-    return packing->backwards ? at->to : at->from;
+    return packing->backwards ? ends->to : ends->from;
 }
 
-/* The rank of a link that is farther from the root. */
-static int head(const packing_t *packing, int link)
+/* Returns the end of a link that is farther from the root. */
+static int far_end(const packing_t *packing, int link)
 {
-    const synth_link_t *at = &packing->topology->links[link];
+    const synth_link_t *ends = &packing->topology->links[link];
 
-    return packing->backwards ? at->from : at->to;
+    return packing->backwards ? ends->from : ends->to;
 }
 
-/* Whether all trees still to be made can reach a rank on disjoint paths (Edmonds' condition), so that the packing
- * can be completed. */
+/* Whether the paths of all trees that are still to be made can reach a rank together (Edmonds' condition): if that
+ * holds for every rank, the packing can be completed. Also returns false if memory runs out. */
 static bool reaches(const packing_t *packing, int rank)
 {
     const synth_topology_t *topology = packing->topology;
-    int n = topology->ranks, all = 0;
-    synth_flow_t *flow = synth_flow_new(n + 1, topology->link_count + n);
-    bool fine;
+    int ranks = topology->ranks, trees = 0;
+    synth_flow_t *flow = synth_flow_new(ranks + 1, topology->link_count + ranks);
+    bool fits;
 
     if (flow == NULL) {
         return false;
     }
-    for (int i = 0; i < topology->link_count; ++i) {
-        synth_flow_arc(flow, tail(packing, i), head(packing, i), packing->capacity[i]);
+    for (int link = 0; link < topology->link_count; ++link) {
+        synth_flow_arc(flow, near_end(packing, link), far_end(packing, link), packing->capacity[link]);
     }
-    for (int r = 0; r < n; ++r) {
-        synth_flow_arc(flow, n, r, packing->trees_left[r]);
-        all += packing->trees_left[r];
+    for (int root = 0; root < ranks; ++root) {
+        synth_flow_arc(flow, ranks, root, packing->trees_left[root]);
+        trees += packing->trees_left[root];
     }
-    fine = synth_flow_run(flow, n, rank, all) == all;
+    fits = synth_flow_run(flow, ranks, rank, trees) == trees;
     synth_flow_free(flow);
-    return fine;
+    return fits;
 }
 
-/* The link by which a tree grows next: as near to its root as possible, then the one with the most capacity. -1:
- * there is none. */
+/* Returns the link by which a tree grows next: one that starts as near to the root as possible, and of these the one
+ * with the most capacity left. Returns -1 if there is none. */
 static int next_link(packing_t *packing, const tree_t *tree, const bool *refused)
 {
     int best = -1;
 
-    for (int i = 0; i < packing->topology->link_count; ++i) {
-        int from = tail(packing, i);
+    for (int link = 0; link < packing->topology->link_count; ++link) {
+        int near = near_end(packing, link);
 
-        if (packing->capacity[i] > 0 && !refused[i] && tree->depth[from] >= 0 && tree->depth[head(packing, i)] < 0 &&
-            (best < 0 || tree->depth[from] < tree->depth[tail(packing, best)] ||
-             (tree->depth[from] == tree->depth[tail(packing, best)] &&
-              packing->capacity[i] > packing->capacity[best]))) {
-            best = i;
+        if (packing->capacity[link] > 0 && !refused[link] && tree->depth[near] >= 0 &&
+            tree->depth[far_end(packing, link)] < 0 &&
+            (best < 0 || tree->depth[near] < tree->depth[near_end(packing, best)] ||
+             (tree->depth[near] == tree->depth[near_end(packing, best)] &&
+              packing->capacity[link] > packing->capacity[best]))) {
+            best = link;
         }
     }
     return best;
 }
 
-/* Grows one tree to all ranks, by links that the remaining trees can do without. False if it cannot be completed. */
+/* Grows one tree to all ranks, by links that the trees still to be made can do without. Returns false if it cannot be
+ * completed. */
 static bool grow(packing_t *packing, tree_t *tree)
 {
     bool refused[SYNTH_MAX_LINKS] = {false};
@@ -99,45 +111,46 @@ static bool grow(packing_t *packing, tree_t *tree)
     tree->height = 0;
     --packing->trees_left[tree->root];
     while (ranks < packing->topology->ranks) {
-        int link = next_link(packing, tree, refused), to;
+        int link = next_link(packing, tree, refused), rank;
 
         if (link < 0) {
             return false;
         }
-        to = head(packing, link);
+        rank = far_end(packing, link);
         --packing->capacity[link];
-        if (!reaches(packing, to)) {
+        if (!reaches(packing, rank)) {
             ++packing->capacity[link];
-            refused[link] = true; /* what is needed now stays needed */
+            refused[link] = true; /* other trees need this link, and they will go on to need it */
             continue;
         }
-        tree->parent[to] = (signed char)tail(packing, link);
-        tree->depth[to] = (signed char)(tree->depth[tail(packing, link)] + 1);
-        tree->height = tree->depth[to] > tree->height ? tree->depth[to] : tree->height;
+        tree->parent[rank] = (signed char)near_end(packing, link);
+        tree->depth[rank] = (signed char)(tree->depth[near_end(packing, link)] + 1);
+        tree->height = tree->depth[rank] > tree->height ? tree->depth[rank] : tree->height;
         ++ranks;
     }
     return true;
 }
 
-/* Packs all trees. False if there is no such packing, or too many trees. */
+/* Packs all trees and adds them to the forest. Returns false if that cannot be done or the forest gets too many trees.
+ */
 static bool pack(packing_t *packing, forest_t *forest)
 {
-    for (int r = 0; r < packing->topology->ranks; ++r) {
-        if (packing->topology->ranks > 1 && !reaches(packing, r)) {
+    for (int rank = 0; rank < packing->topology->ranks; ++rank) {
+        if (packing->topology->ranks > 1 && !reaches(packing, rank)) {
             return false;
         }
     }
-    for (bool any = true; any;) { /* the roots in turn, so that none gets what the others leave */
-        any = false;
-        for (int r = 0; r < packing->topology->ranks; ++r) {
-            if (packing->trees_left[r] == 0) {
+    for (bool has_more = true; has_more;) { /* the roots take turns, so that each gets good links */
+        has_more = false;
+        for (int rank = 0; rank < packing->topology->ranks; ++rank) {
+            if (packing->trees_left[rank] == 0) {
                 continue;
             }
-            any = true;
+            has_more = true;
             if (forest->count == MOST_TREES) {
                 return false;
             }
-            forest->tree[forest->count].root = r;
+            forest->tree[forest->count].root = rank;
             if (!grow(packing, &forest->tree[forest->count++])) {
                 return false;
             }
@@ -146,36 +159,36 @@ static bool pack(packing_t *packing, forest_t *forest)
     return true;
 }
 
-/* The height of the highest tree. */
+/* Returns the height of the highest tree. */
 static int highest(const forest_t *forest)
 {
-    int most = 0;
+    int height = 0;
 
     for (int i = 0; i < forest->count; ++i) {
-        most = forest->tree[i].height > most ? forest->tree[i].height : most;
+        height = forest->tree[i].height > height ? forest->tree[i].height : height;
     }
-    return most;
+    return height;
 }
 
-/* Adds the sends of one chunk along one tree: away from the root from step `first` on, or, with `adds`, to the root,
- * where all have arrived after `height` steps. False without memory. */
+/* Adds the sends of one chunk along one tree, from step `first` on: away from the root, or, with `adds`, to the root,
+ * where all have arrived after `height` steps. Returns false if memory runs out. */
 static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first, int height, bool adds)
 {
-    for (int r = 0; r < schedule->ranks; ++r) {
-        int step = first + (adds ? height - tree->depth[r] : tree->depth[r] - 1);
+    for (int rank = 0; rank < schedule->ranks; ++rank) {
+        int step = first + (adds ? height - tree->depth[rank] : tree->depth[rank] - 1);
 
-        if (r != tree->root &&
-            !synth_schedule_add(schedule, chunk, adds ? r : tree->parent[r], adds ? tree->parent[r] : r, step, adds)) {
+        if (rank != tree->root && !synth_schedule_add(schedule, chunk, adds ? rank : tree->parent[rank],
+                                                      adds ? tree->parent[rank] : rank, step, adds)) {
             return false;
         }
     }
     return true;
 }
 
-/* Completes a schedule, or frees it and returns NULL if it failed or has too many steps. */
-static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool fine)
+/* Completes a schedule. If sends are missing (`ok` is false) or it has too many steps, frees it and returns NULL. */
+static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
 {
-    if (!fine || steps > SYNTH_MAX_STEPS) {
+    if (!ok || steps > SYNTH_MAX_STEPS) {
         synth_schedule_free(schedule);
         return NULL;
     }
@@ -187,7 +200,7 @@ static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule
 
 struct synth_trees {
     synth_collective_t collective;
-    int root, chunks; /* chunks: trees of each rank that has chunks */
+    int root, chunks; /* chunks: how many trees, of one chunk each, a rank that has chunks is the root of */
     forest_t forest;
 };
 
@@ -201,43 +214,45 @@ void synth_trees_free(synth_trees_t *trees)
     free(trees);
 }
 
-/* Whether a rank is the root of trees. */
+/* Whether a rank has chunks, and so is the root of trees. */
 static bool has_chunks(const synth_trees_t *trees, int rank)
 {
     return trees->collective == SYNTH_ALLGATHER || rank == trees->root;
 }
 
-/* Packs the trees of all ranks together, into so many rounds of all links. */
+/* Packs the trees of all ranks together into `rounds` times the capacity of all links. `capacity` has room for all
+ * links. Returns false if that cannot be done. */
 static bool pack_links(const synth_topology_t *topology, int rounds, int *capacity, synth_trees_t *trees)
 {
     packing_t packing = {.topology = topology, .capacity = capacity};
 
-    for (int i = 0; i < topology->link_count; ++i) {
-        capacity[i] = topology->links[i].capacity * rounds;
+    for (int link = 0; link < topology->link_count; ++link) {
+        capacity[link] = topology->links[link].capacity * rounds;
     }
-    for (int r = 0; r < topology->ranks; ++r) {
-        packing.trees_left[r] = has_chunks(trees, r) ? trees->chunks : 0;
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        packing.trees_left[rank] = has_chunks(trees, rank) ? trees->chunks : 0;
     }
     trees->forest.count = 0;
     return pack(&packing, &trees->forest);
 }
 
-/* Packs the trees of one rank after the other, each into its share of the links. Rounding down may lose trees. */
+/* Packs the trees of one rank after the other, each into its own share of the links (see synth_slp_loads). Shares are
+ * rounded down to whole trees, so that this may fail for some numbers of chunks and not for others. */
 static bool pack_loads(const synth_topology_t *topology, const double *load, int *capacity, synth_trees_t *trees)
 {
-    bool fine = true;
+    bool ok = true;
 
     trees->forest.count = 0;
-    for (int r = 0; fine && r < topology->ranks; ++r) {
+    for (int rank = 0; ok && rank < topology->ranks; ++rank) {
         packing_t packing = {.topology = topology, .capacity = capacity};
 
-        for (int i = 0; i < topology->link_count; ++i) {
-            capacity[i] = (int)floor(load[r * topology->link_count + i] * trees->chunks + 1e-4);
+        for (int link = 0; link < topology->link_count; ++link) {
+            capacity[link] = (int)floor(load[rank * topology->link_count + link] * trees->chunks + ROUNDING);
         }
-        packing.trees_left[r] = trees->chunks;
-        fine = !has_chunks(trees, r) || pack(&packing, &trees->forest);
+        packing.trees_left[rank] = trees->chunks;
+        ok = !has_chunks(trees, rank) || pack(&packing, &trees->forest);
     }
-    return fine;
+    return ok;
 }
 
 synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
@@ -247,27 +262,28 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
     int *capacity = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
     double *load = calloc((size_t)(topology->ranks * topology->link_count + 1), sizeof(*load));
     synth_trees_t *trees = calloc(1, sizeof(*trees));
-    bool fine = capacity != NULL && load != NULL && trees != NULL && topology->ranks <= MOST_PACKED &&
-                (long)chunks * roots <= MOST_TREES && (collective == SYNTH_ALLGATHER || collective == SYNTH_BROADCAST);
-    bool packed = false;
+    bool ok = capacity != NULL && load != NULL && trees != NULL && topology->ranks <= MOST_PACKED &&
+              (long)chunks * roots <= MOST_TREES && (collective == SYNTH_ALLGATHER || collective == SYNTH_BROADCAST);
+    bool is_packed = false;
 
-    if (fine) {
+    if (ok) {
         trees->collective = collective;
         trees->root = root;
         trees->chunks = chunks;
         if (topology->group_count == 0) {
-            packed = pack_links(topology, rounds, capacity, trees);
+            is_packed = pack_links(topology, rounds, capacity, trees);
         } else if (synth_slp_loads(topology, collective, root, seconds, load)) {
-            packed = pack_loads(topology, load, capacity, trees);
-            while (!packed && trees->chunks + chunks <= MOST_PARTS && (trees->chunks + chunks) * roots <= MOST_TREES) {
+            is_packed = pack_loads(topology, load, capacity, trees);
+            while (!is_packed && trees->chunks + chunks <= MOST_PARTS &&
+                   (trees->chunks + chunks) * roots <= MOST_TREES) {
                 trees->chunks += chunks;
-                packed = pack_loads(topology, load, capacity, trees);
+                is_packed = pack_loads(topology, load, capacity, trees);
             }
         }
     }
     free(capacity);
     free(load);
-    if (!packed) {
+    if (!is_packed) {
         free(trees);
         return NULL;
     }
@@ -276,19 +292,20 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
 
 synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const synth_trees_t *trees, int units)
 {
-    int chunks = trees->chunks, seen[SYNTH_MAX_RANKS] = {0}, height = highest(&trees->forest);
+    int chunks = trees->chunks, trees_before[SYNTH_MAX_RANKS] = {0}, height = highest(&trees->forest);
     synth_schedule_t *schedule = synth_schedule_new(trees->collective, topology->ranks, trees->root, chunks * units);
-    bool fine = schedule != NULL;
+    bool ok = schedule != NULL;
 
-    for (int i = 0; fine && i < trees->forest.count; ++i) {
+    for (int i = 0; ok && i < trees->forest.count; ++i) {
         const tree_t *tree = &trees->forest.tree[i];
-        int first = seen[tree->root]++ + (trees->collective == SYNTH_ALLGATHER ? tree->root * chunks * units : 0);
+        int first_chunk =
+            trees_before[tree->root]++ + (trees->collective == SYNTH_ALLGATHER ? tree->root * chunks * units : 0);
 
-        for (int u = 0; fine && u < units; ++u) {
-            fine = send_along(schedule, tree, first + u * chunks, u, height, false);
+        for (int unit = 0; ok && unit < units; ++unit) {
+            ok = send_along(schedule, tree, first_chunk + unit * chunks, unit, height, false);
         }
     }
-    return schedule != NULL ? finish(topology, schedule, units - 1 + height, fine) : NULL;
+    return schedule != NULL ? finish(topology, schedule, units - 1 + height, ok) : NULL;
 }
 
 struct synth_shares {
@@ -305,48 +322,49 @@ void synth_shares_free(synth_shares_t *shares)
     free(shares);
 }
 
-/* Packs the trees for a vector of so many parts, as the linear program shares links and roots. False if the shares
- * are no whole numbers of parts, or the trees do not fit. */
-static bool pack_shares(const synth_topology_t *topology, const synth_free_roots_t *program, int parts,
+/* Packs the trees of an all-reduce of so many parts, with the shares of roots and links of the linear program. Returns
+ * false if a root's share is no whole number of parts, or if the trees do not fit. */
+static bool pack_shares(const synth_topology_t *topology, const synth_free_roots_t *solution, int parts,
                         synth_shares_t *shares)
 {
-    int e = topology->link_count, *capacity = malloc(sizeof(int) * (size_t)(e + 1)), sum = 0;
-    bool fine = capacity != NULL;
+    int links = topology->link_count, *capacity = malloc(sizeof(int) * (size_t)(links + 1)), all_trees = 0;
+    bool ok = capacity != NULL;
 
     shares->in.count = shares->out.count = 0;
-    for (int r = 0; fine && r < topology->ranks; ++r) {
-        double share = program->share[r] * parts;
+    for (int root = 0; ok && root < topology->ranks; ++root) {
+        double share = solution->share[root] * parts;
         int trees = (int)lround(share);
 
-        fine = fabs(share - trees) < 1e-4;
-        sum += trees;
-        for (int way = 0; fine && trees > 0 && way < 2; ++way) {
+        ok = fabs(share - trees) < ROUNDING;
+        all_trees += trees;
+        for (int way = 0; ok && trees > 0 && way < 2; ++way) {
             packing_t packing = {.topology = topology, .backwards = way == 1, .capacity = capacity};
 
-            for (int i = 0; i < e; ++i) {
-                capacity[i] = (int)floor(program->load[(way * topology->ranks + r) * e + i] * parts + 1e-4);
+            for (int link = 0; link < links; ++link) {
+                capacity[link] =
+                    (int)floor(solution->load[(way * topology->ranks + root) * links + link] * parts + ROUNDING);
             }
-            packing.trees_left[r] = trees;
-            fine = pack(&packing, way == 1 ? &shares->in : &shares->out);
+            packing.trees_left[root] = trees;
+            ok = pack(&packing, way == 1 ? &shares->in : &shares->out);
         }
     }
     free(capacity);
-    return fine && sum == parts && shares->in.count == parts && shares->out.count == parts;
+    return ok && all_trees == parts && shares->in.count == parts && shares->out.count == parts;
 }
 
 synth_shares_t *synth_shares_new(const synth_topology_t *topology, double seconds)
 {
     size_t loads = (size_t)(2 * topology->ranks * topology->link_count);
-    synth_free_roots_t program = {.load = calloc(loads + 1, sizeof(double))};
+    synth_free_roots_t solution = {.load = calloc(loads + 1, sizeof(double))};
     synth_shares_t *shares = calloc(1, sizeof(*shares));
-    bool fine = program.load != NULL && shares != NULL && synth_free_roots(topology, seconds, &program) == MSCCLPP_OK,
-         packed = false;
+    bool ok = solution.load != NULL && shares != NULL && synth_free_roots(topology, seconds, &solution) == MSCCLPP_OK;
+    bool is_packed = false;
 
-    for (int parts = 1; fine && !packed && parts <= MOST_PARTS; ++parts) {
-        packed = pack_shares(topology, &program, parts, shares);
+    for (int parts = 1; ok && !is_packed && parts <= MOST_PARTS; ++parts) {
+        is_packed = pack_shares(topology, &solution, parts, shares);
     }
-    free(program.load);
-    if (!packed) {
+    free(solution.load);
+    if (!is_packed) {
         free(shares);
         return NULL;
     }
@@ -355,15 +373,15 @@ synth_shares_t *synth_shares_new(const synth_topology_t *topology, double second
 
 synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units)
 {
-    int parts = shares->in.count, in = highest(&shares->in), out = highest(&shares->out);
+    int parts = shares->in.count, height_in = highest(&shares->in), height_out = highest(&shares->out);
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
-    bool fine = schedule != NULL;
+    bool ok = schedule != NULL;
 
-    for (int u = 0; fine && u < units; ++u) {
-        for (int i = 0; fine && i < parts; ++i) {
-            fine = send_along(schedule, &shares->in.tree[i], u * parts + i, u, in, true) &&
-                   send_along(schedule, &shares->out.tree[i], u * parts + i, u + in, out, false);
+    for (int unit = 0; ok && unit < units; ++unit) {
+        for (int i = 0; ok && i < parts; ++i) {
+            ok = send_along(schedule, &shares->in.tree[i], unit * parts + i, unit, height_in, true) &&
+                 send_along(schedule, &shares->out.tree[i], unit * parts + i, unit + height_in, height_out, false);
         }
     }
-    return schedule != NULL ? finish(topology, schedule, units - 1 + in + out, fine) : NULL;
+    return schedule != NULL ? finish(topology, schedule, units - 1 + height_in + height_out, ok) : NULL;
 }
