@@ -1,4 +1,4 @@
-/* Schedules and tries in a JSON file, in the canonical numbering. */
+/* Keeps schedules and tries in a JSON file, in the canonical numbering of the ranks. */
 #include "tools/synth/lib/cache.h"
 
 #include <errno.h>
@@ -13,11 +13,20 @@
 #include "mca/common/plan/json.h"
 #include "tools/synth/lib/canon.h"
 
-enum { MOST_KEPT = 256, MOST_TRIED = 8192, MOST_BYTES = 64 << 20, PATH = 4096 };
+enum {
+    MOST_KEPT = 256,       /* schedules */
+    MOST_TRIED = 8192,     /* tries */
+    MOST_BYTES = 64 << 20, /* of a file */
+    MOST_ROUNDS = 1 << 20, /* in a file */
+    MOST_PASSES = 1 << 10, /* in a file */
+    PATH = 4096            /* bytes of a path */
+};
+
+/* What is known of an instance that was searched. */
 
 typedef struct {
     int steps, chunks, rounds;
-    int passes; /* of the search that were not cut short */
+    int passes; /* how many passes of the search were not cut short */
     bool none;  /* it is proven that no such schedule exists */
 } tried_t;
 
@@ -28,19 +37,20 @@ struct synth_cache {
     int rank_at[SYNTH_MAX_RANKS]; /* the rank that has a place in the canonical numbering */
     char path[PATH];
     synth_schedule_t *kept[MOST_KEPT];
-    double seconds[MOST_KEPT]; /* what the search for each took */
+    double seconds[MOST_KEPT]; /* how long the search for each took */
     int kept_count;
     tried_t *tried;
     int tried_count;
-    bool dirty; /* the file is older than this */
-    int error;  /* errno of a write that failed */
+    bool has_news; /* the file does not have all of this */
+    int error;     /* errno of a write that failed; 0: none */
 };
 
-/* A copy of a schedule with rank r replaced by map[r], and each chunk by the corresponding one. NULL without memory. */
+/* Returns a copy of a schedule in which rank r is replaced by map[r], and each chunk by the corresponding one. NULL if
+ * memory runs out. */
 static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int *map)
 {
     synth_schedule_t *copy = synth_schedule_copy(schedule);
-    int chunks = schedule->chunks, each = chunks / schedule->ranks;
+    int chunks = schedule->chunks, per_receiver = chunks / schedule->ranks;
 
     if (copy == NULL) {
         return NULL;
@@ -48,11 +58,13 @@ static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int 
     copy->root = map[schedule->root];
     for (int i = 0; i < copy->send_count; ++i) {
         synth_send_t *send = &copy->sends[i];
-        int block = send->chunk / chunks, within = send->chunk % chunks;
+        int block = send->chunk / chunks, index = send->chunk % chunks;
 
         if (schedule->collective != SYNTH_BROADCAST) {
-            within = schedule->collective == SYNTH_ALLTOALL ? map[within / each] * each + within % each : within;
-            send->chunk = map[block] * chunks + within;
+            index = schedule->collective == SYNTH_ALLTOALL
+                        ? map[index / per_receiver] * per_receiver + index % per_receiver
+                        : index;
+            send->chunk = map[block] * chunks + index;
         }
         send->from = map[send->from];
         send->to = map[send->to];
@@ -61,43 +73,43 @@ static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int 
     return copy;
 }
 
-/* Reads a whole number from 0 to `most`. */
+/* Reads a whole number from 0 to `most`. Returns false, with the number 0, if the value is none or is missing. */
 static bool read_number(const mscclpp_json_t *value, int most, int *number_p)
 {
-    bool fine = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)most;
+    bool is_valid = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)most;
 
-    *number_p = fine ? (int)value->number : 0;
-    return fine;
+    *number_p = is_valid ? (int)value->number : 0;
+    return is_valid;
 }
 
-/* Reads an array of exactly `count` numbers. */
+/* Reads an array of exactly `count` numbers, number i from 0 to most[i]. Returns false if it is none. */
 static bool read_numbers(const mscclpp_json_t *array, const int *most, int count, int *number_p)
 {
     const mscclpp_json_t *item =
         array->type == MSCCLPP_JSON_ARRAY && array->count == (uint32_t)count ? array->first : NULL;
-    bool fine = item != NULL;
+    bool is_valid = item != NULL;
 
-    for (int i = 0; fine && i < count; ++i, item = item->next) {
-        fine = read_number(item, most[i], &number_p[i]);
+    for (int i = 0; is_valid && i < count; ++i, item = item->next) {
+        is_valid = read_number(item, most[i], &number_p[i]);
     }
-    return fine;
+    return is_valid;
 }
 
-/* Reads one schedule. False if it is not as it should be, or without memory. */
+/* Reads one schedule and keeps it. Returns false if it is not as it should be, or if memory runs out. */
 static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
 {
     const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
-    int chunks, steps, milliseconds, s = 0;
-    bool fine = point->type == MSCCLPP_JSON_OBJECT && cache->kept_count < MOST_KEPT &&
-                read_number(mscclpp_json_get(point, "chunks"), SYNTH_MAX_CHUNKS, &chunks) &&
-                read_number(mscclpp_json_get(point, "steps"), SYNTH_MAX_STEPS, &steps) &&
-                read_number(mscclpp_json_get(point, "milliseconds"), 1 << 30, &milliseconds) && chunks > 0 &&
-                chunks % synth_least_chunks(cache->collective, cache->ranks) == 0 && rounds != NULL &&
-                rounds->type == MSCCLPP_JSON_ARRAY && rounds->count == (uint32_t)steps && sends != NULL &&
-                sends->type == MSCCLPP_JSON_ARRAY;
+    int chunks, steps, milliseconds, step = 0;
+    bool ok = point->type == MSCCLPP_JSON_OBJECT && cache->kept_count < MOST_KEPT &&
+              read_number(mscclpp_json_get(point, "chunks"), SYNTH_MAX_CHUNKS, &chunks) &&
+              read_number(mscclpp_json_get(point, "steps"), SYNTH_MAX_STEPS, &steps) &&
+              read_number(mscclpp_json_get(point, "milliseconds"), 1 << 30, &milliseconds) && chunks > 0 &&
+              chunks % synth_least_chunks(cache->collective, cache->ranks) == 0 && rounds != NULL &&
+              rounds->type == MSCCLPP_JSON_ARRAY && rounds->count == (uint32_t)steps && sends != NULL &&
+              sends->type == MSCCLPP_JSON_ARRAY;
     synth_schedule_t *schedule;
 
-    if (!fine) {
+    if (!ok) {
         return false;
     }
     schedule = synth_schedule_new(cache->collective, cache->ranks, 0, chunks);
@@ -105,16 +117,16 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
         return false;
     }
     schedule->steps = steps;
-    for (const mscclpp_json_t *item = rounds->first; fine && item != NULL; item = item->next) {
-        fine = read_number(item, 1 << 20, &schedule->rounds[s++]);
+    for (const mscclpp_json_t *item = rounds->first; ok && item != NULL; item = item->next) {
+        ok = read_number(item, MOST_ROUNDS, &schedule->rounds[step++]);
     }
-    for (const mscclpp_json_t *item = sends->first; fine && item != NULL; item = item->next) {
+    for (const mscclpp_json_t *item = sends->first; ok && item != NULL; item = item->next) {
         int most[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1}, send[4];
 
-        fine = read_numbers(item, most, 4, send) &&
-               synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
+        ok = read_numbers(item, most, 4, send) &&
+             synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
     }
-    if (!fine) {
+    if (!ok) {
         synth_schedule_free(schedule);
         return false;
     }
@@ -123,7 +135,7 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
     return true;
 }
 
-/* Reads the whole file. False if it is for another topology, or not as it should be. */
+/* Reads the whole file. Returns false if it is for another topology, or not as it should be. */
 static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
 {
     const mscclpp_json_t *text = mscclpp_json_get(root, "topology"), *points = mscclpp_json_get(root, "schedules");
@@ -142,17 +154,17 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
         }
     }
     for (const mscclpp_json_t *item = tried->first; item != NULL; item = item->next) {
-        int most[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, 1 << 20, 1 << 10, 1}, one[5];
+        int most[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, MOST_ROUNDS, MOST_PASSES, 1}, numbers[5];
 
-        if (!read_numbers(item, most, 5, one)) {
+        if (!read_numbers(item, most, 5, numbers)) {
             return false;
         }
-        synth_cache_try(cache, one[0], one[1], one[2], one[3], one[4] != 0);
+        synth_cache_try(cache, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] != 0);
     }
     return true;
 }
 
-/* Frees all schedules. */
+/* Forgets all schedules and tries. */
 static void forget(synth_cache_t *cache)
 {
     for (int i = 0; i < cache->kept_count; ++i) {
@@ -162,7 +174,7 @@ static void forget(synth_cache_t *cache)
     cache->tried_count = 0;
 }
 
-/* Reads the file if it exists. False if it is no entry for this topology. */
+/* Reads the file if it exists. Returns false if it is no entry for this topology, or cannot be read. */
 static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
 {
     const char *reason = "";
@@ -171,7 +183,7 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     struct stat status;
     mscclpp_json_t *root = NULL;
     char *text = NULL;
-    bool fine = false;
+    bool ok = false;
 
     if (file == NULL) {
         return access(cache->path, F_OK) != 0;
@@ -180,26 +192,26 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
         size_t size = (size_t)status.st_size;
 
         text = malloc(size + 1);
-        fine = text != NULL && fread(text, 1, size, file) == size &&
-               mscclpp_json_parse(arena, text, size, why, why_size, &root) == MSCCLPP_OK && read_entry(cache, root);
+        ok = text != NULL && fread(text, 1, size, file) == size &&
+             mscclpp_json_parse(arena, text, size, why, why_size, &root) == MSCCLPP_OK && read_entry(cache, root);
     }
     free(text);
     mscclpp_plan_arena_free(arena);
     fclose(file);
-    return fine;
+    return ok;
 }
 
-/* Makes a folder and those above it. */
+/* Makes a folder and those above it, unless they are there. On failure, errno says why. */
 static bool make_folder(const char *folder)
 {
     char path[PATH];
 
     snprintf(path, sizeof(path), "%s", folder);
-    for (char *at = path + 1; *at != '\0'; ++at) {
-        if (*at == '/') {
-            *at = '\0';
+    for (char *cursor = path + 1; *cursor != '\0'; ++cursor) {
+        if (*cursor == '/') {
+            *cursor = '\0';
             (void)mkdir(path, 0777);
-            *at = '/';
+            *cursor = '/';
         }
     }
     return mkdir(path, 0777) == 0 || errno == EEXIST;
@@ -224,8 +236,8 @@ synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topo
         free(cache);
         return NULL;
     }
-    for (int v = 0; v < topology->ranks; ++v) {
-        cache->rank_at[cache->canon.place[v]] = v;
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        cache->rank_at[cache->canon.place[rank]] = rank;
     }
     synth_canon_digest(&cache->canon, digest);
     if (snprintf(cache->path, sizeof(cache->path), "%s/%s-%s.json", folder, digest,
@@ -239,7 +251,7 @@ synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topo
     } else {
         why[0] = '\0';
     }
-    cache->dirty = false;
+    cache->has_news = false;
     return cache;
 }
 
@@ -269,14 +281,14 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
 
         fprintf(out, "%s\n  {\"chunks\": %d, \"steps\": %d, \"milliseconds\": %d, \"rounds\": [", i > 0 ? "," : "",
                 schedule->chunks, schedule->steps, (int)(cache->seconds[i] * 1000));
-        for (int s = 0; s < schedule->steps; ++s) {
-            fprintf(out, s > 0 ? ", %d" : "%d", schedule->rounds[s]);
+        for (int step = 0; step < schedule->steps; ++step) {
+            fprintf(out, step > 0 ? ", %d" : "%d", schedule->rounds[step]);
         }
         fprintf(out, "],\n   \"sends\": [");
-        for (int k = 0; k < schedule->send_count; ++k) {
-            const synth_send_t *send = &schedule->sends[k];
+        for (int j = 0; j < schedule->send_count; ++j) {
+            const synth_send_t *send = &schedule->sends[j];
 
-            fprintf(out, "%s[%d, %d, %d, %d]", k > 0 ? ", " : "", send->chunk, send->from, send->to, send->step);
+            fprintf(out, "%s[%d, %d, %d, %d]", j > 0 ? ", " : "", send->chunk, send->from, send->to, send->step);
         }
         fprintf(out, "]}");
     }
@@ -290,12 +302,13 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
     fprintf(out, "]}\n");
 }
 
-/* Writes the file under another name first, and then renames it, so that nobody reads half a file. */
+/* Writes the file: under another name first, which is then changed, so that nobody reads half a file. Sets `error` if
+ * that fails, and does nothing after an earlier failure. */
 static void write_file(synth_cache_t *cache)
 {
     char path[PATH + 32];
     FILE *file;
-    bool fine;
+    bool ok;
 
     if (cache->error != 0) {
         return;
@@ -307,14 +320,14 @@ static void write_file(synth_cache_t *cache)
         return;
     }
     write_entry(cache, file);
-    fine = !ferror(file);
-    fine = fclose(file) == 0 && fine;
-    if (!fine || rename(path, cache->path) != 0) {
+    ok = !ferror(file);
+    ok = fclose(file) == 0 && ok;
+    if (!ok || rename(path, cache->path) != 0) {
         cache->error = errno != 0 ? errno : EIO;
         (void)unlink(path);
         return;
     }
-    cache->dirty = false;
+    cache->has_news = false;
 }
 
 void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, double seconds)
@@ -328,7 +341,7 @@ void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, do
     }
 }
 
-/* The entry of a try; NULL: there is none. */
+/* Returns the entry of an instance; NULL if it was not tried. */
 static tried_t *find_tried(const synth_cache_t *cache, int steps, int chunks, int rounds)
 {
     for (int i = 0; i < cache->tried_count; ++i) {
@@ -360,7 +373,7 @@ void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, in
     if (tried != NULL) {
         tried->passes = passes > tried->passes ? passes : tried->passes;
         tried->none = tried->none || none;
-        cache->dirty = true;
+        cache->has_news = true;
     }
 }
 
@@ -368,7 +381,7 @@ bool synth_cache_close(synth_cache_t *cache, char *why, size_t why_size)
 {
     int error;
 
-    if (cache->dirty) {
+    if (cache->has_news) {
         write_file(cache);
     }
     error = cache->error;

@@ -1,4 +1,4 @@
-/* Shortest ways, the greedy choice, and two levels. */
+/* Methods that need no search: shortest ways, the greedy choice, and an all-reduce of two levels. */
 #include "tools/synth/lib/direct.h"
 
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 /* What each link and group carries in the current step. */
 typedef struct {
     const synth_topology_t *topology;
-    int *link, *group; /* chunks on each link, in each group */
-    int *first, *of;   /* the groups of a link: of[first[link]] to of[first[link + 1] - 1] */
+    int *link, *group;      /* chunks on each link, in each group */
+    int *first, *groups_of; /* the groups of a link: groups_of[first[link]] to groups_of[first[link + 1] - 1] */
 } loads_t;
 
-/* Allocates empty loads. False without memory; free_loads is called in either case. */
+/* Allocates empty loads. Returns false if memory runs out; the caller calls free_loads in either case. */
 static bool make_loads(loads_t *loads, const synth_topology_t *topology)
 {
     size_t members = 0;
@@ -23,53 +23,56 @@ static bool make_loads(loads_t *loads, const synth_topology_t *topology)
     loads->link = calloc((size_t)topology->link_count + 1, sizeof(int));
     loads->group = calloc((size_t)topology->group_count + 1, sizeof(int));
     loads->first = calloc((size_t)topology->link_count + 2, sizeof(int));
-    loads->of = malloc(sizeof(int) * (members + 1));
-    if (loads->link == NULL || loads->group == NULL || loads->first == NULL || loads->of == NULL) {
+    loads->groups_of = malloc(sizeof(int) * (members + 1));
+    if (loads->link == NULL || loads->group == NULL || loads->first == NULL || loads->groups_of == NULL) {
         return false;
     }
     for (int i = 0; i < topology->group_count; ++i) {
-        for (int k = 0; k < topology->groups[i].count; ++k) {
-            ++loads->first[topology->groups[i].links[k] + 2];
+        for (int j = 0; j < topology->groups[i].count; ++j) {
+            /* Counted two places further on, since the last loop advances each start to that of the next link. */
+            ++loads->first[topology->groups[i].links[j] + 2];
         }
     }
     for (int link = 0; link < topology->link_count; ++link) {
         loads->first[link + 2] += loads->first[link + 1];
     }
     for (int i = 0; i < topology->group_count; ++i) {
-        for (int k = 0; k < topology->groups[i].count; ++k) {
-            loads->of[loads->first[topology->groups[i].links[k] + 1]++] = i;
+        for (int j = 0; j < topology->groups[i].count; ++j) {
+            loads->groups_of[loads->first[topology->groups[i].links[j] + 1]++] = i;
         }
     }
     return true;
 }
 
+/* Frees what make_loads allocated. */
 static void free_loads(loads_t *loads)
 {
     free(loads->link);
     free(loads->group);
     free(loads->first);
-    free(loads->of);
+    free(loads->groups_of);
 }
 
-/* How many rounds a link, or the fullest group that it belongs to, would take with one more chunk. */
+/* Returns the rounds that a link would take with one more chunk, or the fullest group that it belongs to. */
 static double fullness(const loads_t *loads, int link)
 {
-    double most = (double)(loads->link[link] + 1) / loads->topology->links[link].capacity;
+    double rounds = (double)(loads->link[link] + 1) / loads->topology->links[link].capacity;
 
-    for (int k = loads->first[link]; k < loads->first[link + 1]; ++k) {
-        double here = (double)(loads->group[loads->of[k]] + 1) / loads->topology->groups[loads->of[k]].capacity;
+    for (int i = loads->first[link]; i < loads->first[link + 1]; ++i) {
+        double group_rounds =
+            (double)(loads->group[loads->groups_of[i]] + 1) / loads->topology->groups[loads->groups_of[i]].capacity;
 
-        most = here > most ? here : most;
+        rounds = group_rounds > rounds ? group_rounds : rounds;
     }
-    return most;
+    return rounds;
 }
 
 /* Puts one more chunk on a link. */
 static void add_load(loads_t *loads, int link)
 {
     ++loads->link[link];
-    for (int k = loads->first[link]; k < loads->first[link + 1]; ++k) {
-        ++loads->group[loads->of[k]];
+    for (int i = loads->first[link]; i < loads->first[link + 1]; ++i) {
+        ++loads->group[loads->groups_of[i]];
     }
 }
 
@@ -80,15 +83,16 @@ static void clear_loads(loads_t *loads)
     memset(loads->group, 0, sizeof(int) * (size_t)loads->topology->group_count);
 }
 
-/* Completes a schedule without superfluous sends, or frees it and returns NULL if it failed. */
-static synth_schedule_t *finished(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool fine)
+/* Completes a schedule and removes superfluous sends. If sends are missing (`ok` is false) or memory runs out, frees it
+ * and returns NULL. */
+static synth_schedule_t *finished(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
 {
-    if (fine) {
+    if (ok) {
         schedule->steps = steps;
-        fine = synth_schedule_prune(schedule);
+        ok = synth_schedule_prune(schedule);
         synth_schedule_fit(topology, schedule);
     }
-    if (!fine) {
+    if (!ok) {
         synth_schedule_free(schedule);
         return NULL;
     }
@@ -102,48 +106,50 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
     uint64_t *needed = demand != NULL ? malloc(sizeof(*needed) * (size_t)demand->count) : NULL;
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], steps = 0;
     loads_t loads = {NULL, NULL, NULL, NULL, NULL};
-    bool fine = demand != NULL && schedule != NULL && needed != NULL && make_loads(&loads, topology);
+    bool ok = demand != NULL && schedule != NULL && needed != NULL && make_loads(&loads, topology);
 
     synth_topology_distances(topology, distance);
-    for (int c = 0; fine && c < demand->count; ++c) {
-        needed[c] = demand->wanted[c];
-        for (int r = 0; r < topology->ranks; ++r) {
-            if ((needed[c] >> r & 1) != 0 && distance[demand->source[c]][r] > steps) {
-                steps = distance[demand->source[c]][r];
+    for (int chunk = 0; ok && chunk < demand->count; ++chunk) {
+        needed[chunk] = demand->wanted[chunk];
+        for (int rank = 0; rank < topology->ranks; ++rank) {
+            if ((needed[chunk] >> rank & 1) != 0 && distance[demand->source[chunk]][rank] > steps) {
+                steps = distance[demand->source[chunk]][rank];
             }
         }
     }
-    for (int s = steps - 1; fine && s >= 0; --s) { /* from the last step, since who receives has to be known */
+    for (int step = steps - 1; ok && step >= 0;
+         --step) { /* backwards: a step serves the senders of the steps after it, too */
         clear_loads(&loads);
-        for (int k = 0; fine && k < demand->count; ++k) {
-            int c = k % chunks * (demand->count / chunks) + k / chunks; /* pieces of one rank far from each other */
+        for (int i = 0; ok && i < demand->count; ++i) {
+            int chunk = i % chunks * (demand->count / chunks) + i / chunks; /* mixes the chunks of different ranks */
 
-            c = c < demand->count ? c : k;
-            for (int to = 0; fine && to < topology->ranks; ++to) {
+            chunk = chunk < demand->count ? chunk : i;
+            for (int to = 0; ok && to < topology->ranks; ++to) {
                 double least = 1e30;
                 int best = -1;
 
-                if ((needed[c] >> to & 1) == 0 || distance[demand->source[c]][to] != s + 1) {
+                if ((needed[chunk] >> to & 1) == 0 || distance[demand->source[chunk]][to] != step + 1) {
                     continue;
                 }
                 for (int from = 0; from < topology->ranks; ++from) {
-                    if (distance[demand->source[c]][from] == s && from != to && topology->link_between[from][to] >= 0) {
-                        double here = fullness(&loads, topology->link_between[from][to]);
+                    if (distance[demand->source[chunk]][from] == step && from != to &&
+                        topology->link_between[from][to] >= 0) {
+                        double rounds = fullness(&loads, topology->link_between[from][to]);
 
-                        if (here < least) {
-                            least = here;
+                        if (rounds < least) {
+                            least = rounds;
                             best = from;
                         }
                     }
                 }
                 add_load(&loads, topology->link_between[best][to]);
-                needed[c] |= UINT64_C(1) << best;
-                fine = synth_schedule_add(schedule, c, best, to, s, false);
+                needed[chunk] |= UINT64_C(1) << best;
+                ok = synth_schedule_add(schedule, chunk, best, to, step, false);
             }
         }
     }
     if (schedule != NULL) {
-        schedule = finished(topology, schedule, steps, fine);
+        schedule = finished(topology, schedule, steps, ok);
     }
     free_loads(&loads);
     free(needed);
@@ -155,16 +161,16 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
 typedef struct {
     const synth_topology_t *topology;
     const synth_demand_t *demand;
-    uint64_t *has, *comes; /* of each chunk: the ranks that have it, that receive it in this step */
-    int (*distance)[SYNTH_MAX_RANKS];
+    uint64_t *has, *comes; /* of each chunk: the sets of ranks that have it, and that receive it in this step */
+    int (*distance)[SYNTH_MAX_RANKS]; /* [from][to], in links */
 } greedy_t;
 
-/* Whether rank `to` has use for the chunk: it wants it, or it is nearer to the only rank that wants it than `from`
- * is. */
+/* Whether it helps to send a chunk over a link: `to` wants it, or is nearer than `from` to the only rank that wants it,
+ * which does not have it yet. */
 static bool helps(const greedy_t *greedy, int chunk, int from, int to)
 {
     uint64_t wanted = greedy->demand->wanted[chunk];
-    int target;
+    int only_target;
 
     if ((wanted >> to & 1) != 0) {
         return true;
@@ -172,23 +178,25 @@ static bool helps(const greedy_t *greedy, int chunk, int from, int to)
     if ((wanted & (wanted - 1)) != 0 || wanted == 0) {
         return false;
     }
-    target = __builtin_ctzll(wanted);
-    return (greedy->has[chunk] >> target & 1) == 0 && greedy->distance[to][target] < greedy->distance[from][target];
+    only_target = __builtin_ctzll(wanted);
+    return (greedy->has[chunk] >> only_target & 1) == 0 &&
+           greedy->distance[to][only_target] < greedy->distance[from][only_target];
 }
 
-/* The chunk with the fewest holders that a link can usefully carry; -1: none. */
-static int rarest(const greedy_t *greedy, int link)
+/* Returns the chunk with the fewest holders of those that it helps to send over a link; -1 if there is none. */
+static int rarest_chunk(const greedy_t *greedy, int link)
 {
-    const synth_link_t *at = &greedy->topology->links[link];
+    const synth_link_t *ends = &greedy->topology->links[link];
     int best = -1, least = SYNTH_MAX_RANKS + 1;
 
-    for (int c = 0; c < greedy->demand->count; ++c) {
-        int holders = __builtin_popcountll(greedy->has[c] | greedy->comes[c]);
+    for (int chunk = 0; chunk < greedy->demand->count; ++chunk) {
+        int holders = __builtin_popcountll(greedy->has[chunk] | greedy->comes[chunk]);
 
-        if ((greedy->has[c] >> at->from & 1) != 0 && ((greedy->has[c] | greedy->comes[c]) >> at->to & 1) == 0 &&
-            holders < least && helps(greedy, c, at->from, at->to)) {
+        if ((greedy->has[chunk] >> ends->from & 1) != 0 &&
+            ((greedy->has[chunk] | greedy->comes[chunk]) >> ends->to & 1) == 0 && holders < least &&
+            helps(greedy, chunk, ends->from, ends->to)) {
             least = holders;
-            best = c;
+            best = chunk;
         }
     }
     return best;
@@ -203,45 +211,45 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
     uint64_t *sets = demand != NULL ? calloc((size_t)demand->count * 2, sizeof(*sets)) : NULL;
     loads_t loads = {NULL, NULL, NULL, NULL, NULL};
     greedy_t greedy = {topology, demand, sets, sets != NULL ? sets + demand->count : NULL, distance};
-    bool fine = demand != NULL && schedule != NULL && sets != NULL && make_loads(&loads, topology), done = false;
-    int s = 0;
+    bool ok = demand != NULL && schedule != NULL && sets != NULL && make_loads(&loads, topology), is_done = false;
+    int step = 0;
 
     synth_topology_distances(topology, distance);
-    for (int c = 0; fine && c < demand->count; ++c) {
+    for (int c = 0; ok && c < demand->count; ++c) {
         greedy.has[c] = UINT64_C(1) << demand->source[c];
     }
-    for (; fine && !done; ++s) {
-        bool any = true;
+    for (; ok && !is_done; ++step) {
+        bool has_sent = true;
 
-        if (s == SYNTH_MAX_STEPS) {
-            fine = false;
+        if (step == SYNTH_MAX_STEPS) {
+            ok = false;
             break;
         }
         clear_loads(&loads);
-        while (fine && any) {
-            any = false;
-            for (int i = 0; fine && i < topology->link_count; ++i) {
-                int link = (i + s) % topology->link_count;
-                int chunk = fullness(&loads, link) <= rounds ? rarest(&greedy, link) : -1;
+        while (ok && has_sent) {
+            has_sent = false;
+            for (int i = 0; ok && i < topology->link_count; ++i) {
+                int link = (i + step) % topology->link_count;
+                int chunk = fullness(&loads, link) <= rounds ? rarest_chunk(&greedy, link) : -1;
 
                 if (chunk >= 0) {
-                    any = true;
+                    has_sent = true;
                     add_load(&loads, link);
                     greedy.comes[chunk] |= UINT64_C(1) << topology->links[link].to;
-                    fine = synth_schedule_add(schedule, chunk, topology->links[link].from, topology->links[link].to, s,
-                                              false);
+                    ok = synth_schedule_add(schedule, chunk, topology->links[link].from, topology->links[link].to, step,
+                                            false);
                 }
             }
         }
-        done = true;
+        is_done = true;
         for (int c = 0; c < demand->count; ++c) {
             greedy.has[c] |= greedy.comes[c];
             greedy.comes[c] = 0;
-            done = done && (demand->wanted[c] & ~greedy.has[c]) == 0;
+            is_done = is_done && (demand->wanted[c] & ~greedy.has[c]) == 0;
         }
     }
     if (schedule != NULL) {
-        schedule = finished(topology, schedule, s, fine);
+        schedule = finished(topology, schedule, step, ok);
     }
     free_loads(&loads);
     free(sets);
@@ -249,8 +257,11 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
     return schedule;
 }
 
-/* Pairs ranks i and above of one half with ranks of the other that they have links with, by backtracking. twin[i]:
- * the position of the partner. False if it cannot be done. */
+/*
+ * Pairs ranks i, i + 1, ... of one half with ranks of the other that they have links with in both directions, by
+ * backtracking. twin[i] is the position of the partner; `used` is the set of positions that are taken. Returns false if
+ * it cannot be done.
+ */
 static bool pair_up(const synth_topology_t *topology, const int *half, const int *other, int count, int i, int *twin,
                     uint64_t used)
 {
@@ -282,30 +293,30 @@ static bool is_clique(const synth_topology_t *topology, const int *set, int coun
     return true;
 }
 
-/* The all-reduce over two halves and the pairs between them. NULL without memory. */
+/* Makes the all-reduce of synth_two_level from the halves and pairs that were found. NULL if memory runs out. */
 static synth_schedule_t *build_two_level(const synth_topology_t *topology, const int *half, const int *other,
                                          const int *twin, int count)
 {
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, count);
-    bool fine = schedule != NULL;
+    bool ok = schedule != NULL;
 
-    for (int i = 0; fine && i < count; ++i) { /* chunk i is gathered by half[i] and by its twin */
+    for (int i = 0; ok && i < count; ++i) { /* chunk i is summed up by half[i] and by its twin */
         int pair[2] = {half[i], other[twin[i]]};
 
-        for (int j = 0; fine && j < count; ++j) {
+        for (int j = 0; ok && j < count; ++j) {
             if (j != i) {
-                fine = synth_schedule_add(schedule, i, half[j], pair[0], 0, true) &&
-                       synth_schedule_add(schedule, i, pair[0], half[j], 2, false);
+                ok = synth_schedule_add(schedule, i, half[j], pair[0], 0, true) &&
+                     synth_schedule_add(schedule, i, pair[0], half[j], 2, false);
             }
             if (j != twin[i]) {
-                fine = fine && synth_schedule_add(schedule, i, other[j], pair[1], 0, true) &&
-                       synth_schedule_add(schedule, i, pair[1], other[j], 2, false);
+                ok = ok && synth_schedule_add(schedule, i, other[j], pair[1], 0, true) &&
+                     synth_schedule_add(schedule, i, pair[1], other[j], 2, false);
             }
         }
-        fine = fine && synth_schedule_add(schedule, i, pair[0], pair[1], 1, true) &&
-               synth_schedule_add(schedule, i, pair[1], pair[0], 1, true);
+        ok = ok && synth_schedule_add(schedule, i, pair[0], pair[1], 1, true) &&
+             synth_schedule_add(schedule, i, pair[1], pair[0], 1, true);
     }
-    if (!fine) {
+    if (!ok) {
         synth_schedule_free(schedule);
         return NULL;
     }
@@ -317,23 +328,23 @@ static synth_schedule_t *build_two_level(const synth_topology_t *topology, const
 
 synth_schedule_t *synth_two_level(const synth_topology_t *topology)
 {
-    enum { MOST = 16 };
-    int n = topology->ranks, count = n / 2;
+    enum { MOST_RANKS = 16 };
+    int ranks = topology->ranks, count = ranks / 2;
 
-    if (n % 2 != 0 || n < 4 || n > MOST) {
+    if (ranks % 2 != 0 || ranks < 4 || ranks > MOST_RANKS) {
         return NULL;
     }
-    for (uint64_t set = 1; set < UINT64_C(1) << n; set += 2) { /* rank 0 is in it */
-        int half[MOST], other[MOST], twin[MOST], in = 0, out = 0;
+    for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) { /* rank 0 is in it */
+        int half[MOST_RANKS], other[MOST_RANKS], twin[MOST_RANKS], in_count = 0, out_count = 0;
 
         if (__builtin_popcountll(set) != count) {
             continue;
         }
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < ranks; ++i) {
             if ((set >> i & 1) != 0) {
-                half[in++] = i;
+                half[in_count++] = i;
             } else {
-                other[out++] = i;
+                other[out_count++] = i;
             }
         }
         if (is_clique(topology, half, count) && is_clique(topology, other, count) &&

@@ -1,26 +1,27 @@
-/* Schedules in polynomial time. Each returns NULL where it has none, or without memory. */
+/* Methods that find schedules in polynomial time. Each returns NULL if it finds none, or if memory runs out. */
 #ifndef TOOLS_SYNTH_LIB_DIRECT_H
 #define TOOLS_SYNTH_LIB_DIRECT_H
 
 #include "tools/synth/lib/schedule.h"
 
-/* Each chunk goes by shortest ways, spread over the links: as few steps as there can be. */
+/* Sends each chunk by shortest ways, spread over the links. The schedule has as few steps as any. */
 synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks);
 
-/* So many rounds in each step, and in each the rarest chunk that a link can carry, until all is done. */
+/* Fills each step with at most so many rounds: each link carries the rarest chunk that it helps to send over it. Ends
+ * when all ranks have what they want. */
 synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
                                int rounds);
 
 /*
- * Gather and scatter in so many steps and rounds, by one flow for each way to spread the rounds over the steps: finds a
- * schedule if there is one, unless a group is no port.
+ * Finds a gather or scatter of so many steps and rounds, by one flow for each way to spread the rounds over the steps.
+ * It finds a schedule if there is one, provided that all groups are ports.
  */
 synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
                                 int steps, int rounds);
 
 /*
- * All-reduce where the ranks fall into two full meshes whose ranks are joined in pairs: reduce-scatter inside,
- * exchange, all-gather inside.
+ * Makes an all-reduce in three steps if the ranks fall into two full meshes whose ranks are joined in pairs:
+ * reduce-scatter within the meshes, exchange between the pairs, all-gather within the meshes.
  */
 synth_schedule_t *synth_two_level(const synth_topology_t *topology);
 
