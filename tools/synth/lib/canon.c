@@ -1,13 +1,20 @@
-/* Canonical numberings by refinement, individual ranks and backtracking. */
+/*
+ * Finds canonical numberings: refines a partition of the ranks into cells, singles out one rank of a cell, refines
+ * again, and so on until each rank has a cell of its own. Backtracking goes through the ranks that may be singled out;
+ * known automorphisms say which of them need not be tried.
+ */
 #include "tools/synth/lib/canon.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LEAVES = 2000, MOST_FOUND = 256 };
+enum {
+    MOST_LEAVES = 2000, /* complete numberings that are looked at before the search is cut short */
+    MOST_FOUND = 256    /* automorphisms that are kept */
+};
 
-/* What a rank sees of the others, as a hash, to tell ranks of one cell apart. */
+/* A hash of what joins a rank to the others, to tell ranks of one cell apart. */
 typedef struct {
     uint64_t hash;
     int rank, cell;
@@ -16,16 +23,18 @@ typedef struct {
 typedef struct {
     const synth_topology_t *topology;
     synth_canon_t *canon;
-    int path[SYNTH_MAX_RANKS], best_path[SYNTH_MAX_RANKS]; /* the rank singled out at each level */
-    int best_place[SYNTH_MAX_RANKS];
-    char *best; /* the least text so far */
-    int leaves;
-    bool failed, full; /* failed: no memory; full: cut short */
-    unsigned char automorphism[MOST_FOUND][SYNTH_MAX_RANKS];
-    int automorphisms;
+    int path[SYNTH_MAX_RANKS];       /* the rank that is singled out at each level */
+    int best_path[SYNTH_MAX_RANKS];  /* the path that led to the least text so far */
+    int best_place[SYNTH_MAX_RANKS]; /* the numbering that has this text */
+    char *best;                      /* the least text so far */
+    int leaves;                      /* complete numberings so far */
+    bool failed;                     /* memory ran out */
+    bool is_cut_short;
+    unsigned char automorphism[MOST_FOUND][SYNTH_MAX_RANKS]; /* [rank]: the rank that it is mapped onto */
+    int automorphisms;                                       /* how many are known */
 } search_t;
 
-/* A hash of two numbers. */
+/* Returns a hash of two numbers. */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
@@ -33,7 +42,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ x >> 32;
 }
 
-/* For qsort: signatures by cell, then by hash. */
+/* For qsort: orders signatures by cell, then by hash. */
 static int by_hash(const void *left, const void *right)
 {
     const signature_t *a = left, *b = right;
@@ -41,53 +50,53 @@ static int by_hash(const void *left, const void *right)
     return a->cell != b->cell ? a->cell - b->cell : (a->hash > b->hash) - (a->hash < b->hash);
 }
 
-/* A hash of what joins two ranks: the capacities in both directions, and whether they share a node. */
-static uint64_t between(const synth_topology_t *topology, int a, int b)
+/* Returns a hash of what joins two ranks: the capacities in both directions, and whether they share a node. */
+static uint64_t pair_hash(const synth_topology_t *topology, int rank, int other)
 {
-    int there = topology->link_between[a][b], back = topology->link_between[b][a];
+    int link = topology->link_between[rank][other], back = topology->link_between[other][rank];
 
-    return mix(mix(there < 0 ? 0 : (uint64_t)topology->links[there].capacity,
+    return mix(mix(link < 0 ? 0 : (uint64_t)topology->links[link].capacity,
                    back < 0 ? 0 : (uint64_t)topology->links[back].capacity),
-               topology->node_of[a] == topology->node_of[b]);
+               topology->node_of[rank] == topology->node_of[other]);
 }
 
-/* Splits cells until ranks of one cell see the same of every cell. A cell's number is how many ranks lie in cells
- * before it. Returns how many cells there are. */
+/* Splits cells until all ranks of a cell see the same of every cell. The number of a cell is the number of ranks in the
+ * cells before it. Returns how many cells there are. */
 static int refine(const synth_topology_t *topology, int *cell)
 {
     signature_t signature[SYNTH_MAX_RANKS];
-    int n = topology->ranks, cells = 0, before = -1;
+    int ranks = topology->ranks, cells = 0, cells_before = -1;
 
-    while (cells != before) {
-        before = cells;
-        for (int v = 0; v < n; ++v) {
+    while (cells != cells_before) {
+        cells_before = cells;
+        for (int rank = 0; rank < ranks; ++rank) {
             uint64_t sum = 0;
 
-            for (int u = 0; u < n; ++u) {
-                sum += u != v ? mix(between(topology, v, u), (uint64_t)cell[u]) : 0;
+            for (int other = 0; other < ranks; ++other) {
+                sum += other != rank ? mix(pair_hash(topology, rank, other), (uint64_t)cell[other]) : 0;
             }
-            signature[v] = (signature_t){sum, v, cell[v]};
+            signature[rank] = (signature_t){sum, rank, cell[rank]};
         }
         for (int i = 0; i < topology->group_count; ++i) {
             const synth_group_t *group = &topology->groups[i];
-            uint64_t all = 0;
+            uint64_t group_hash = 0;
 
-            for (int k = 0; k < group->count; ++k) {
-                const synth_link_t *link = &topology->links[group->links[k]];
+            for (int j = 0; j < group->count; ++j) {
+                const synth_link_t *link = &topology->links[group->links[j]];
 
-                all += mix((uint64_t)cell[link->from] + 1, (uint64_t)cell[link->to] + 1);
+                group_hash += mix((uint64_t)cell[link->from] + 1, (uint64_t)cell[link->to] + 1);
             }
-            all = mix(all, (uint64_t)group->capacity);
-            for (int k = 0; k < group->count; ++k) {
-                const synth_link_t *link = &topology->links[group->links[k]];
+            group_hash = mix(group_hash, (uint64_t)group->capacity);
+            for (int j = 0; j < group->count; ++j) {
+                const synth_link_t *link = &topology->links[group->links[j]];
 
-                signature[link->from].hash += mix(mix(all, 1), (uint64_t)cell[link->to]);
-                signature[link->to].hash += mix(mix(all, 2), (uint64_t)cell[link->from]);
+                signature[link->from].hash += mix(mix(group_hash, 1), (uint64_t)cell[link->to]);
+                signature[link->to].hash += mix(mix(group_hash, 2), (uint64_t)cell[link->from]);
             }
         }
-        qsort(signature, (size_t)n, sizeof(signature[0]), by_hash);
+        qsort(signature, (size_t)ranks, sizeof(signature[0]), by_hash);
         cells = 0;
-        for (int i = 0, start = 0; i < n; ++i) {
+        for (int i = 0, start = 0; i < ranks; ++i) {
             if (i == 0 || by_hash(&signature[i - 1], &signature[i]) != 0) {
                 start = i;
                 ++cells;
@@ -98,19 +107,19 @@ static int refine(const synth_topology_t *topology, int *cell)
     return cells;
 }
 
-/* For qsort: whole numbers. */
+/* For qsort: orders whole numbers. */
 static int by_number(const void *left, const void *right)
 {
     return *(const int *)left - *(const int *)right;
 }
 
-/* For qsort: texts. */
+/* For qsort: orders texts. */
 static int by_text(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* A group in the numbering `place`: its capacity and its links. NULL without memory. */
+/* Returns a group in the numbering `place` as text: its capacity and its links, sorted. NULL if memory runs out. */
 static char *group_text(const synth_topology_t *topology, const synth_group_t *group, const int *place)
 {
     int *ends = malloc(sizeof(int) * (size_t)group->count);
@@ -118,16 +127,16 @@ static char *group_text(const synth_topology_t *topology, const synth_group_t *g
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
-    for (int k = 0; ends != NULL && k < group->count; ++k) {
-        const synth_link_t *link = &topology->links[group->links[k]];
+    for (int i = 0; ends != NULL && i < group->count; ++i) {
+        const synth_link_t *link = &topology->links[group->links[i]];
 
-        ends[k] = place[link->from] * SYNTH_MAX_RANKS + place[link->to];
+        ends[i] = place[link->from] * SYNTH_MAX_RANKS + place[link->to];
     }
     if (ends != NULL && out != NULL) {
         qsort(ends, (size_t)group->count, sizeof(int), by_number);
         fprintf(out, " group %d:", group->capacity);
-        for (int k = 0; k < group->count; ++k) {
-            fprintf(out, " %d-%d", ends[k] / SYNTH_MAX_RANKS, ends[k] % SYNTH_MAX_RANKS);
+        for (int i = 0; i < group->count; ++i) {
+            fprintf(out, " %d-%d", ends[i] / SYNTH_MAX_RANKS, ends[i] % SYNTH_MAX_RANKS);
         }
     }
     if (out == NULL || fclose(out) != 0 || ends == NULL) {
@@ -138,39 +147,39 @@ static char *group_text(const synth_topology_t *topology, const synth_group_t *g
     return text;
 }
 
-/* The whole topology in the numbering `place`, as text. NULL without memory. */
-static char *text_of(const synth_topology_t *topology, const int *place, bool rooted)
+/* Returns the whole topology in the numbering `place` as text. NULL if memory runs out. */
+static char *text_of(const synth_topology_t *topology, const int *place, bool has_root)
 {
     int rank_at[SYNTH_MAX_RANKS], count = topology->group_count;
     char **groups = calloc((size_t)count + 1, sizeof(*groups)), *text = NULL;
-    bool fine = groups != NULL;
+    bool ok = groups != NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
-    for (int v = 0; v < topology->ranks; ++v) {
-        rank_at[place[v]] = v;
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        rank_at[place[rank]] = rank;
     }
-    for (int i = 0; fine && i < count; ++i) {
+    for (int i = 0; ok && i < count; ++i) {
         groups[i] = group_text(topology, &topology->groups[i], place);
-        fine = groups[i] != NULL;
+        ok = groups[i] != NULL;
     }
-    if (fine && out != NULL) {
+    if (ok && out != NULL) {
         qsort(groups, (size_t)count, sizeof(*groups), by_text);
-        fprintf(out, "%d ranks%s, nodes", topology->ranks, rooted ? " and a root" : "");
-        for (int a = 0; a < topology->ranks; ++a) { /* the first rank of each node stands for it */
+        fprintf(out, "%d ranks%s, nodes", topology->ranks, has_root ? " and a root" : "");
+        for (int from = 0; from < topology->ranks; ++from) { /* the first rank of each node stands for it */
             int first = 0;
 
-            while (topology->node_of[rank_at[first]] != topology->node_of[rank_at[a]]) {
+            while (topology->node_of[rank_at[first]] != topology->node_of[rank_at[from]]) {
                 ++first;
             }
             fprintf(out, " %d", first);
         }
-        for (int a = 0; a < topology->ranks; ++a) {
-            for (int b = 0; b < topology->ranks; ++b) {
-                int at = topology->link_between[rank_at[a]][rank_at[b]];
+        for (int from = 0; from < topology->ranks; ++from) {
+            for (int to = 0; to < topology->ranks; ++to) {
+                int link = topology->link_between[rank_at[from]][rank_at[to]];
 
-                if (at >= 0) {
-                    fprintf(out, " %d-%d:%d", a, b, topology->links[at].capacity);
+                if (link >= 0) {
+                    fprintf(out, " %d-%d:%d", from, to, topology->links[link].capacity);
                 }
             }
         }
@@ -182,22 +191,25 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ro
         free(groups[i]);
     }
     free(groups);
-    if (out == NULL || fclose(out) != 0 || !fine) {
+    if (out == NULL || fclose(out) != 0 || !ok) {
         free(text);
         return NULL;
     }
     return text;
 }
 
-/* Compares the text of a complete numbering with the least so far. An equal text gives an automorphism. Returns the
- * level at which the search goes on: for an equal text, where its path leaves the path of the least text. */
-static int take_leaf(search_t *search, const int *place, int level, bool rooted)
+/*
+ * Compares the text of a complete numbering with the least so far, and keeps the smaller one. An equal text gives an
+ * automorphism. Returns the level at which the search goes on: this one, or, for an equal text, the one where its path
+ * leaves the path of the least text.
+ */
+static int take_leaf(search_t *search, const int *place, int level, bool has_root)
 {
-    char *text = text_of(search->topology, place, rooted);
+    char *text = text_of(search->topology, place, has_root);
     int order = text == NULL ? 1 : search->best == NULL ? -1 : strcmp(text, search->best);
 
     search->failed = search->failed || text == NULL;
-    search->full = search->full || ++search->leaves >= MOST_LEAVES;
+    search->is_cut_short = search->is_cut_short || ++search->leaves >= MOST_LEAVES;
     if (order < 0) {
         free(search->best);
         search->best = text;
@@ -207,93 +219,95 @@ static int take_leaf(search_t *search, const int *place, int level, bool rooted)
     }
     free(text);
     if (order == 0 && !search->failed) {
-        int back = 0;
+        int common = 0;
 
         if (search->automorphisms < MOST_FOUND) {
-            for (int v = 0; v < search->topology->ranks; ++v) {
-                for (int u = 0; u < search->topology->ranks; ++u) {
-                    if (place[v] == search->best_place[u]) {
-                        search->automorphism[search->automorphisms][v] = (unsigned char)u;
+            for (int rank = 0; rank < search->topology->ranks; ++rank) {
+                for (int image = 0; image < search->topology->ranks; ++image) {
+                    if (place[rank] == search->best_place[image]) {
+                        search->automorphism[search->automorphisms][rank] = (unsigned char)image;
                     }
                 }
             }
             ++search->automorphisms;
         }
-        while (back < level && search->path[back] == search->best_path[back]) {
-            ++back;
+        while (common < level && search->path[common] == search->best_path[common]) {
+            ++common;
         }
-        return back;
+        return common;
     }
     return level;
 }
 
-/* The representative of v in a union-find forest. */
-static int root_of(const int *parent, int v)
+/* Returns the representative of a rank in a union-find forest. */
+static int representative(const int *parent, int rank)
 {
-    while (parent[v] != v) {
-        v = parent[v];
+    while (parent[rank] != rank) {
+        rank = parent[rank];
     }
-    return v;
+    return rank;
 }
 
-/* Whether an automorphism that keeps the path maps a rank that was tried already onto this one. */
+/* Whether automorphisms that keep the path map a rank that was tried already onto this one, which then has nothing new.
+ */
 static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
 {
-    int parent[SYNTH_MAX_RANKS], n = search->topology->ranks;
+    int parent[SYNTH_MAX_RANKS], ranks = search->topology->ranks;
 
-    for (int v = 0; v < n; ++v) {
-        parent[v] = v;
+    for (int other = 0; other < ranks; ++other) {
+        parent[other] = other;
     }
     for (int i = 0; i < search->automorphisms; ++i) {
         const unsigned char *map = search->automorphism[i];
-        bool keeps = true;
+        bool keeps_path = true;
 
-        for (int k = 0; k < level; ++k) {
-            keeps = keeps && map[search->path[k]] == search->path[k];
+        for (int j = 0; j < level; ++j) {
+            keeps_path = keeps_path && map[search->path[j]] == search->path[j];
         }
-        for (int v = 0; keeps && v < n; ++v) {
-            parent[root_of(parent, v)] = root_of(parent, map[v]);
+        for (int other = 0; keeps_path && other < ranks; ++other) {
+            parent[representative(parent, other)] = representative(parent, map[other]);
         }
     }
-    for (int v = 0; v < n; ++v) {
-        if (tried[v] && root_of(parent, v) == root_of(parent, rank)) {
+    for (int other = 0; other < ranks; ++other) {
+        if (tried[other] && representative(parent, other) == representative(parent, rank)) {
             return true;
         }
     }
     return false;
 }
 
-/* Searches the tree of numberings below a partition into cells. Returns the level at which the search goes on. */
-static int descend(search_t *search, const int *coarse, int level, bool rooted)
+/* Searches the numberings that refine a partition into cells: singles out each rank of the first cell with several
+ * ranks. Returns the level at which the search goes on; below `level`, the caller returns at once, too. */
+static int descend(search_t *search, const int *coarse, int level, bool has_root)
 {
-    int cell[SYNTH_MAX_RANKS], n = search->topology->ranks, size[SYNTH_MAX_RANKS] = {0}, target = -1;
+    int cell[SYNTH_MAX_RANKS], ranks = search->topology->ranks, cell_size[SYNTH_MAX_RANKS] = {0}, split_cell = -1;
     bool tried[SYNTH_MAX_RANKS] = {false};
 
     memcpy(cell, coarse, sizeof(cell));
-    if (refine(search->topology, cell) == n) {
-        return take_leaf(search, cell, level, rooted);
+    if (refine(search->topology, cell) == ranks) {
+        return take_leaf(search, cell, level, has_root);
     }
-    for (int v = 0; v < n; ++v) {
-        ++size[cell[v]];
+    for (int rank = 0; rank < ranks; ++rank) {
+        ++cell_size[cell[rank]];
     }
-    for (int i = n - 1; i >= 0; --i) {
-        target = size[i] > 1 ? i : target;
+    for (int i = ranks - 1; i >= 0; --i) {
+        split_cell = cell_size[i] > 1 ? i : split_cell;
     }
-    for (int v = 0; v < n && !search->failed && !search->full; ++v) {
-        int finer[SYNTH_MAX_RANKS], back;
+    for (int rank = 0; rank < ranks && !search->failed && !search->is_cut_short; ++rank) {
+        int finer[SYNTH_MAX_RANKS], next_level;
 
-        if (cell[v] != target || is_tried(search, level, tried, v)) {
+        if (cell[rank] != split_cell || is_tried(search, level, tried, rank)) {
             continue;
         }
-        tried[v] = true;
+        tried[rank] = true;
         memcpy(finer, cell, sizeof(finer));
-        for (int u = 0; u < n; ++u) {
-            finer[u] += u != v && cell[u] == target;
+        for (int other = 0; other < ranks; ++other) {
+            finer[other] += other != rank && cell[other] == split_cell;
         }
-        search->path[level] = v;
-        back = descend(search, finer, level + 1, rooted);
-        if (back < level) {
-            return back;
+        search->path[level] = rank;
+        next_level = descend(search, finer, level + 1, has_root);
+        if (next_level < level) {
+            return next_level;
         }
     }
     return level;
@@ -303,36 +317,36 @@ bool synth_canon_find(const synth_topology_t *topology, int root, synth_canon_t 
 {
     search_t *search = calloc(1, sizeof(*search));
     int cell[SYNTH_MAX_RANKS] = {0};
-    bool fine;
+    bool ok;
 
     if (search == NULL) {
         return false;
     }
     search->topology = topology;
-    for (int v = 0; root >= 0 && v < topology->ranks; ++v) {
-        cell[v] = v != root;
+    for (int rank = 0; root >= 0 && rank < topology->ranks; ++rank) {
+        cell[rank] = rank != root;
     }
     descend(search, cell, 0, root >= 0);
-    fine = search->best != NULL && !search->failed;
+    ok = search->best != NULL && !search->failed;
     memcpy(canon->place, search->best_place, sizeof(canon->place));
-    canon->sure = !search->full;
-    canon->text = fine ? search->best : NULL;
-    if (!fine) {
+    canon->sure = !search->is_cut_short;
+    canon->text = ok ? search->best : NULL;
+    if (!ok) {
         free(search->best);
     }
     free(search);
-    return fine;
+    return ok;
 }
 
 void synth_canon_digest(const synth_canon_t *canon, char digest[SYNTH_DIGEST])
 {
-    uint64_t a = UINT64_C(0xcbf29ce484222325), b = UINT64_C(0x84222325cbf29ce4);
+    uint64_t first_half = UINT64_C(0xcbf29ce484222325), second_half = UINT64_C(0x84222325cbf29ce4);
 
-    for (const char *c = canon->text; *c != '\0'; ++c) {
-        a = (a ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-        b = mix(b, (unsigned char)*c);
+    for (const char *cursor = canon->text; *cursor != '\0'; ++cursor) {
+        first_half = (first_half ^ (unsigned char)*cursor) * UINT64_C(0x100000001b3);
+        second_half = mix(second_half, (unsigned char)*cursor);
     }
-    snprintf(digest, SYNTH_DIGEST, "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
+    snprintf(digest, SYNTH_DIGEST, "%016llx%016llx", (unsigned long long)first_half, (unsigned long long)second_half);
 }
 
 void synth_canon_free(synth_canon_t *canon)

@@ -63,7 +63,7 @@ bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to,
     return true;
 }
 
-/* For qsort: sends by step, sender, receiver and chunk. */
+/* For qsort: orders sends by step, sender, receiver and chunk. */
 static int by_step(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -86,8 +86,8 @@ int synth_schedule_rounds(const synth_schedule_t *schedule)
 {
     int rounds = 0;
 
-    for (int s = 0; s < schedule->steps; ++s) {
-        rounds += schedule->rounds[s];
+    for (int step = 0; step < schedule->steps; ++step) {
+        rounds += schedule->rounds[step];
     }
     return rounds;
 }
@@ -97,8 +97,8 @@ synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule)
     return synth_fraction(synth_schedule_rounds(schedule), schedule->chunks);
 }
 
-/* Rounds that the sends of a step take so that no link or group carries more than it can; a negative step stands for
- * all steps together. */
+/* Returns the rounds that the sends of a step take if no link or group carries more than it can. A negative step stands
+ * for all steps together. */
 static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *schedule, int step)
 {
     int load[SYNTH_MAX_LINKS] = {0}, rounds = 1;
@@ -109,19 +109,19 @@ static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *s
         }
     }
     for (int i = 0; i < topology->link_count; ++i) {
-        int capacity = topology->links[i].capacity, need = (load[i] + capacity - 1) / capacity;
+        int capacity = topology->links[i].capacity, link_rounds = (load[i] + capacity - 1) / capacity;
 
-        rounds = need > rounds ? need : rounds;
+        rounds = link_rounds > rounds ? link_rounds : rounds;
     }
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
-        int sum = 0;
+        int group_rounds = 0;
 
         for (int j = 0; j < group->count; ++j) {
-            sum += load[group->links[j]];
+            group_rounds += load[group->links[j]];
         }
-        sum = (sum + group->capacity - 1) / group->capacity;
-        rounds = sum > rounds ? sum : rounds;
+        group_rounds = (group_rounds + group->capacity - 1) / group->capacity;
+        rounds = group_rounds > rounds ? group_rounds : rounds;
     }
     return rounds;
 }
@@ -133,8 +133,8 @@ int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t
 
 void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule)
 {
-    for (int s = 0; s < schedule->steps; ++s) {
-        schedule->rounds[s] = rounds_of(topology, schedule, s);
+    for (int step = 0; step < schedule->steps; ++step) {
+        schedule->rounds[step] = rounds_of(topology, schedule, step);
     }
 }
 
@@ -144,20 +144,21 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
     uint64_t *needed = malloc(sizeof(*needed) * schedule->count), *has = calloc(schedule->count, sizeof(*has));
     bool *keep = calloc(schedule->send_count + 1, sizeof(*keep));
     int kept = 0;
-    bool fine = demand != NULL && needed != NULL && has != NULL && keep != NULL;
+    bool ok = demand != NULL && needed != NULL && has != NULL && keep != NULL;
 
     synth_schedule_sort(schedule);
-    for (int i = 0; fine && i < schedule->send_count; ++i) { /* the first to bring a chunk is the one that counts */
+    for (int i = 0; ok && i < schedule->send_count;
+         ++i) { /* of the sends that bring a chunk to a rank, keep the first */
         const synth_send_t *send = &schedule->sends[i];
-        uint64_t to = UINT64_C(1) << send->to;
+        uint64_t receiver = UINT64_C(1) << send->to;
 
-        keep[i] = (has[send->chunk] & to) == 0 && demand->source[send->chunk] != send->to;
-        has[send->chunk] |= to;
+        keep[i] = (has[send->chunk] & receiver) == 0 && demand->source[send->chunk] != send->to;
+        has[send->chunk] |= receiver;
     }
-    for (int c = 0; fine && c < schedule->count; ++c) {
-        needed[c] = demand->wanted[c];
+    for (int chunk = 0; ok && chunk < schedule->count; ++chunk) {
+        needed[chunk] = demand->wanted[chunk];
     }
-    for (int i = schedule->send_count - 1; fine && i >= 0; --i) {
+    for (int i = schedule->send_count - 1; ok && i >= 0; --i) {
         const synth_send_t *send = &schedule->sends[i];
 
         keep[i] = keep[i] && (needed[send->chunk] >> send->to & 1) != 0;
@@ -165,73 +166,73 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
             needed[send->chunk] |= UINT64_C(1) << send->from;
         }
     }
-    for (int i = 0; fine && i < schedule->send_count; ++i) {
+    for (int i = 0; ok && i < schedule->send_count; ++i) {
         if (keep[i]) {
             schedule->sends[kept++] = schedule->sends[i];
         }
     }
-    schedule->send_count = fine ? kept : schedule->send_count;
+    schedule->send_count = ok ? kept : schedule->send_count;
     synth_demand_free(demand);
     free(needed);
     free(has);
     free(keep);
-    return fine;
+    return ok;
 }
 
 synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_collective_t collective)
 {
-    synth_schedule_t *turned = synth_schedule_new(collective, dual->ranks, dual->root, dual->chunks);
-    bool fine = turned != NULL;
+    synth_schedule_t *inverted = synth_schedule_new(collective, dual->ranks, dual->root, dual->chunks);
+    bool ok = inverted != NULL;
 
-    for (int i = 0; fine && i < dual->send_count; ++i) {
+    for (int i = 0; ok && i < dual->send_count; ++i) {
         const synth_send_t *send = &dual->sends[i];
 
-        fine = synth_schedule_add(turned, send->chunk, send->to, send->from, dual->steps - 1 - send->step, true);
+        ok = synth_schedule_add(inverted, send->chunk, send->to, send->from, dual->steps - 1 - send->step, true);
     }
-    if (!fine) {
-        synth_schedule_free(turned);
+    if (!ok) {
+        synth_schedule_free(inverted);
         return NULL;
     }
-    turned->steps = dual->steps;
-    for (int s = 0; s < dual->steps; ++s) {
-        turned->rounds[s] = dual->rounds[dual->steps - 1 - s];
+    inverted->steps = dual->steps;
+    for (int step = 0; step < dual->steps; ++step) {
+        inverted->rounds[step] = dual->rounds[dual->steps - 1 - step];
     }
-    synth_schedule_sort(turned);
-    return turned;
+    synth_schedule_sort(inverted);
+    return inverted;
 }
 
-/* Appends the steps of `part`. Each chunk becomes `times` chunks, and each round as many rounds. False without
- * memory. */
+/* Appends the steps of `part` to `whole`. Each chunk becomes `times` chunks, and each round as many rounds. Returns
+ * false if memory runs out. */
 static bool append(synth_schedule_t *whole, const synth_schedule_t *part, int times, bool adds)
 {
     for (int i = 0; i < part->send_count; ++i) {
         const synth_send_t *send = &part->sends[i];
 
-        for (int k = 0; k < times; ++k) {
-            if (!synth_schedule_add(whole, send->chunk * times + k, send->from, send->to, whole->steps + send->step,
+        for (int j = 0; j < times; ++j) {
+            if (!synth_schedule_add(whole, send->chunk * times + j, send->from, send->to, whole->steps + send->step,
                                     adds)) {
                 return false;
             }
         }
     }
-    for (int s = 0; s < part->steps; ++s) {
-        whole->rounds[whole->steps++] = part->rounds[s] * times;
+    for (int step = 0; step < part->steps; ++step) {
+        whole->rounds[whole->steps++] = part->rounds[step] * times;
     }
     return true;
 }
 
 synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth_schedule_t *second)
 {
-    int common = first->chunks / (int)synth_gcd(first->chunks, second->chunks) * second->chunks;
+    int common_chunks = first->chunks / (int)synth_gcd(first->chunks, second->chunks) * second->chunks;
     int blocks = first->collective == SYNTH_REDUCE ? 1 : first->ranks;
     synth_schedule_t *whole;
 
-    if (first->steps + second->steps > SYNTH_MAX_STEPS || blocks * common > SYNTH_MAX_CHUNKS * SYNTH_MAX_RANKS) {
+    if (first->steps + second->steps > SYNTH_MAX_STEPS || blocks * common_chunks > SYNTH_MAX_CHUNKS * SYNTH_MAX_RANKS) {
         return NULL;
     }
-    whole = synth_schedule_new(SYNTH_ALLREDUCE, first->ranks, 0, blocks * common);
-    if (whole == NULL || !append(whole, first, common / first->chunks, true) ||
-        !append(whole, second, common / second->chunks, false)) {
+    whole = synth_schedule_new(SYNTH_ALLREDUCE, first->ranks, 0, blocks * common_chunks);
+    if (whole == NULL || !append(whole, first, common_chunks / first->chunks, true) ||
+        !append(whole, second, common_chunks / second->chunks, false)) {
         synth_schedule_free(whole);
         return NULL;
     }

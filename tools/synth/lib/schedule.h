@@ -16,11 +16,11 @@ typedef struct {
 typedef struct {
     synth_collective_t collective;
     int ranks, root, chunks, count; /* as in a demand */
-    bool whole; /* all-reduce by an all-gather of whole inputs, which each rank adds up at the end */
+    bool whole; /* an all-reduce by an all-gather of whole inputs, which each rank adds up at the end */
     int steps;
     int rounds[SYNTH_MAX_STEPS]; /* of each step */
     synth_send_t *sends;         /* sorted by step */
-    int send_count, send_room;
+    int send_count, send_room;   /* send_room: of the memory of `sends` */
 } synth_schedule_t;
 
 /* NULL without memory. */
@@ -32,34 +32,35 @@ bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to,
 /* Sorts the sends by step, sender, receiver and chunk. */
 void synth_schedule_sort(synth_schedule_t *schedule);
 
-/* The sum of all steps' rounds. */
+/* Returns the sum of all steps' rounds. */
 int synth_schedule_rounds(const synth_schedule_t *schedule);
 
-/* Rounds for each chunk. */
+/* Returns the rounds for each chunk. */
 synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule);
 
-/* Rounds that the sends of all steps together take, as if they were one step. */
+/* Returns the rounds that the sends of all steps would take in one step. */
 int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t *schedule);
 
 /* Gives each step as many rounds as its links need. */
 void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule);
 
-/* Removes sends that no rank needs, so that the sends of each chunk form a tree. Not for schedules that add. */
+/* Removes sends that no rank needs, so that the sends of each chunk form a tree. Not for schedules that add. Returns
+ * false, with the schedule as it was but sorted, if memory runs out. */
 bool synth_schedule_prune(synth_schedule_t *schedule);
 
 /*
- * The schedule of the collective whose dual the given one serves, on the transposed topology: reduce-scatter from
- * all-gather, reduce from broadcast. NULL without memory.
+ * Makes a schedule of a collective that combines from one of its dual, by reversing all sends: a reduce-scatter from an
+ * all-gather, a reduce from a broadcast. It is for the transposed topology. NULL if memory runs out.
  */
 synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_collective_t collective);
 
 /*
- * All-reduce from a reduce-scatter and an all-gather, or a reduce and a broadcast of one root. Chunks are cut so that
- * both have the same. NULL without memory.
+ * Makes an all-reduce from a reduce-scatter and an all-gather, or from a reduce and a broadcast of one root. Chunks are
+ * cut so that both have equally many. NULL if there are then too many chunks or steps, or if memory runs out.
  */
 synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth_schedule_t *second);
 
-/* All-reduce from an all-gather of whole inputs. NULL without memory. */
+/* Makes an all-reduce from an all-gather of whole inputs. NULL if memory runs out. */
 synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather);
 
 typedef struct {
@@ -68,9 +69,9 @@ typedef struct {
 } synth_fault_t;
 
 /*
- * Replays a schedule and counts, for each chunk at each rank, how often each rank's contribution is in it. False, and
- * the first fault, unless every rank ends up with what the collective asks for, each contribution exactly once, and no
- * link or group carries more than it can.
+ * Replays a schedule and counts, for each chunk at each rank, how often each rank's contribution is in it. Returns true
+ * if every rank ends up with what the collective asks for, each contribution exactly once, and no link or group carries
+ * more than it can. Otherwise returns false and the first fault.
  */
 bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault);
 

@@ -1,4 +1,4 @@
-/* The replay of a schedule. It shares only the statement of the problem (demand.c) with what finds schedules. */
+/* Replays schedules. To be independent, it shares only the statement of the problem (demand.c) with what finds them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@ typedef struct {
     const synth_topology_t *topology;
     const synth_schedule_t *schedule;
     synth_fault_t *fault;
-    uint8_t *parts;  /* [chunk][rank][contributor]: how often the contribution is in it */
-    uint8_t *before; /* values of the senders at the start of a step, one a send */
+    uint8_t *parts;  /* [(chunk * ranks + rank) * ranks + contributor]: how often the contribution is in it */
+    uint8_t *before; /* [send of the step][contributor]: what its sender had at the start of the step */
     int *load;       /* chunks on each link in a step */
 } replay_t;
 
-/* Stores the fault. Returns false, for the caller to return. */
+/* Stores the fault. Returns false, so that the caller can return it. */
 static bool fail_with(replay_t *replay, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -30,15 +30,15 @@ static bool fail_with(replay_t *replay, const char *name, const char *format, ..
     return false;
 }
 
-/* The contributions in a chunk at a rank. */
+/* Returns the counts of the contributions in a chunk at a rank. */
 static uint8_t *contributors(replay_t *replay, int chunk, int rank)
 {
-    size_t n = (size_t)replay->schedule->ranks;
+    size_t ranks = (size_t)replay->schedule->ranks;
 
-    return replay->parts + ((size_t)chunk * n + (size_t)rank) * n;
+    return replay->parts + ((size_t)chunk * ranks + (size_t)rank) * ranks;
 }
 
-/* Whether all numbers of the schedule are in range and every send has a link. */
+/* Whether all numbers of the schedule are in range, its sends are sorted by step, and every send has a link. */
 static bool in_range(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
@@ -50,9 +50,9 @@ static bool in_range(replay_t *replay)
     if (schedule->steps < 0 || schedule->steps > SYNTH_MAX_STEPS) {
         return fail_with(replay, "range", "%d steps", schedule->steps);
     }
-    for (int s = 0; s < schedule->steps; ++s) {
-        if (schedule->rounds[s] < 1) {
-            return fail_with(replay, "range", "step %d has %d rounds", s, schedule->rounds[s]);
+    for (int step = 0; step < schedule->steps; ++step) {
+        if (schedule->rounds[step] < 1) {
+            return fail_with(replay, "range", "step %d has %d rounds", step, schedule->rounds[step]);
         }
     }
     for (int i = 0; i < schedule->send_count; ++i) {
@@ -72,7 +72,7 @@ static bool in_range(replay_t *replay)
     return true;
 }
 
-/* Whether no link and no group carries more in a step than its rounds allow. */
+/* Whether no link and no group carries more in a step than its rounds allow. Its sends are `first` to end - 1. */
 static bool fits(replay_t *replay, int step, int first, int end)
 {
     const synth_topology_t *topology = replay->topology;
@@ -93,74 +93,75 @@ static bool fits(replay_t *replay, int step, int first, int end)
     }
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
-        int sum = 0;
+        int group_load = 0;
 
         for (int j = 0; j < group->count; ++j) {
-            sum += replay->load[group->links[j]];
+            group_load += replay->load[group->links[j]];
         }
-        if (sum > group->capacity * rounds) {
+        if (group_load > group->capacity * rounds) {
             return fail_with(replay, "overfull", "step %d: %d chunks through \"%s\", which carries %d in %d rounds",
-                             step, sum, group->name, group->capacity * rounds, rounds);
+                             step, group_load, group->name, group->capacity * rounds, rounds);
         }
     }
     return true;
 }
 
-/* Carries out the sends of a step. All of them read the values of its beginning. */
+/* Carries out the sends of a step, `first` to end - 1. All of them read what their senders had at its beginning.
+ * Returns false at a send of what the sender does not have, or that the receiver already has. */
 static bool run_step(replay_t *replay, int first, int end)
 {
-    int n = replay->schedule->ranks;
+    int ranks = replay->schedule->ranks;
 
     for (int i = first; i < end; ++i) {
         const synth_send_t *send = &replay->schedule->sends[i];
 
-        memcpy(replay->before + (size_t)(i - first) * n, contributors(replay, send->chunk, send->from), n);
+        memcpy(replay->before + (size_t)(i - first) * ranks, contributors(replay, send->chunk, send->from), ranks);
     }
     for (int i = first; i < end; ++i) {
         const synth_send_t *send = &replay->schedule->sends[i];
-        const uint8_t *value = replay->before + (size_t)(i - first) * n;
+        const uint8_t *value = replay->before + (size_t)(i - first) * ranks;
         uint8_t *target = contributors(replay, send->chunk, send->to);
-        bool comes = false;
+        bool has_value = false;
 
-        for (int r = 0; !comes && r < n; ++r) {
-            comes = value[r] != 0;
+        for (int contributor = 0; !has_value && contributor < ranks; ++contributor) {
+            has_value = value[contributor] != 0;
         }
-        if (!comes) {
+        if (!has_value) {
             return fail_with(replay, "absent", "step %d: rank %d sends chunk %d to rank %d and does not have it",
                              send->step, send->from, send->chunk, send->to);
         }
-        for (int r = 0; send->adds && r < n; ++r) {
-            target[r] += value[r];
-            if (target[r] > 1) {
+        for (int contributor = 0; send->adds && contributor < ranks; ++contributor) {
+            target[contributor] += value[contributor];
+            if (target[contributor] > 1) {
                 return fail_with(replay, "doubled", "step %d: rank %d adds rank %d's contribution to chunk %d twice",
-                                 send->step, send->to, r, send->chunk);
+                                 send->step, send->to, contributor, send->chunk);
             }
         }
-        if (!send->adds && memcmp(target, value, n) == 0) {
+        if (!send->adds && memcmp(target, value, ranks) == 0) {
             return fail_with(replay, "doubled", "step %d: rank %d receives chunk %d from rank %d and has it already",
                              send->step, send->to, send->chunk, send->from);
         }
         if (!send->adds) {
-            memcpy(target, value, n);
+            memcpy(target, value, ranks);
         }
     }
     return true;
 }
 
 /* Whether each rank of `wanted` has exactly the contributions `asked` of a chunk. */
-static bool complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t asked)
+static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t asked)
 {
     for (int rank = 0; rank < replay->schedule->ranks; ++rank) {
-        for (int r = 0; (wanted >> rank & 1) != 0 && r < replay->schedule->ranks; ++r) {
-            int have = contributors(replay, chunk, rank)[r], want = (int)(asked >> r & 1);
+        for (int contributor = 0; (wanted >> rank & 1) != 0 && contributor < replay->schedule->ranks; ++contributor) {
+            int times = contributors(replay, chunk, rank)[contributor], asked_times = (int)(asked >> contributor & 1);
 
-            if (have < want) {
-                return fail_with(replay, "lost", "rank %d ends without rank %d's contribution to chunk %d", rank, r,
-                                 chunk);
+            if (times < asked_times) {
+                return fail_with(replay, "lost", "rank %d ends without rank %d's contribution to chunk %d", rank,
+                                 contributor, chunk);
             }
-            if (have > want) {
+            if (times > asked_times) {
                 return fail_with(replay, "doubled", "rank %d ends with rank %d's contribution %d times in chunk %d",
-                                 rank, r, have, chunk);
+                                 rank, contributor, times, chunk);
             }
         }
     }
@@ -174,7 +175,7 @@ static bool replay_all(replay_t *replay)
     bool adds = synth_combines(schedule->collective) && !schedule->whole;
     uint64_t all = UINT64_MAX >> (64 - schedule->ranks);
     synth_demand_t *demand = NULL;
-    bool fine = true;
+    bool ok = true;
     int end = 0;
 
     if (!adds) {
@@ -184,53 +185,53 @@ static bool replay_all(replay_t *replay)
             return fail_with(replay, "memory", "no memory");
         }
     }
-    for (int c = 0; c < schedule->count; ++c) {
-        for (int r = 0; r < schedule->ranks; ++r) {
-            contributors(replay, c, r)[r] = adds || demand->source[c] == r;
+    for (int chunk = 0; chunk < schedule->count; ++chunk) {
+        for (int rank = 0; rank < schedule->ranks; ++rank) {
+            contributors(replay, chunk, rank)[rank] = adds || demand->source[chunk] == rank;
         }
     }
-    for (int s = 0, first = 0; fine && s < schedule->steps; ++s, first = end) {
-        while (end < schedule->send_count && schedule->sends[end].step == s) {
+    for (int step = 0, first = 0; ok && step < schedule->steps; ++step, first = end) {
+        while (end < schedule->send_count && schedule->sends[end].step == step) {
             ++end;
         }
-        fine = fits(replay, s, first, end) && run_step(replay, first, end);
+        ok = fits(replay, step, first, end) && run_step(replay, first, end);
     }
-    for (int c = 0; fine && c < schedule->count; ++c) {
+    for (int chunk = 0; ok && chunk < schedule->count; ++chunk) {
         if (!adds) {
-            fine = complete(replay, c, demand->wanted[c], UINT64_C(1) << demand->source[c]);
+            ok = is_complete(replay, chunk, demand->wanted[chunk], UINT64_C(1) << demand->source[chunk]);
         } else if (schedule->collective == SYNTH_ALLREDUCE) {
-            fine = complete(replay, c, all, all);
+            ok = is_complete(replay, chunk, all, all);
         } else {
-            int owner = schedule->collective == SYNTH_REDUCE ? schedule->root : c / schedule->chunks;
+            int owner = schedule->collective == SYNTH_REDUCE ? schedule->root : chunk / schedule->chunks;
 
-            fine = complete(replay, c, UINT64_C(1) << owner, all);
+            ok = is_complete(replay, chunk, UINT64_C(1) << owner, all);
         }
     }
     synth_demand_free(demand);
-    return fine;
+    return ok;
 }
 
 bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault)
 {
     replay_t replay = {topology, schedule, fault, NULL, NULL, NULL};
-    size_t n = (size_t)schedule->ranks;
-    bool fine;
+    size_t ranks = (size_t)schedule->ranks;
+    bool ok;
 
     fault->name = NULL;
     fault->text[0] = '\0';
     if (!in_range(&replay)) {
         return false;
     }
-    replay.parts = calloc((size_t)schedule->count * n * n + 1, 1);
-    replay.before = malloc((size_t)schedule->send_count * n + 1);
+    replay.parts = calloc((size_t)schedule->count * ranks * ranks + 1, 1);
+    replay.before = malloc((size_t)schedule->send_count * ranks + 1);
     replay.load = malloc(sizeof(*replay.load) * (size_t)(topology->link_count + 1));
     if (replay.parts == NULL || replay.before == NULL || replay.load == NULL) {
-        fine = fail_with(&replay, "memory", "no memory");
+        ok = fail_with(&replay, "memory", "no memory");
     } else {
-        fine = replay_all(&replay);
+        ok = replay_all(&replay);
     }
     free(replay.parts);
     free(replay.before);
     free(replay.load);
-    return fine;
+    return ok;
 }
