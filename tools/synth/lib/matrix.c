@@ -1,4 +1,4 @@
-/* What nvidia-smi topo -m prints: a row for each GPU, with NV and a number where so many NVLinks join two. */
+/* Reads what nvidia-smi topo -m prints: a table with a row for each GPU, in which NV4 means that 4 NVLinks join two. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,8 @@
 
 #include "tools/synth/lib/topology.h"
 
-/* Reads the word at the cursor and moves the cursor behind it. Returns its length; 0 at the end of the line. */
+/* Reads the word at the cursor and moves the cursor behind it. What does not fit into `word` is left out, and so are
+ * changes of the type face. Returns the length; 0 at the end of the line. */
 static size_t read_word(const char **cursor, const char *end, char *word, size_t size)
 {
     size_t length = 0;
@@ -28,7 +29,7 @@ static size_t read_word(const char **cursor, const char *end, char *word, size_t
     return length;
 }
 
-/* Reads a word that is a prefix and a number, such as GPU3. False if it is not. */
+/* Reads a word that is a prefix and a number, such as GPU3. Returns false if it is something else. */
 static bool parse_numbered(const char *word, const char *prefix, int *number_p)
 {
     size_t length = strlen(prefix);
@@ -46,7 +47,7 @@ static bool parse_numbered(const char *word, const char *prefix, int *number_p)
     return true;
 }
 
-/* How many GPUs the heading of the table names; 0 if the line is no heading. */
+/* Returns how many GPUs the heading of the table names; 0 if the line is no heading. */
 static int count_gpus(const char *line, const char *end)
 {
     char word[32];
@@ -61,19 +62,19 @@ static int count_gpus(const char *line, const char *end)
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
                                        synth_topology_t **topology_p)
 {
-    const char *end = text + size, *next;
+    const char *end = text + size, *line_end;
     synth_topology_t *topology = NULL;
     int ranks = 0, rows = 0;
 
-    for (const char *line = text; line < end && (ranks == 0 || rows < ranks); line = next + 1) {
+    for (const char *line = text; line < end && (ranks == 0 || rows < ranks); line = line_end + 1) {
         char word[32];
         const char *cursor = line;
-        int rank, capacity;
+        int rank, nvlinks;
 
-        next = memchr(line, '\n', end - line);
-        next = next != NULL ? next : end;
+        line_end = memchr(line, '\n', end - line);
+        line_end = line_end != NULL ? line_end : end;
         if (ranks == 0) {
-            ranks = count_gpus(line, next);
+            ranks = count_gpus(line, line_end);
             if (ranks == 1 || ranks > SYNTH_MAX_RANKS) {
                 snprintf(why, why_size, "a table of %d GPUs; allowed are 2 to %d", ranks, SYNTH_MAX_RANKS);
                 return MSCCLPP_ERR_INVALID;
@@ -84,17 +85,18 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
             }
             continue;
         }
-        if (read_word(&cursor, next, word, sizeof(word)) == 0 || !parse_numbered(word, "GPU", &rank) || rank != rows) {
+        if (read_word(&cursor, line_end, word, sizeof(word)) == 0 || !parse_numbered(word, "GPU", &rank) ||
+            rank != rows) {
             continue;
         }
         for (int peer = 0; peer < ranks; ++peer) {
-            if (read_word(&cursor, next, word, sizeof(word)) == 0) {
+            if (read_word(&cursor, line_end, word, sizeof(word)) == 0) {
                 snprintf(why, why_size, "the row of GPU%d is too short", rank);
                 synth_topology_free(topology);
                 return MSCCLPP_ERR_INVALID;
             }
-            if (peer != rank && parse_numbered(word, "NV", &capacity) && capacity > 0) {
-                synth_topology_link(topology, rank, peer, capacity);
+            if (peer != rank && parse_numbered(word, "NV", &nvlinks) && nvlinks > 0) {
+                synth_topology_link(topology, rank, peer, nvlinks);
             }
         }
         ++rows;

@@ -1,4 +1,4 @@
-/* The file that NCCL writes where NCCL_TOPO_DUMP_FILE says: elements within elements, with attributes. */
+/* Reads the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set: XML, elements within elements, with attributes. */
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -8,7 +8,12 @@
 
 #include "tools/synth/lib/machine.h"
 
-enum { DEPTH = 24, WORD = 96, MOST_NVLINKS = 2048, ATTRIBUTES = 32 };
+enum {
+    DEPTH = 24,          /* elements within one another */
+    WORD = 96,           /* bytes of a name or value, with the zero byte */
+    MOST_NVLINKS = 2048, /* of all GPUs */
+    ATTRIBUTES = 32      /* of one element */
+};
 
 typedef struct {
     char name[WORD], value[WORD];
@@ -18,25 +23,27 @@ typedef struct {
 typedef struct {
     char element[WORD], id[WORD]; /* busid of pci, numaid of cpu */
     int mbps;                     /* of a pci: the rate of its link */
-    uint64_t below;               /* the GPUs within it */
+    uint64_t below;               /* the set of GPUs within it */
 } level_t;
 
+/* NVLinks from a GPU to the same target. */
 typedef struct {
-    int gpu, count;    /* count: NVLinks */
+    int gpu, count;    /* count: how many they are */
     char target[WORD]; /* PCI address of the other end */
     bool to_switch;
 } nvlink_t;
 
-/* The state of the parser. Functions that return bool return false after a message in `why`. */
+/* The state of the parser. All functions that return bool return false after a message in `why`. GPUs are numbered in
+ * the order of the file. */
 typedef struct {
-    const char *at, *end;
-    int line;
+    const char *next, *end; /* the next character, and the end of the text */
+    int line;               /* of the next character */
     char *why;
     size_t why_size;
-    level_t stack[DEPTH];
-    int depth;
-    attribute_t attribute[ATTRIBUTES];
-    int attributes;
+    level_t stack[DEPTH];              /* the elements that have begun, the outermost first */
+    int depth;                         /* how many they are */
+    attribute_t attribute[ATTRIBUTES]; /* of the current element */
+    int attributes;                    /* how many they are */
     synth_machine_t *machine;
     char bus[SYNTH_MAX_RANKS][WORD]; /* PCI address of each GPU */
     int number[SYNTH_MAX_RANKS];     /* of each GPU: its rank, or its device number */
@@ -46,7 +53,7 @@ typedef struct {
     int nvlink_count;
 } reader_t;
 
-/* Writes the message, with the line. Returns false, for the caller to return. */
+/* Writes the message, with the line. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static bool refuse(reader_t *reader, const char *format, ...)
@@ -60,30 +67,31 @@ static bool refuse(reader_t *reader, const char *format, ...)
     return false;
 }
 
+/* Skips white space, and counts lines. */
 static void skip_space(reader_t *reader)
 {
-    while (reader->at < reader->end && isspace((unsigned char)*reader->at)) {
-        reader->line += *reader->at++ == '\n';
+    while (reader->next < reader->end && isspace((unsigned char)*reader->next)) {
+        reader->line += *reader->next++ == '\n';
     }
 }
 
-/* Reads a name. */
+/* Reads a name. `text` has room for WORD bytes. */
 static bool read_name(reader_t *reader, char *text)
 {
     size_t length = 0;
 
-    while (reader->at < reader->end && (isalnum((unsigned char)*reader->at) || strchr("_-:.", *reader->at) != NULL) &&
-           *reader->at != '\0') {
+    while (reader->next < reader->end &&
+           (isalnum((unsigned char)*reader->next) || strchr("_-:.", *reader->next) != NULL) && *reader->next != '\0') {
         if (length == WORD - 1) {
             return refuse(reader, "a name of more than %d letters", WORD - 1);
         }
-        text[length++] = *reader->at++;
+        text[length++] = *reader->next++;
     }
     text[length] = '\0';
     return length > 0 || refuse(reader, "a name is missing");
 }
 
-/* Reads an attribute, name="value". */
+/* Reads an attribute, name="value", and adds it to those of the current element. */
 static bool read_attribute(reader_t *reader)
 {
     attribute_t *attribute = &reader->attribute[reader->attributes];
@@ -97,31 +105,31 @@ static bool read_attribute(reader_t *reader)
         return false;
     }
     skip_space(reader);
-    if (reader->at == reader->end || *reader->at != '=') {
+    if (reader->next == reader->end || *reader->next != '=') {
         return refuse(reader, "\"%.40s\" has no value", attribute->name);
     }
-    ++reader->at;
+    ++reader->next;
     skip_space(reader);
-    quote = reader->at < reader->end ? *reader->at : '\0';
+    quote = reader->next < reader->end ? *reader->next : '\0';
     if (quote != '"' && quote != '\'') {
         return refuse(reader, "the value of \"%.40s\" is not in quotes", attribute->name);
     }
-    for (++reader->at; reader->at < reader->end && *reader->at != quote; ++reader->at) {
-        if (length == WORD - 1 || *reader->at == '<' || (unsigned char)*reader->at < ' ') {
+    for (++reader->next; reader->next < reader->end && *reader->next != quote; ++reader->next) {
+        if (length == WORD - 1 || *reader->next == '<' || (unsigned char)*reader->next < ' ') {
             return refuse(reader, "the value of \"%.40s\" is too long or does not end", attribute->name);
         }
-        attribute->value[length++] = *reader->at;
+        attribute->value[length++] = *reader->next;
     }
-    if (reader->at == reader->end) {
+    if (reader->next == reader->end) {
         return refuse(reader, "the value of \"%.40s\" does not end", attribute->name);
     }
-    ++reader->at;
+    ++reader->next;
     attribute->value[length] = '\0';
     ++reader->attributes;
     return true;
 }
 
-/* The value of an attribute of the current element; NULL: it has none of that name. */
+/* Returns the value of an attribute of the current element; NULL if it has none of that name. */
 static const char *value_of(const reader_t *reader, const char *name)
 {
     for (int i = 0; i < reader->attributes; ++i) {
@@ -132,8 +140,8 @@ static const char *value_of(const reader_t *reader, const char *name)
     return NULL;
 }
 
-/* Reads the value of an attribute as a whole number. */
-static bool number_value(reader_t *reader, const char *name, long least, long most, int *number_p)
+/* Reads the value of an attribute as a whole number from `least` to `most`. The attribute has to be there. */
+static bool read_number_value(reader_t *reader, const char *name, long least, long most, int *number_p)
 {
     const char *text = value_of(reader, name);
     char *end;
@@ -147,18 +155,18 @@ static bool number_value(reader_t *reader, const char *name, long least, long mo
     return true;
 }
 
-/* MB/s of a PCIe link, from a speed such as "16.0 GT/s PCIe" and a number of lanes; 0: unknown. The first two
- * generations send ten bits for each byte. */
-static int pcie_rate(const reader_t *reader)
+/* Returns the MB/s of a PCIe link, from a speed such as "16.0 GT/s PCIe" and a number of lanes; 0 if they are unknown.
+ * The first two generations, below 8 GT/s, send ten bits for each byte. */
+static int pcie_mbps_of(const reader_t *reader)
 {
     const char *speed = value_of(reader, "link_speed"), *width = value_of(reader, "link_width");
     double transfers = speed != NULL ? strtod(speed, NULL) : 0, lanes = width != NULL ? strtod(width, NULL) : 0;
-    double rate = transfers * lanes * 1000 / (transfers < 8 ? 10 : 8);
+    double mbps = transfers * lanes * 1000 / (transfers < 8 ? 10 : 8);
 
-    return rate >= 1 && rate < 1e6 ? (int)lround(rate) : 0;
+    return mbps >= 1 && mbps < 1e6 ? (int)lround(mbps) : 0;
 }
 
-/* Takes a <gpu>: its number, PCI address and rate. */
+/* Handles the begin of a <gpu>: takes its number, PCI address and rate, and notes it in all elements around it. */
 static bool begin_gpu(reader_t *reader)
 {
     synth_machine_t *machine = reader->machine;
@@ -172,11 +180,11 @@ static bool begin_gpu(reader_t *reader)
     if (gpu == SYNTH_MAX_RANKS) {
         return refuse(reader, "more than %d GPUs", SYNTH_MAX_RANKS);
     }
-    if (!number_value(reader, rank != NULL ? "rank" : "dev", 0, 1 << 20, &reader->number[gpu])) {
+    if (!read_number_value(reader, rank != NULL ? "rank" : "dev", 0, 1 << 20, &reader->number[gpu])) {
         return false;
     }
     if (value_of(reader, "sm") != NULL) {
-        if (!number_value(reader, "sm", 1, 10000, &sm)) {
+        if (!read_number_value(reader, "sm", 1, 10000, &sm)) {
             return false;
         }
         reader->sm = sm > reader->sm ? sm : reader->sm;
@@ -195,7 +203,7 @@ static bool begin_gpu(reader_t *reader)
     return true;
 }
 
-/* Takes an <nvlink>, if it is one of a GPU. */
+/* Handles the begin of an <nvlink>: takes it, if it is one of a GPU. */
 static bool begin_nvlink(reader_t *reader)
 {
     const level_t *parent = reader->depth > 1 ? &reader->stack[reader->depth - 2] : NULL;
@@ -211,7 +219,7 @@ static bool begin_nvlink(reader_t *reader)
     if (target == NULL) {
         return refuse(reader, "an nvlink has no \"target\"");
     }
-    if (!number_value(reader, "count", 1, 1000, &nvlink->count)) {
+    if (!read_number_value(reader, "count", 1, 1000, &nvlink->count)) {
         return false;
     }
     nvlink->gpu = reader->machine->gpus - 1;
@@ -221,7 +229,7 @@ static bool begin_nvlink(reader_t *reader)
     return true;
 }
 
-/* Takes the begin of an element. */
+/* Handles the begin of an element, whose attributes have been read. */
 static bool begin_element(reader_t *reader, const char *element)
 {
     level_t *level = &reader->stack[reader->depth];
@@ -242,7 +250,7 @@ static bool begin_element(reader_t *reader, const char *element)
     if (id != NULL) {
         memcpy(level->id, id, strlen(id) + 1);
     }
-    level->mbps = strcmp(element, "pci") == 0 ? pcie_rate(reader) : 0;
+    level->mbps = strcmp(element, "pci") == 0 ? pcie_mbps_of(reader) : 0;
     ++reader->depth;
     if (strcmp(element, "gpu") == 0) {
         return begin_gpu(reader);
@@ -250,20 +258,20 @@ static bool begin_element(reader_t *reader, const char *element)
     return strcmp(element, "nvlink") != 0 || begin_nvlink(reader);
 }
 
-/* The rate of the fastest PCIe port of a GPU, in MB/s. */
-static int widest_port(const synth_machine_t *machine)
+/* Returns the MB/s of the fastest PCIe port of the GPUs so far. */
+static int fastest_port(const synth_machine_t *machine)
 {
-    int most = 0;
+    int mbps = 0;
 
     for (int i = 0; i < machine->gpus; ++i) {
-        most = machine->pcie_mbps[i] > most ? machine->pcie_mbps[i] : most;
+        mbps = machine->pcie_mbps[i] > mbps ? machine->pcie_mbps[i] : mbps;
     }
-    return most;
+    return mbps;
 }
 
-/* Takes the end of an element. A PCIe switch limits what leaves it. A socket is as wide as the widest port, since
- * the file does not give its rate. */
-static bool end(reader_t *reader, const char *element)
+/* Handles the end of an element. A PCIe switch or a socket with GPUs becomes a hub. The file does not tell how fast a
+ * socket is; it is assumed to be as fast as the fastest port. */
+static bool end_element(reader_t *reader, const char *element)
 {
     level_t *level = reader->depth > 0 ? &reader->stack[reader->depth - 1] : NULL;
     char name[SYNTH_NAME];
@@ -277,70 +285,71 @@ static bool end(reader_t *reader, const char *element)
         return synth_machine_hub(reader->machine, name, level->below, level->mbps) || refuse(reader, "too many hubs");
     }
     if (strcmp(element, "cpu") == 0 && level->below != 0) {
-        return synth_machine_hub(reader->machine, name, level->below, widest_port(reader->machine)) ||
+        return synth_machine_hub(reader->machine, name, level->below, fastest_port(reader->machine)) ||
                refuse(reader, "too many hubs");
     }
     return true;
 }
 
-/* Reads one tag, a comment, or a declaration, after its "<". */
+/* Reads a tag, a comment, or a declaration, after its "<", and handles what it begins or ends. */
 static bool read_tag(reader_t *reader)
 {
-    bool closing, empty = false;
+    bool is_closing, is_empty = false;
     char element[WORD];
 
-    if (reader->end - reader->at >= 3 && memcmp(reader->at, "!--", 3) == 0) {
-        for (reader->at += 3; reader->end - reader->at >= 3; ++reader->at) {
-            reader->line += *reader->at == '\n';
-            if (memcmp(reader->at, "-->", 3) == 0) {
-                reader->at += 3;
+    if (reader->end - reader->next >= 3 && memcmp(reader->next, "!--", 3) == 0) {
+        for (reader->next += 3; reader->end - reader->next >= 3; ++reader->next) {
+            reader->line += *reader->next == '\n';
+            if (memcmp(reader->next, "-->", 3) == 0) {
+                reader->next += 3;
                 return true;
             }
         }
         return refuse(reader, "a comment does not end");
     }
-    if (reader->at < reader->end && *reader->at == '?') {
-        while (reader->at < reader->end && *reader->at != '>') {
-            reader->line += *reader->at++ == '\n';
+    if (reader->next < reader->end && *reader->next == '?') {
+        while (reader->next < reader->end && *reader->next != '>') {
+            reader->line += *reader->next++ == '\n';
         }
-        reader->at += reader->at < reader->end;
+        reader->next += reader->next < reader->end;
         return true;
     }
-    closing = reader->at < reader->end && *reader->at == '/';
-    reader->at += closing;
+    is_closing = reader->next < reader->end && *reader->next == '/';
+    reader->next += is_closing;
     reader->attributes = 0;
     if (!read_name(reader, element)) {
         return false;
     }
     for (;;) {
         skip_space(reader);
-        if (reader->at == reader->end) {
+        if (reader->next == reader->end) {
             return refuse(reader, "\"<%.40s\" does not end", element);
         }
-        if (*reader->at == '>') {
-            ++reader->at;
+        if (*reader->next == '>') {
+            ++reader->next;
             break;
         }
-        if (*reader->at == '/' && !closing && !empty) {
-            empty = true;
-            ++reader->at;
+        if (*reader->next == '/' && !is_closing && !is_empty) {
+            is_empty = true;
+            ++reader->next;
             continue;
         }
-        if (closing || empty || !read_attribute(reader)) {
+        if (is_closing || is_empty || !read_attribute(reader)) {
             return reader->why[0] != '\0' ? false : refuse(reader, "\"<%.40s\" does not end as it should", element);
         }
     }
-    return closing ? end(reader, element) : begin_element(reader, element) && (!empty || end(reader, element));
+    return is_closing ? end_element(reader, element)
+                      : begin_element(reader, element) && (!is_empty || end_element(reader, element));
 }
 
 /* Reads the whole file. */
 static bool read_all(reader_t *reader)
 {
-    for (skip_space(reader); reader->at < reader->end; skip_space(reader)) {
-        if (*reader->at != '<') {
+    for (skip_space(reader); reader->next < reader->end; skip_space(reader)) {
+        if (*reader->next != '<') {
             return refuse(reader, "text between elements");
         }
-        ++reader->at;
+        ++reader->next;
         if (!read_tag(reader)) {
             return false;
         }
@@ -348,46 +357,48 @@ static bool read_all(reader_t *reader)
     return (reader->depth == 0 && reader->has_system) || refuse(reader, "\"system\" does not end");
 }
 
-/* Copies the machine with the GPUs sorted by their numbers, and resolves the targets of NVLinks. */
-static bool arrange(reader_t *reader, synth_machine_t *to)
+/* Copies the machine with the GPUs sorted by their numbers, and finds out where the NVLinks lead to. Hubs above all
+ * GPUs limit nothing and are left out. */
+static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
 {
-    const synth_machine_t *from = reader->machine;
+    const synth_machine_t *machine = reader->machine;
     int place[SYNTH_MAX_RANKS];
 
-    snprintf(to->name, sizeof(to->name), "NCCL's topology");
-    to->gpus = from->gpus;
-    to->nvlink_mbps = reader->sm >= 100 ? 50000 : reader->sm > 0 && reader->sm < 70 ? 20000 : 25000;
-    for (int i = 0; i < from->gpus; ++i) {
+    snprintf(sorted->name, sizeof(sorted->name), "NCCL's topology");
+    sorted->gpus = machine->gpus;
+    /* By compute capability: 10 and above, 50 GB/s; Pascal, 20 GB/s; all others, and unknown ones, 25 GB/s. */
+    sorted->nvlink_mbps = reader->sm >= 100 ? 50000 : reader->sm > 0 && reader->sm < 70 ? 20000 : 25000;
+    for (int i = 0; i < machine->gpus; ++i) {
         place[i] = 0;
-        for (int j = 0; j < from->gpus; ++j) {
+        for (int j = 0; j < machine->gpus; ++j) {
             place[i] += reader->number[j] < reader->number[i];
         }
-        to->pcie_mbps[place[i]] = from->pcie_mbps[i];
-        snprintf(to->gpu[place[i]], SYNTH_GPU, "%.23s", reader->bus[i]);
+        sorted->pcie_mbps[place[i]] = machine->pcie_mbps[i];
+        snprintf(sorted->gpu[place[i]], SYNTH_GPU, "%.23s", reader->bus[i]);
     }
-    for (int i = 0; i < from->hub_count; ++i) {
+    for (int i = 0; i < machine->hub_count; ++i) {
         uint64_t below = 0;
 
-        for (int gpu = 0; gpu < from->gpus; ++gpu) {
-            below |= (from->hubs[i].below >> gpu & 1) << place[gpu];
+        for (int gpu = 0; gpu < machine->gpus; ++gpu) {
+            below |= (machine->hubs[i].below >> gpu & 1) << place[gpu];
         }
-        if (below != UINT64_MAX >> (64 - from->gpus)) {
-            synth_machine_hub(to, from->hubs[i].name, below, from->hubs[i].mbps);
+        if (below != UINT64_MAX >> (64 - machine->gpus)) {
+            synth_machine_hub(sorted, machine->hubs[i].name, below, machine->hubs[i].mbps);
         }
     }
     for (int i = 0; i < reader->nvlink_count; ++i) {
         const nvlink_t *nvlink = &reader->nvlink[i];
         int peer = -1;
 
-        for (int gpu = 0; gpu < from->gpus; ++gpu) {
+        for (int gpu = 0; gpu < machine->gpus; ++gpu) {
             peer = strcmp(reader->bus[gpu], nvlink->target) == 0 ? gpu : peer;
         }
         if (nvlink->to_switch) {
-            to->to_switch[place[nvlink->gpu]] += nvlink->count;
+            sorted->to_switch[place[nvlink->gpu]] += nvlink->count;
         } else if (peer == nvlink->gpu) {
             return refuse(reader, "an nvlink joins %.40s to itself", nvlink->target);
-        } else if (peer >= 0) { /* others lead to what takes no part */
-            to->nvlinks[place[nvlink->gpu]][place[peer]] += nvlink->count;
+        } else if (peer >= 0) { /* other targets are no GPUs of this file */
+            sorted->nvlinks[place[nvlink->gpu]][place[peer]] += nvlink->count;
         }
     }
     return true;
@@ -405,21 +416,22 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
     }
     if (reader != NULL && reader->nvlink != NULL) {
         why[0] = '\0';
-        reader->at = text;
+        reader->next = text;
         reader->end = text + size;
         reader->line = 1;
         reader->why = why;
         reader->why_size = why_size;
         reader->machine = &machine[0];
-        status = read_all(reader) && arrange(reader, &machine[1]) ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
+        status = read_all(reader) && sort_machine(reader, &machine[1]) ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
         free(reader->nvlink);
     }
     if (status == MSCCLPP_OK) {
         status = synth_machine_topology(&machine[1], why, why_size, topology_p);
     }
-    for (char *at = why; status == MSCCLPP_ERR_INVALID && *at != '\0'; ++at) { /* it may quote the file */
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            *at = '?';
+    for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0';
+         ++cursor) { /* the message may quote the file: no control characters */
+        if ((unsigned char)*cursor < ' ' || *cursor == 0x7f) {
+            *cursor = '?';
         }
     }
     free(reader);

@@ -1,4 +1,4 @@
-/* Topologies in files: JSON of our own and of msccl-tools; other formats are told apart and read elsewhere. */
+/* Reads topologies: JSON, in a format of its own or that of msccl-tools; other formats by nccl.c and matrix.c. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,18 +8,20 @@
 #include "mca/common/plan/json.h"
 #include "tools/synth/lib/topology.h"
 
-/* The state of reading one file. Functions that return bool return false after a message in `why`. */
+/* The state of reading one file. All functions that return bool return false after a message in `why`. */
 typedef struct {
     char *why;
     size_t why_size;
     synth_topology_t *topology;
     const mscclpp_json_t *groups;        /* the value of "groups" */
-    signed char state[SYNTH_MAX_GROUPS]; /* of each group: 1: being resolved, 2: done */
-    int links[SYNTH_MAX_LINKS];          /* of the group being resolved */
+    signed char state[SYNTH_MAX_GROUPS]; /* of each group: 0, RESOLVING or RESOLVED */
+    int links[SYNTH_MAX_LINKS];          /* of the group that is added to the topology */
     int link_count;
 } reader_t;
 
-/* Writes the message. Returns false, for the caller to return. */
+enum { RESOLVING = 1, RESOLVED = 2 };
+
+/* Writes the message. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static bool refuse(reader_t *reader, const char *format, ...)
@@ -32,8 +34,8 @@ static bool refuse(reader_t *reader, const char *format, ...)
     return false;
 }
 
-/* The value as a message shows it: a number, or the name of its type. */
-static const char *shown(const mscclpp_json_t *value, char *text, size_t size)
+/* Returns a value as a message shows it: a number, or the name of its type. `text` has room for it. */
+static const char *value_text(const mscclpp_json_t *value, char *text, size_t size)
 {
     if (value == NULL) {
         return "missing";
@@ -48,7 +50,7 @@ static const char *shown(const mscclpp_json_t *value, char *text, size_t size)
     return text;
 }
 
-/* Reads a whole number. `what` names it in messages. */
+/* Reads a whole number from `least` to `most`. `what` names it in messages. */
 static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int least, int most,
                        int *number_p)
 {
@@ -57,25 +59,25 @@ static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char
     if (value == NULL || value->type != MSCCLPP_JSON_UNSIGNED || value->number < (uint64_t)least ||
         value->number > (uint64_t)most) {
         return refuse(reader, "%s is %s; allowed are whole numbers from %d to %d", what,
-                      shown(value, text, sizeof(text)), least, most);
+                      value_text(value, text, sizeof(text)), least, most);
     }
     *number_p = (int)value->number;
     return true;
 }
 
-/* Whether a value is an array; if not, with a message. */
+/* Whether a value is an array. `what` names it in messages. */
 static bool is_array(reader_t *reader, const mscclpp_json_t *value, const char *what)
 {
     char text[64];
 
     if (value == NULL || value->type != MSCCLPP_JSON_ARRAY) {
-        return refuse(reader, "%s is %s; it has to be an array", what, shown(value, text, sizeof(text)));
+        return refuse(reader, "%s is %s; it has to be an array", what, value_text(value, text, sizeof(text)));
     }
     return true;
 }
 
-/* Whether an object has no other keys than these. */
-static bool known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
+/* Whether an object has no other keys than these. The list ends with NULL. */
+static bool has_known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
 {
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
         size_t i = 0;
@@ -90,7 +92,7 @@ static bool known_keys(reader_t *reader, const mscclpp_json_t *object, const cha
     return true;
 }
 
-/* Reads the ranks of a link [from, to] or [from, to, capacity]. */
+/* Reads the ranks of a link, [from, to] or [from, to, capacity]. The caller reads the capacity. */
 static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
 {
     int most = reader->topology->ranks - 1;
@@ -108,7 +110,7 @@ static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char 
     return *from != *to || refuse(reader, "%s joins rank %d to itself", what, *from);
 }
 
-/* Adds a link, unless its capacity becomes too large. */
+/* Adds a link. Refuses it if its capacity becomes too large. */
 static bool add_link(reader_t *reader, const char *what, int from, int to, int capacity)
 {
     synth_topology_link(reader->topology, from, to, capacity);
@@ -116,7 +118,7 @@ static bool add_link(reader_t *reader, const char *what, int from, int to, int c
            refuse(reader, "%s makes the link %d to %d larger than %d", what, from, to, SYNTH_MAX_CAPACITY);
 }
 
-/* Reads the links; with `both`, each stands for both directions. */
+/* Reads and adds the links, if there are any. With `both`, each stands for both directions. */
 static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
 {
     int i = 0;
@@ -146,7 +148,7 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
     return true;
 }
 
-/* Reads an array of ranks as a set. */
+/* Reads an array of ranks as a set. Refuses an empty one, and ranks that are named twice. */
 static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *what, uint64_t *set_p)
 {
     *set_p = 0;
@@ -167,7 +169,7 @@ static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *
     return *set_p != 0 || refuse(reader, "%s is empty", what);
 }
 
-/* Adds a link to the list of the group being resolved, unless it is in it. */
+/* Adds a link to the list of links, unless the list has it. */
 static void add_to_group(reader_t *reader, int link)
 {
     for (int i = 0; i < reader->link_count; ++i) {
@@ -178,47 +180,46 @@ static void add_to_group(reader_t *reader, int link)
     reader->links[reader->link_count++] = link;
 }
 
-/* Finds the first group of a name, and its position. NULL: there is none. */
+/* Returns the first group with this name, or NULL. *position_p is its position in "groups". */
 static const mscclpp_json_t *find_group(const reader_t *reader, const char *name, int *position_p)
 {
-    int i = 0;
+    int position = 0;
 
-    for (const mscclpp_json_t *group = reader->groups->first; group != NULL; group = group->next, ++i) {
+    for (const mscclpp_json_t *group = reader->groups->first; group != NULL; group = group->next, ++position) {
         const mscclpp_json_t *key = mscclpp_json_get(group, "name");
 
         if (key != NULL && key->type == MSCCLPP_JSON_STRING && strcmp(key->text, name) == 0) {
-            *position_p = i;
+            *position_p = position;
             return group;
         }
     }
     return NULL;
 }
 
-/* Adds the links from each rank of "from" to each of "to" to the list. Links that do not exist are made, as wide as
- * the group. */
+/* Adds all links from "from" to "to" to the list of links. Missing links are made, with the group's capacity. */
 static bool add_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)
 {
-    uint64_t from, to;
+    uint64_t senders, receivers;
 
-    if (!read_set(reader, mscclpp_json_get(group, "from"), what, &from) ||
-        !read_set(reader, mscclpp_json_get(group, "to"), what, &to)) {
+    if (!read_set(reader, mscclpp_json_get(group, "from"), what, &senders) ||
+        !read_set(reader, mscclpp_json_get(group, "to"), what, &receivers)) {
         return false;
     }
-    for (int a = 0; a < reader->topology->ranks; ++a) {
-        for (int b = 0; b < reader->topology->ranks; ++b) {
-            if (a != b && (from >> a & 1) != 0 && (to >> b & 1) != 0) {
-                if (reader->topology->link_between[a][b] < 0) {
-                    synth_topology_link(reader->topology, a, b, capacity);
+    for (int sender = 0; sender < reader->topology->ranks; ++sender) {
+        for (int receiver = 0; receiver < reader->topology->ranks; ++receiver) {
+            if (sender != receiver && (senders >> sender & 1) != 0 && (receivers >> receiver & 1) != 0) {
+                if (reader->topology->link_between[sender][receiver] < 0) {
+                    synth_topology_link(reader->topology, sender, receiver, capacity);
                 }
-                add_to_group(reader, reader->topology->link_between[a][b]);
+                add_to_group(reader, reader->topology->link_between[sender][receiver]);
             }
         }
     }
     return true;
 }
 
-/* Adds the links of a group, and those of the groups that it names, to the list of links. Refuses a group that
- * contains itself. */
+/* Adds the links of a group, and those of the groups that it names, to the list of links. Refuses a group that contains
+ * itself, directly or through others. */
 static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
 {
     const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner = mscclpp_json_get(group, "groups");
@@ -226,10 +227,10 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
     int from, to, capacity;
 
     snprintf(what, sizeof(what), "group \"%.60s\"", mscclpp_json_get(group, "name")->text);
-    if (reader->state[position] == 1) {
+    if (reader->state[position] == RESOLVING) {
         return refuse(reader, "%s holds itself, directly or through other groups", what);
     }
-    reader->state[position] = 1;
+    reader->state[position] = RESOLVING;
     if (!read_whole(reader, mscclpp_json_get(group, "cap"), what, 1, SYNTH_MAX_CAPACITY, &capacity)) {
         return false;
     }
@@ -264,15 +265,15 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
             return false;
         }
     }
-    reader->state[position] = 2;
+    reader->state[position] = RESOLVED;
     return true;
 }
 
-/* Reads all groups and adds them to the topology. */
+/* Reads all groups, if there are any, and adds them to the topology. */
 static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
 {
     static const char *const keys[] = {"name", "links", "from", "to", "groups", "cap", NULL};
-    int position = 0, capacity = 0, at = 0;
+    int position = 0, capacity = 0, first_position = 0;
 
     if (groups == NULL) {
         return true;
@@ -291,7 +292,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
             return refuse(reader, "a group is %s; it has to be an object", mscclpp_json_type_name(group->type));
         }
         name = mscclpp_json_get(group, "name");
-        if (!known_keys(reader, group, "a group", keys)) {
+        if (!has_known_keys(reader, group, "a group", keys)) {
             return false;
         }
         if (name == NULL || name->type != MSCCLPP_JSON_STRING || strlen(name->text) >= SYNTH_NAME) {
@@ -301,8 +302,8 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next, ++position) {
         const char *name = mscclpp_json_get(group, "name")->text;
 
-        find_group(reader, name, &at);
-        if (at != position) {
+        find_group(reader, name, &first_position);
+        if (first_position != position) {
             return refuse(reader, "there are two groups \"%.60s\"", name);
         }
         memset(reader->state, 0, sizeof(reader->state));
@@ -321,10 +322,10 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     return true;
 }
 
-/* Reads which ranks each node has. Every rank has to be in one. */
+/* Reads which ranks each node has, if the file says so. Every rank has to be in one node. */
 static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
 {
-    uint64_t all = 0, set;
+    uint64_t placed = 0, set;
     int node = 0;
 
     if (nodes == NULL) {
@@ -337,10 +338,10 @@ static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
         if (!read_set(reader, item, "a node", &set)) {
             return false;
         }
-        if ((all & set) != 0) {
+        if ((placed & set) != 0) {
             return refuse(reader, "a rank stands in two nodes");
         }
-        all |= set;
+        placed |= set;
         for (int rank = 0; rank < reader->topology->ranks; ++rank) {
             if ((set >> rank & 1) != 0) {
                 reader->topology->node_of[rank] = node;
@@ -348,10 +349,10 @@ static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
         }
     }
     reader->topology->node_count = node;
-    return all == UINT64_MAX >> (64 - reader->topology->ranks) || refuse(reader, "a rank stands in no node");
+    return placed == UINT64_MAX >> (64 - reader->topology->ranks) || refuse(reader, "a rank stands in no node");
 }
 
-/* Reads the PCI addresses of the ranks' GPUs. */
+/* Reads the PCI addresses of the ranks' GPUs, if they are given. */
 static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
 {
     int rank = 0;
@@ -376,7 +377,7 @@ static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
     return true;
 }
 
-/* Reads a positive number, if it is there. */
+/* Reads a positive number, if it is there; otherwise *rate_p stays. */
 static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *what, double *rate_p)
 {
     char text[64];
@@ -390,10 +391,10 @@ static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char 
         *rate_p = strtod(value->text, NULL);
     }
     return (*rate_p > 0 && *rate_p < 1e6) || refuse(reader, "%s is %s; allowed are numbers above 0 and below 1000000",
-                                                    what, shown(value, text, sizeof(text)));
+                                                    what, value_text(value, text, sizeof(text)));
 }
 
-/* Makes the topology, with the name that the file gives. */
+/* Makes the topology, without links, with the name that the file gives. */
 static bool make_topology(reader_t *reader, const mscclpp_json_t *root, int ranks)
 {
     const mscclpp_json_t *name = mscclpp_json_get(root, "name");
@@ -414,7 +415,7 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
     const mscclpp_json_t *both = mscclpp_json_get(root, "bidirectional");
     int version, ranks;
 
-    if (!known_keys(reader, root, "the topology", keys) ||
+    if (!has_known_keys(reader, root, "the topology", keys) ||
         !read_whole(reader, mscclpp_json_get(root, "version"), "\"version\"", 1, 1, &version) ||
         !read_whole(reader, mscclpp_json_get(root, "ranks"), "\"ranks\"", 2, SYNTH_MAX_RANKS, &ranks) ||
         !make_topology(reader, root, ranks)) {
@@ -471,7 +472,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
     const mscclpp_json_t *links = mscclpp_json_get(root, "links"), *switches = mscclpp_json_get(root, "switches");
     int to = 0;
 
-    if (!known_keys(reader, root, "the topology", keys) || !is_array(reader, links, "\"links\"")) {
+    if (!has_known_keys(reader, root, "the topology", keys) || !is_array(reader, links, "\"links\"")) {
         return false;
     }
     if (links->count < 2 || links->count > SYNTH_MAX_RANKS) {
@@ -520,7 +521,7 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
     reader_t *reader = calloc(1, sizeof(*reader));
     mscclpp_json_t *root = NULL;
     mscclpp_status_t status = arena != NULL && reader != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-    bool fine = false;
+    bool ok = false;
 
     if (status == MSCCLPP_OK) {
         status = mscclpp_json_parse(arena, text, size, why, why_size, &root);
@@ -529,18 +530,19 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
         reader->why = why;
         reader->why_size = why_size;
         if (root->type != MSCCLPP_JSON_OBJECT) {
-            fine = refuse(reader, "a topology is %s; it has to be an object", mscclpp_json_type_name(root->type));
+            ok = refuse(reader, "a topology is %s; it has to be an object", mscclpp_json_type_name(root->type));
         } else if (mscclpp_json_get(root, "msccl_type") != NULL) {
-            fine = read_msccl(reader, root);
+            ok = read_msccl(reader, root);
         } else {
-            fine = read_own(reader, root);
+            ok = read_own(reader, root);
         }
-        fine = fine && synth_topology_connected(reader->topology, why, why_size);
-        status = fine ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
+        ok = ok && synth_topology_connected(reader->topology, why, why_size);
+        status = ok ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
     }
-    for (char *at = why; status == MSCCLPP_ERR_INVALID && *at != '\0'; ++at) { /* it may quote the file */
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            *at = '?';
+    for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0';
+         ++cursor) { /* the message may quote the file: no control characters */
+        if ((unsigned char)*cursor < ' ' || *cursor == 0x7f) {
+            *cursor = '?';
         }
     }
     if (status == MSCCLPP_OK) {
@@ -553,7 +555,7 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
     return status;
 }
 
-/* Tells the format by the first character: JSON, NCCL's XML, or a table of nvidia-smi. */
+/* Reads text in any format. The first character tells which one it is: JSON, NCCL's XML, or a table of nvidia-smi. */
 static mscclpp_status_t parse_any(const char *text, size_t size, char *why, size_t why_size,
                                   synth_topology_t **topology_p)
 {
