@@ -1,4 +1,4 @@
-/* The front of all-reduce: the best of several ways to put it together. */
+/* Finds the front of all-reduce, which is put together from other collectives in several ways. */
 #include "tools/synth/lib/allreduce.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct {
     const synth_topology_t *topology;
     const synth_options_t *options;
     synth_front_t *front;
-    double start;
+    double start; /* by mscclpp_now */
 } composer_t;
 
 /* Adds a schedule to the front if it is right and fits the options. Takes ownership of it; it may be NULL. */
@@ -34,13 +34,14 @@ static void offer(composer_t *composer, synth_schedule_t *schedule, const char *
     synth_front_add(composer->front, schedule, by, label, mscclpp_now() - composer->start);
 }
 
-/* The label of a schedule made of two: heuristic if either is. */
+/* Returns the label of a schedule that is made of two: heuristic if either is. Two proven ones prove nothing. */
 static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 {
     return a == SYNTH_HEURISTIC || b == SYNTH_HEURISTIC ? SYNTH_HEURISTIC : SYNTH_BEST;
 }
 
-/* Adds one after the other, unless the front beats that anyway: large schedules take long to make and to replay. */
+/* Adds the schedule that does one after the other, unless it is too large or the front has a better one: large
+ * schedules take long to make and to replay. */
 static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second, const char *by)
 {
     const synth_schedule_t *a = first->schedule, *b = second->schedule;
@@ -49,82 +50,87 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
         synth_fraction((int64_t)synth_schedule_rounds(a) * b->chunks + (int64_t)synth_schedule_rounds(b) * a->chunks,
                        blocks * a->chunks * b->chunks);
 
-    int64_t common = a->chunks / synth_gcd(a->chunks, b->chunks) * b->chunks;
-    int64_t sends = a->send_count * (common / a->chunks) + b->send_count * (common / b->chunks);
+    int64_t common_chunks = a->chunks / synth_gcd(a->chunks, b->chunks) * b->chunks;
+    int64_t sends = a->send_count * (common_chunks / a->chunks) + b->send_count * (common_chunks / b->chunks);
 
     if (sends <= SYNTH_MAX_SENDS && !synth_front_beats(composer->front, a->steps + b->steps, ratio)) {
         offer(composer, synth_schedule_join(a, b), by, weaker_label(first->label, second->label));
     }
 }
 
-/* Adds all combinations of a schedule of `first` and one of `second`; for an all-gather also those that gather whole
- * inputs. */
+/* Adds all combinations of a schedule of `first` and one of `second`. If `second` is all-gather, also adds all-gathers
+ * of whole inputs. The two searches take up to `seconds` together. */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
                                      int root, double seconds, const char *by, char *why, size_t why_size)
 {
     synth_options_t options = *composer->options;
-    synth_front_t left, right;
+    synth_front_t first_front, second_front;
     mscclpp_status_t status;
 
     options.root = root;
     options.steps = 0;
     options.chunks = 0;
     options.seconds = seconds / 2;
-    status = synth_front_find(composer->topology, first, &options, &left, why, why_size);
+    status = synth_front_find(composer->topology, first, &options, &first_front, why, why_size);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    status = synth_front_find(composer->topology, second, &options, &right, why, why_size);
+    status = synth_front_find(composer->topology, second, &options, &second_front, why, why_size);
     if (status != MSCCLPP_OK) {
-        synth_front_free(&left);
+        synth_front_free(&first_front);
         return status;
     }
-    if (left.note[0] != '\0' || right.note[0] != '\0') {
-        memcpy(composer->front->note, left.note[0] != '\0' ? left.note : right.note, sizeof(left.note));
+    if (first_front.note[0] != '\0' || second_front.note[0] != '\0') {
+        memcpy(composer->front->note, first_front.note[0] != '\0' ? first_front.note : second_front.note,
+               sizeof(first_front.note));
     }
-    composer->front->stopped = composer->front->stopped || left.stopped || right.stopped;
-    for (int apart = 0; apart < left.count || apart < right.count; ++apart) { /* those that fit together first */
-        for (int i = 0; i < left.count; ++i) {
-            if (i >= apart && i - apart < right.count) {
-                offer_pair(composer, &left.point[i], &right.point[i - apart], by);
+    composer->front->stopped = composer->front->stopped || first_front.stopped || second_front.stopped;
+    for (int apart = 0; apart < first_front.count || apart < second_front.count;
+         ++apart) { /* those of like positions in the fronts first */
+        for (int i = 0; i < first_front.count; ++i) {
+            if (i >= apart && i - apart < second_front.count) {
+                offer_pair(composer, &first_front.point[i], &second_front.point[i - apart], by);
             }
-            if (apart > 0 && i + apart < right.count) {
-                offer_pair(composer, &left.point[i], &right.point[i + apart], by);
+            if (apart > 0 && i + apart < second_front.count) {
+                offer_pair(composer, &first_front.point[i], &second_front.point[i + apart], by);
             }
         }
     }
-    for (int j = 0; second == SYNTH_ALLGATHER && j < right.count; ++j) {
-        offer(composer, synth_schedule_oneshot(right.point[j].schedule), "all-gather of whole inputs",
-              weaker_label(right.point[j].label, SYNTH_BEST));
+    for (int j = 0; second == SYNTH_ALLGATHER && j < second_front.count; ++j) {
+        offer(composer, synth_schedule_oneshot(second_front.point[j].schedule), "all-gather of whole inputs",
+              weaker_label(second_front.point[j].label, SYNTH_BEST));
     }
-    synth_front_free(&left);
-    synth_front_free(&right);
+    synth_front_free(&first_front);
+    synth_front_free(&second_front);
     return MSCCLPP_OK;
 }
 
-/* The rank with the shortest distance to and from the farthest rank. */
+/* Returns the rank for which the longest paths from it and to it are the shortest together. */
 static int central_rank(const synth_topology_t *topology)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], best = 0, least = 1 << 30;
 
     synth_topology_distances(topology, distance);
-    for (int r = 0; r < topology->ranks; ++r) {
-        int out = 0, in = 0;
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        int farthest_out = 0, farthest_in = 0;
 
         for (int other = 0; other < topology->ranks; ++other) {
-            out = distance[r][other] > out ? distance[r][other] : out;
-            in = distance[other][r] > in ? distance[other][r] : in;
+            farthest_out = distance[rank][other] > farthest_out ? distance[rank][other] : farthest_out;
+            farthest_in = distance[other][rank] > farthest_in ? distance[other][rank] : farthest_in;
         }
-        if (out + in < least) {
-            least = out + in;
-            best = r;
+        if (farthest_out + farthest_in < least) {
+            least = farthest_out + farthest_in;
+            best = rank;
         }
     }
     return best;
 }
 
-/* Adds schedules that reduce pieces along trees to roots and send them back, with more and more units. Where ranks
- * are unequal, nothing else comes near the bound. */
+/*
+ * Adds schedules that reduce pieces along trees to roots and send them back, with more and more units. On machines
+ * whose ranks are unequal, no other way comes near the bound. Without a wish for steps or chunks, the trees are kept in
+ * the front, too.
+ */
 static void offer_trees(composer_t *composer)
 {
     synth_shares_t *shares = synth_shares_new(composer->topology, composer->options->seconds / 4);
@@ -151,7 +157,7 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
 {
     composer_t composer = {topology, options, front, mscclpp_now()};
     mscclpp_status_t status;
-    synth_bound_t bound, whole;
+    synth_bound_t bound, gather_bound;
 
     memset(front, 0, sizeof(*front));
     front->least_steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
@@ -172,9 +178,9 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
         synth_point_t *point = &front->point[i];
 
         point->bound = front->least_ratio;
-        if (point->schedule->steps == 1 &&
-            synth_bound_cut(topology, SYNTH_ALLGATHER, 0, &whole) == MSCCLPP_OK) { /* nothing is added on the way */
-            point->bound = synth_larger(point->bound, whole.ratio);
+        if (point->schedule->steps == 1 && synth_bound_cut(topology, SYNTH_ALLGATHER, 0, &gather_bound) ==
+                                               MSCCLPP_OK) { /* in one step, all whole inputs go to all ranks */
+            point->bound = synth_larger(point->bound, gather_bound.ratio);
         }
         if (synth_compare(point->ratio, point->bound) <= 0) {
             point->label = SYNTH_PROVEN;

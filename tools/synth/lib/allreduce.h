@@ -1,13 +1,14 @@
-/* All-reduce put together from other collectives. */
+/* All-reduces that are put together from other collectives. */
 #ifndef TOOLS_SYNTH_LIB_ALLREDUCE_H
 #define TOOLS_SYNTH_LIB_ALLREDUCE_H
 
 #include "tools/synth/lib/front.h"
 
 /*
- * Points from reduce-scatter and all-gather, from reduce and broadcast of one root, from an all-gather of whole inputs,
- * and from two levels. No bound for a number of steps but 1 is known, so a point of more steps is proven only if it
- * meets the bound of all.
+ * Fills the front as synth_front_find does. Its points come from a reduce-scatter and an all-gather, from a reduce and
+ * a broadcast of one root, from an all-gather of whole inputs, from trees to and from several roots, and from two
+ * levels. Only for 1 step there is a bound of its own. A point of more steps is proven only if it meets the bound for
+ * any number of steps.
  */
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *why, size_t why_size);

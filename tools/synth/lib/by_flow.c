@@ -1,114 +1,120 @@
-/* Scatter as a flow over steps; gather is scatter the other way round. */
+/* Finds scatters as flows in a graph that has every rank once for each step. A gather is a scatter the other way round.
+ */
 #include <stdlib.h>
 
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/flow.h"
 
-/* A scatter in which step s has rounds[s] rounds. */
+enum { MOST_WAYS = 20000 }; /* to divide rounds among steps; with more, none is tried */
+
+/* A scatter that is looked for. */
 typedef struct {
     const synth_topology_t *topology;
     int root, chunks, steps;
-    int rounds[SYNTH_MAX_STEPS];
+    int rounds[SYNTH_MAX_STEPS]; /* of each step, as they are tried now */
     synth_flow_t *flow;
-} spread_t;
+} scatter_t;
 
-/* The vertex of a rank before a step. */
-static int node(const spread_t *spread, int rank, int step)
+/* Returns the vertex of a rank before a step. */
+static int vertex_of(const scatter_t *scatter, int rank, int step)
 {
-    return step * spread->topology->ranks + rank;
+    return step * scatter->topology->ranks + rank;
 }
 
-/* Builds the graph and computes the flow. Whether all chunks arrive. Arcs of links come first, then those that hold
- * chunks, then those to the sink. Groups are left to the replay. */
-static bool run_flow(spread_t *spread)
+/* Builds the graph and computes the flow. Returns whether all chunks arrive. Arcs of links come first, then those by
+ * which chunks stay at a rank, then those to the sink. Limits of groups are left to the replay. */
+static bool run_flow(scatter_t *scatter)
 {
-    const synth_topology_t *topology = spread->topology;
-    int n = topology->ranks, sink = n * (spread->steps + 1);
+    const synth_topology_t *topology = scatter->topology;
+    int ranks = topology->ranks, sink = ranks * (scatter->steps + 1);
 
-    synth_flow_free(spread->flow);
-    spread->flow = synth_flow_new(sink + 1, spread->steps * (topology->link_count + n) + n);
-    if (spread->flow == NULL) {
+    synth_flow_free(scatter->flow);
+    scatter->flow = synth_flow_new(sink + 1, scatter->steps * (topology->link_count + ranks) + ranks);
+    if (scatter->flow == NULL) {
         return false;
     }
-    for (int s = 0; s < spread->steps; ++s) {
-        for (int l = 0; l < topology->link_count; ++l) {
-            const synth_link_t *link = &topology->links[l];
+    for (int step = 0; step < scatter->steps; ++step) {
+        for (int i = 0; i < topology->link_count; ++i) {
+            const synth_link_t *link = &topology->links[i];
 
-            synth_flow_arc(spread->flow, node(spread, link->from, s), node(spread, link->to, s + 1),
-                           (int64_t)link->capacity * spread->rounds[s]);
+            synth_flow_arc(scatter->flow, vertex_of(scatter, link->from, step), vertex_of(scatter, link->to, step + 1),
+                           (int64_t)link->capacity * scatter->rounds[step]);
         }
     }
-    for (int s = 0; s < spread->steps; ++s) {
-        for (int r = 0; r < n; ++r) {
-            synth_flow_arc(spread->flow, node(spread, r, s), node(spread, r, s + 1), SYNTH_FLOW_FULL);
+    for (int step = 0; step < scatter->steps; ++step) {
+        for (int rank = 0; rank < ranks; ++rank) {
+            synth_flow_arc(scatter->flow, vertex_of(scatter, rank, step), vertex_of(scatter, rank, step + 1),
+                           SYNTH_FLOW_FULL);
         }
     }
-    for (int r = 0; r < n; ++r) {
-        synth_flow_arc(spread->flow, node(spread, r, spread->steps), sink, r == spread->root ? 0 : spread->chunks);
+    for (int rank = 0; rank < ranks; ++rank) {
+        synth_flow_arc(scatter->flow, vertex_of(scatter, rank, scatter->steps), sink,
+                       rank == scatter->root ? 0 : scatter->chunks);
     }
-    return synth_flow_run(spread->flow, node(spread, spread->root, 0), sink, SYNTH_FLOW_FULL) ==
-           (int64_t)(n - 1) * spread->chunks;
+    return synth_flow_run(scatter->flow, vertex_of(scatter, scatter->root, 0), sink, SYNTH_FLOW_FULL) ==
+           (int64_t)(ranks - 1) * scatter->chunks;
 }
 
-/* The schedule of a flow: traces each chunk back from its receiver to the root. NULL without memory. */
-static synth_schedule_t *trace(spread_t *spread, bool gather)
+/* Makes the schedule of a flow: traces each chunk back from its receiver to the root, and takes its way out of the
+ * flow. NULL if memory runs out. */
+static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
 {
-    const synth_topology_t *topology = spread->topology;
-    int n = topology->ranks, e = topology->link_count;
+    const synth_topology_t *topology = scatter->topology;
+    int ranks = topology->ranks, links = topology->link_count;
     synth_schedule_t *schedule =
-        synth_schedule_new(gather ? SYNTH_GATHER : SYNTH_SCATTER, n, spread->root, spread->chunks);
-    bool fine = schedule != NULL;
+        synth_schedule_new(is_gather ? SYNTH_GATHER : SYNTH_SCATTER, ranks, scatter->root, scatter->chunks);
+    bool ok = schedule != NULL;
 
-    for (int k = 0; fine && k < n * spread->chunks; ++k) {
-        int rank = k / spread->chunks;
+    for (int chunk = 0; ok && chunk < ranks * scatter->chunks; ++chunk) {
+        int rank = chunk / scatter->chunks;
 
-        for (int s = spread->steps - 1; fine && s >= 0 && k / spread->chunks != spread->root; --s) {
+        for (int step = scatter->steps - 1; ok && step >= 0 && chunk / scatter->chunks != scatter->root; --step) {
             int link = -1;
 
-            if (synth_flow_on(spread->flow, spread->steps * e + s * n + rank) > 0) {
-                synth_flow_take(spread->flow, spread->steps * e + s * n + rank, 1);
+            if (synth_flow_on(scatter->flow, scatter->steps * links + step * ranks + rank) > 0) {
+                synth_flow_take(scatter->flow, scatter->steps * links + step * ranks + rank, 1);
                 continue;
             }
-            for (int l = 0; l < e && link < 0; ++l) {
-                link = topology->links[l].to == rank && synth_flow_on(spread->flow, s * e + l) > 0 ? l : -1;
+            for (int i = 0; i < links && link < 0; ++i) {
+                link = topology->links[i].to == rank && synth_flow_on(scatter->flow, step * links + i) > 0 ? i : -1;
             }
-            fine = link >= 0;
-            if (fine) {
-                synth_flow_take(spread->flow, s * e + link, 1);
+            ok = link >= 0;
+            if (ok) {
+                synth_flow_take(scatter->flow, step * links + link, 1);
                 rank = topology->links[link].from;
-                fine = gather ? synth_schedule_add(schedule, k, topology->links[link].to, rank, spread->steps - 1 - s,
-                                                   false)
-                              : synth_schedule_add(schedule, k, rank, topology->links[link].to, s, false);
+                ok = is_gather ? synth_schedule_add(schedule, chunk, topology->links[link].to, rank,
+                                                    scatter->steps - 1 - step, false)
+                               : synth_schedule_add(schedule, chunk, rank, topology->links[link].to, step, false);
             }
         }
     }
-    if (fine) {
-        schedule->steps = spread->steps;
-        for (int s = 0; s < spread->steps; ++s) {
-            schedule->rounds[s] = spread->rounds[gather ? spread->steps - 1 - s : s];
+    if (ok) {
+        schedule->steps = scatter->steps;
+        for (int step = 0; step < scatter->steps; ++step) {
+            schedule->rounds[step] = scatter->rounds[is_gather ? scatter->steps - 1 - step : step];
         }
-        fine = synth_schedule_prune(schedule);
+        ok = synth_schedule_prune(schedule);
     }
-    if (!fine) {
+    if (!ok) {
         synth_schedule_free(schedule);
         return NULL;
     }
     return schedule;
 }
 
-/* Tries all ways to share `rest` rounds among the steps from `step` on. Returns the first schedule that is found, or
- * NULL. */
-static synth_schedule_t *spread_rounds(spread_t *spread, int step, int rest, bool gather)
+/* Tries all ways to divide `rounds_left` rounds among the steps from `step` on. Returns the first schedule that is
+ * found, or NULL. */
+static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_left, bool is_gather)
 {
     synth_schedule_t *schedule = NULL;
 
-    if (step == spread->steps - 1) {
-        spread->rounds[step] = rest;
-        return run_flow(spread) ? trace(spread, gather) : NULL;
+    if (step == scatter->steps - 1) {
+        scatter->rounds[step] = rounds_left;
+        return run_flow(scatter) ? trace_chunks(scatter, is_gather) : NULL;
     }
-    for (int here = 1; schedule == NULL && here <= rest - (spread->steps - 1 - step); ++here) {
-        spread->rounds[step] = here;
-        schedule = spread_rounds(spread, step + 1, rest - here, gather);
+    for (int rounds = 1; schedule == NULL && rounds <= rounds_left - (scatter->steps - 1 - step); ++rounds) {
+        scatter->rounds[step] = rounds;
+        schedule = try_rounds(scatter, step + 1, rounds_left - rounds, is_gather);
     }
     return schedule;
 }
@@ -116,19 +122,19 @@ static synth_schedule_t *spread_rounds(spread_t *spread, int step, int rest, boo
 synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
                                 int steps, int rounds)
 {
-    bool gather = collective == SYNTH_GATHER;
-    synth_topology_t *turned = gather ? synth_topology_transposed(topology) : NULL;
-    spread_t spread = {gather ? turned : topology, root, chunks, steps, {0}, NULL};
+    bool is_gather = collective == SYNTH_GATHER;
+    synth_topology_t *transposed = is_gather ? synth_topology_transposed(topology) : NULL;
+    scatter_t scatter = {is_gather ? transposed : topology, root, chunks, steps, {0}, NULL};
     synth_schedule_t *schedule = NULL;
     double ways = 1;
 
     for (int i = 1; i < steps; ++i) {
         ways *= (double)(rounds - i) / i;
     }
-    if (rounds >= steps && ways < 20000 && spread.topology != NULL) {
-        schedule = spread_rounds(&spread, 0, rounds, gather);
+    if (rounds >= steps && ways < MOST_WAYS && scatter.topology != NULL) {
+        schedule = try_rounds(&scatter, 0, rounds, is_gather);
     }
-    synth_flow_free(spread.flow);
-    synth_topology_free(turned);
+    synth_flow_free(scatter.flow);
+    synth_topology_free(transposed);
     return schedule;
 }

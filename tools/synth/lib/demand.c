@@ -1,4 +1,4 @@
-/* Collectives as sets of chunks. */
+/* What collectives ask for, chunk by chunk. */
 #include "tools/synth/lib/demand.h"
 
 #include <stdlib.h>
@@ -54,8 +54,8 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
         synth_demand_free(demand);
         return NULL;
     }
-    for (int c = 0; c < demand->count; ++c) {
-        int block = c / chunks, source = block;
+    for (int chunk = 0; chunk < demand->count; ++chunk) {
+        int block = chunk / chunks, source = block;
         uint64_t wanted = all;
 
         if (collective == SYNTH_BROADCAST || collective == SYNTH_SCATTER) {
@@ -66,10 +66,10 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
         } else if (collective == SYNTH_SCATTER) {
             wanted = UINT64_C(1) << block;
         } else if (collective == SYNTH_ALLTOALL) {
-            wanted = UINT64_C(1) << (c % chunks / (chunks / ranks));
+            wanted = UINT64_C(1) << (chunk % chunks / (chunks / ranks));
         }
-        demand->source[c] = source;
-        demand->wanted[c] = wanted & ~(UINT64_C(1) << source);
+        demand->source[chunk] = source;
+        demand->wanted[chunk] = wanted & ~(UINT64_C(1) << source);
     }
     return demand;
 }

@@ -20,13 +20,14 @@ typedef enum {
 
 extern const char *const synth_collective_names[SYNTH_COLLECTIVES];
 
-/* False for an unknown name. */
+/* Finds a collective by its name. Returns false for an unknown name. */
 bool synth_collective_find(const char *name, synth_collective_t *collective_p);
 
 /* Whether chunks are added up on the way. */
 bool synth_combines(synth_collective_t collective);
 
-/* The collective whose schedule, reversed, serves this one: all-gather for reduce-scatter, broadcast for reduce. */
+/* Returns the collective whose reversed schedules serve this one: all-gather for reduce-scatter, broadcast for reduce.
+ * For all others, the collective itself. */
 synth_collective_t synth_dual(synth_collective_t collective);
 
 typedef struct {
@@ -38,11 +39,11 @@ typedef struct {
     uint64_t *wanted; /* of each chunk: the set of ranks that want it, without the source */
 } synth_demand_t;
 
-/* A collective that does not combine. NULL without memory. */
+/* Makes the demand of a collective that does not combine. NULL if memory runs out. */
 synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int root, int chunks);
 void synth_demand_free(synth_demand_t *demand);
 
-/* The least allowed value of `chunks`; all others are multiples of it. */
+/* Returns the least allowed value of `chunks`; all others are multiples of it. */
 int synth_least_chunks(synth_collective_t collective, int ranks);
 
 #endif

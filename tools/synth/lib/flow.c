@@ -9,15 +9,18 @@
 
 /* An arc or its reverse. */
 typedef struct {
-    int to, next; /* next: the next half that leaves the same node; -1: none */
-    int64_t rest; /* residual capacity */
+    int to, next;     /* next: the next half that leaves the same node; -1: none */
+    int64_t residual; /* capacity that is left */
 } half_t;
 
 struct synth_flow {
-    int nodes,
-        count; /* count: of halves. Halves 2a and 2a + 1 are arc a and its reverse, so i ^ 1 is the opposite of i. */
+    int nodes;
+    int count; /* of halves. Halves 2a and 2a + 1 are arc a and its reverse, so i ^ 1 is the opposite of i. */
     half_t *half;
-    int *first, *level, *cursor, *queue;
+    int *first;  /* of each node: the first half that leaves it; -1: none */
+    int *level;  /* of each node: its distance from the source in the residual graph; -1: cannot be reached */
+    int *cursor; /* of each node: the half that is tried next */
+    int *queue;  /* of the breadth-first search */
 };
 
 synth_flow_t *synth_flow_new(int nodes, int arcs)
@@ -61,18 +64,18 @@ int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity)
 
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity)
 {
-    flow->half[2 * arc].rest = capacity;
-    flow->half[2 * arc + 1].rest = 0;
+    flow->half[2 * arc].residual = capacity;
+    flow->half[2 * arc + 1].residual = 0;
 }
 
 int64_t synth_flow_on(const synth_flow_t *flow, int arc)
 {
-    return flow->half[2 * arc + 1].rest;
+    return flow->half[2 * arc + 1].residual;
 }
 
 void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount)
 {
-    flow->half[2 * arc + 1].rest -= amount;
+    flow->half[2 * arc + 1].residual -= amount;
 }
 
 bool synth_flow_near(const synth_flow_t *flow, int node)
@@ -80,10 +83,7 @@ bool synth_flow_near(const synth_flow_t *flow, int node)
     return flow->level[node] >= 0;
 }
 
-/*
- * Numbers the nodes by their distance from the source over arcs with residual capacity; -1: cannot be reached. False if
- * the sink cannot be reached, so that the flow is a maximum.
- */
+/* Sets the levels of all nodes. Returns false if the sink cannot be reached, so that the flow is a maximum. */
 static bool find_levels(synth_flow_t *flow, int source, int sink)
 {
     int head = 0, tail = 0;
@@ -95,7 +95,7 @@ static bool find_levels(synth_flow_t *flow, int source, int sink)
         int node = flow->queue[head++];
 
         for (int i = flow->first[node]; i >= 0; i = flow->half[i].next) {
-            if (flow->half[i].rest > 0 && flow->level[flow->half[i].to] < 0) {
+            if (flow->half[i].residual > 0 && flow->level[flow->half[i].to] < 0) {
                 flow->level[flow->half[i].to] = flow->level[node] + 1;
                 flow->queue[tail++] = flow->half[i].to;
             }
@@ -104,46 +104,46 @@ static bool find_levels(synth_flow_t *flow, int source, int sink)
     return flow->level[sink] >= 0;
 }
 
-/* Pushes at most `most` units from a node to the sink along arcs that lead one level up. Returns how many. The
+/* Pushes up to `most` units from a node to the sink, along arcs that lead to the next level. Returns how many. The
  * recursion is as deep as there are levels. */
 static int64_t push(synth_flow_t *flow, int node, int sink, int64_t most)
 {
-    int64_t sum = 0;
+    int64_t pushed = 0;
 
     if (node == sink) {
         return most;
     }
-    for (; flow->cursor[node] >= 0 && sum < most; flow->cursor[node] = flow->half[flow->cursor[node]].next) {
+    for (; flow->cursor[node] >= 0 && pushed < most; flow->cursor[node] = flow->half[flow->cursor[node]].next) {
         half_t *half = &flow->half[flow->cursor[node]];
-        int64_t want = most - sum < half->rest ? most - sum : half->rest, done;
+        int64_t wanted = most - pushed < half->residual ? most - pushed : half->residual, passed_on;
 
-        if (want <= 0 || flow->level[half->to] != flow->level[node] + 1) {
+        if (wanted <= 0 || flow->level[half->to] != flow->level[node] + 1) {
             continue;
         }
-        done = push(flow, half->to, sink, want);
-        half->rest -= done;
-        flow->half[flow->cursor[node] ^ 1].rest += done;
-        sum += done;
-        if (sum == most) {
-            break; /* this arc may have room left */
+        passed_on = push(flow, half->to, sink, wanted);
+        half->residual -= passed_on;
+        flow->half[flow->cursor[node] ^ 1].residual += passed_on;
+        pushed += passed_on;
+        if (pushed == most) {
+            break; /* without moving the cursor: this arc may have capacity left */
         }
     }
-    return sum;
+    return pushed;
 }
 
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most)
 {
-    int64_t sum = 0;
+    int64_t total = 0;
 
-    while (sum < most && find_levels(flow, source, sink)) {
-        int64_t done;
+    while (total < most && find_levels(flow, source, sink)) {
+        int64_t pushed;
 
         memcpy(flow->cursor, flow->first, sizeof(int) * (size_t)flow->nodes);
-        done = push(flow, source, sink, most - sum);
-        if (done == 0) {
+        pushed = push(flow, source, sink, most - total);
+        if (pushed == 0) {
             break;
         }
-        sum += done;
+        total += pushed;
     }
-    return sum;
+    return total;
 }

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SYNTH_FLOW_FULL (INT64_MAX / 4)
+#define SYNTH_FLOW_FULL (INT64_MAX / 4) /* a capacity that never limits */
 
 typedef struct synth_flow synth_flow_t;
 
-/* NULL without memory. */
+/* Makes a graph of so many nodes without arcs, and room for so many arcs. NULL if memory runs out. */
 synth_flow_t *synth_flow_new(int nodes, int arcs);
 void synth_flow_free(synth_flow_t *flow);
 
@@ -19,16 +19,16 @@ int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
 /* Gives an arc another capacity, and takes all flow away from it. */
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 
-/* Adds as much flow as possible to what there is, at most `most`, and returns how much. */
+/* Adds as much flow as possible to the flow that there is, at most `most`, and returns how much. */
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most);
 
-/* The flow on an arc. */
+/* Returns the flow on an arc. */
 int64_t synth_flow_on(const synth_flow_t *flow, int arc);
 
 /* Takes flow away from an arc, for callers that split a flow into paths. */
 void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount);
 
-/* After a run that ended below `most`: whether a node lies on the source's side of a minimum cut. */
+/* Whether a node lies on the source's side of a minimum cut. Only after a run that returned less than `most`. */
 bool synth_flow_near(const synth_flow_t *flow, int node);
 
 #endif

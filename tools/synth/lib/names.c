@@ -1,4 +1,4 @@
-/* Machines that have a name. */
+/* Builds the machines that have a name, such as "ring:8". Builders return false if memory runs out. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,69 +8,69 @@
 
 const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1, mi250x";
 
-/* Adds a link in each direction. */
+/* Adds a link of this capacity in each direction. */
 static void add_both(synth_topology_t *topology, int a, int b, int capacity)
 {
     synth_topology_link(topology, a, b, capacity);
     synth_topology_link(topology, b, a, capacity);
 }
 
-/* Adds a group of the links of one rank, out or in, that join it with the ranks `others`. False without memory. */
+/* Adds a group of the links that lead out of a rank (or into it, unless `out`) and join it with the ranks `others`. */
 static bool add_port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
 {
     int links[SYNTH_MAX_RANKS], count = 0;
     char name[SYNTH_NAME];
 
     for (int i = 0; i < topology->ranks; ++i) {
-        int at = out ? topology->link_between[rank][i] : topology->link_between[i][rank];
+        int link = out ? topology->link_between[rank][i] : topology->link_between[i][rank];
 
-        if (at >= 0 && (others >> i & 1) != 0) {
-            links[count++] = at;
+        if (link >= 0 && (others >> i & 1) != 0) {
+            links[count++] = link;
         }
     }
     snprintf(name, sizeof(name), "%s %s %d", what, out ? "out of" : "into", rank);
     return count == 0 || synth_topology_group(topology, name, capacity, links, count);
 }
 
-/* A ring of n ranks. */
-static bool ring(synth_topology_t *topology, int n, int unused)
+/* Builds a ring. */
+static bool ring(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
-    for (int i = 0; i < n; ++i) {
-        if (n > 2 || i == 0) {
-            add_both(topology, i, (i + 1) % n, 1);
+    for (int i = 0; i < ranks; ++i) {
+        if (ranks > 2 || i == 0) {
+            add_both(topology, i, (i + 1) % ranks, 1);
         }
     }
     return true;
 }
 
-/* A line of n ranks. */
-static bool line(synth_topology_t *topology, int n, int unused)
+/* Builds a line. */
+static bool line(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
-    for (int i = 0; i + 1 < n; ++i) {
+    for (int i = 0; i + 1 < ranks; ++i) {
         add_both(topology, i, i + 1, 1);
     }
     return true;
 }
 
-/* A full mesh of n ranks. */
-static bool mesh(synth_topology_t *topology, int n, int unused)
+/* Builds a full mesh. */
+static bool mesh(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
-    for (int i = 0; i < n; ++i) {
-        for (int j = i + 1; j < n; ++j) {
+    for (int i = 0; i < ranks; ++i) {
+        for (int j = i + 1; j < ranks; ++j) {
             add_both(topology, i, j, 1);
         }
     }
     return true;
 }
 
-/* n ranks on a switch: a full mesh in which each rank has one port out and one in. */
-static bool switched(synth_topology_t *topology, int n, int unused)
+/* Builds a switch: a full mesh in which each rank has one port out and one in. */
+static bool switched(synth_topology_t *topology, int ranks, int unused)
 {
-    mesh(topology, n, unused);
-    for (int i = 0; i < n; ++i) {
+    mesh(topology, ranks, unused);
+    for (int i = 0; i < ranks; ++i) {
         if (!add_port(topology, "port", i, true, UINT64_MAX, 1) ||
             !add_port(topology, "port", i, false, UINT64_MAX, 1)) {
             return false;
@@ -79,7 +79,7 @@ static bool switched(synth_topology_t *topology, int n, int unused)
     return true;
 }
 
-/* A two-dimensional torus. */
+/* Builds a two-dimensional torus. With two rows or columns, only one link joins their ranks. */
 static bool torus(synth_topology_t *topology, int rows, int columns)
 {
     for (int i = 0; i < rows; ++i) {
@@ -95,40 +95,42 @@ static bool torus(synth_topology_t *topology, int rows, int columns)
     return true;
 }
 
-/* Nodes of several GPUs: a full mesh inside, four times as fast as the NICs, which join the GPUs of the same
- * position. */
+/* Builds nodes of several GPUs: a full mesh within each node, with links four times as fast as the NICs, which join
+ * GPUs of the same position. */
 static bool nodes(synth_topology_t *topology, int count, int gpus)
 {
     enum { INSIDE = 4 };
-    int n = count * gpus;
+    int ranks = count * gpus;
 
-    for (int a = 0; a < n; ++a) {
-        for (int b = a + 1; b < n; ++b) {
-            if (a / gpus == b / gpus) {
-                add_both(topology, a, b, INSIDE);
-            } else if (a % gpus == b % gpus) {
-                add_both(topology, a, b, 1);
+    for (int rank = 0; rank < ranks; ++rank) {
+        for (int other = rank + 1; other < ranks; ++other) {
+            if (rank / gpus == other / gpus) {
+                add_both(topology, rank, other, INSIDE);
+            } else if (rank % gpus == other % gpus) {
+                add_both(topology, rank, other, 1);
             }
         }
     }
     topology->node_count = count;
-    for (int a = 0; a < n; ++a) {
-        uint64_t far = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+        uint64_t partners = 0;
 
-        topology->node_of[a] = a / gpus;
-        for (int b = a % gpus; b < n; b += gpus) {
-            far |= b != a ? UINT64_C(1) << b : 0;
+        topology->node_of[rank] = rank / gpus;
+        for (int other = rank % gpus; other < ranks; other += gpus) {
+            partners |= other != rank ? UINT64_C(1) << other : 0;
         }
-        if (!add_port(topology, "NIC", a, true, far, 1) || !add_port(topology, "NIC", a, false, far, 1)) {
+        if (!add_port(topology, "NIC", rank, true, partners, 1) ||
+            !add_port(topology, "NIC", rank, false, partners, 1)) {
             return false;
         }
     }
     return true;
 }
 
-/* Two rings of eight GPUs: one of double links, one of single ones, and four more single ones. */
+/* Builds NVIDIA's DGX-1 of 8 GPUs: a ring of double links, a ring of single ones, and four more single ones. */
 static bool dgx1(synth_topology_t *topology, int unused, int unused_too)
 {
+    /* GPU, GPU, capacity in both directions */
     static const int pairs[][3] = {{0, 1, 2}, {0, 2, 1}, {0, 3, 1}, {0, 4, 2}, {1, 2, 1}, {1, 3, 2},
                                    {1, 5, 1}, {2, 3, 2}, {2, 6, 2}, {3, 7, 1}, {4, 5, 2}, {4, 6, 1},
                                    {4, 7, 1}, {5, 6, 1}, {5, 7, 2}, {6, 7, 2}};
@@ -141,9 +143,11 @@ static bool dgx1(synth_topology_t *topology, int unused, int unused_too)
     return true;
 }
 
-/* Eight packages of two dies each. Four links join the dies of a package, and three lead from each die elsewhere. */
+/* Builds a node of AMD's MI250X: eight packages of two dies. Four links join the dies of a package, and three lead from
+ * each die to other packages. */
 static bool mi250x(synth_topology_t *topology, int unused, int unused_too)
 {
+    /* die, die, capacity in both directions */
     static const int pairs[][3] = {{0, 4, 2},  {3, 7, 2},   {8, 12, 2},  {11, 15, 2}, {0, 8, 1},
                                    {1, 9, 1},  {2, 10, 1},  {3, 11, 1},  {1, 10, 1},  {2, 9, 1},
                                    {1, 5, 1},  {2, 6, 1},   {4, 6, 1},   {5, 7, 1},   {5, 6, 1},
@@ -164,12 +168,13 @@ static const struct {
     const char *name;
     int numbers; /* how many follow the colon */
     int ranks;   /* of a machine without numbers */
-    bool (*build)(synth_topology_t *topology, int a, int b);
-} kinds[] = {{"ring", 1, 0, ring},   {"line", 1, 0, line},   {"mesh", 1, 0, mesh}, {"switch", 1, 0, switched},
-             {"torus", 2, 0, torus}, {"nodes", 2, 0, nodes}, {"dgx1", 0, 8, dgx1}, {"mi250x", 0, 16, mi250x}};
+    bool (*build)(synth_topology_t *topology, int first, int second);
+} machines[] = {{"ring", 1, 0, ring},   {"line", 1, 0, line},   {"mesh", 1, 0, mesh}, {"switch", 1, 0, switched},
+                {"torus", 2, 0, torus}, {"nodes", 2, 0, nodes}, {"dgx1", 0, 8, dgx1}, {"mi250x", 0, 16, mi250x}};
 
-/* Reads one or two whole numbers from 1 on, with an x between. Returns how many; 0 if the text is something else. */
-static int parse_numbers(const char *text, int *a, int *b)
+/* Reads one or two whole numbers from 1 on, with an x between. Returns how many; 0 if the text is something else. A
+ * missing second number is 1. */
+static int parse_numbers(const char *text, int *first_p, int *second_p)
 {
     long number[2] = {1, 1};
     int count = 0;
@@ -193,8 +198,8 @@ static int parse_numbers(const char *text, int *a, int *b)
         }
         text = end + 1;
     }
-    *a = (int)number[0];
-    *b = (int)number[1];
+    *first_p = (int)number[0];
+    *second_p = (int)number[1];
     return count;
 }
 
@@ -203,21 +208,21 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
     const char *colon = strchr(text, ':');
     size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
-        int a = 8, b = 1;
+    for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); ++i) {
+        int first = 8, second = 1;
         synth_topology_t *topology;
 
-        if (strlen(kinds[i].name) != length || strncmp(kinds[i].name, text, length) != 0) {
+        if (strlen(machines[i].name) != length || strncmp(machines[i].name, text, length) != 0) {
             continue;
         }
-        if ((colon != NULL ? parse_numbers(colon + 1, &a, &b) : 0) != kinds[i].numbers || a * b < 2 ||
-            a * b > SYNTH_MAX_RANKS) {
+        if ((colon != NULL ? parse_numbers(colon + 1, &first, &second) : 0) != machines[i].numbers ||
+            first * second < 2 || first * second > SYNTH_MAX_RANKS) {
             snprintf(why, why_size, "the topology is \"%.80s\"; allowed are %s, with 2 to %d ranks", text,
                      synth_topology_names, SYNTH_MAX_RANKS);
             return MSCCLPP_ERR_INVALID;
         }
-        topology = synth_topology_new(text, kinds[i].numbers == 0 ? kinds[i].ranks : a * b);
-        if (topology == NULL || !kinds[i].build(topology, a, b)) {
+        topology = synth_topology_new(text, machines[i].numbers == 0 ? machines[i].ranks : first * second);
+        if (topology == NULL || !machines[i].build(topology, first, second)) {
             synth_topology_free(topology);
             return MSCCLPP_ERR_NO_MEMORY;
         }

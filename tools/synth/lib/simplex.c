@@ -1,6 +1,6 @@
 /*
- * The tableau method. Many right sides are 0, so that most pivots would change nothing and could go in circles: the
- * right sides are perturbed, each by another amount, and the true ones are carried along.
+ * The simplex method with a tableau. Many right sides are 0, so that pivots would often change nothing and could go in
+ * circles. Therefore the right sides are perturbed, each by another amount; the true ones are carried along.
  */
 #include "tools/synth/lib/simplex.h"
 
@@ -9,18 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EPSILON 1e-9      /* smaller entries count as 0 */
+#define PERTURBATION 1e-6 /* of right sides: from this to twice as much */
+
 struct synth_simplex {
-    int rows, columns, room;   /* columns: slacks first, then those that were added */
-    double **column;           /* each: an entry for each row, then the reduced cost */
-    double *perturbed, *right; /* right sides, perturbed and true; then the objective */
+    int rows, columns, room;   /* columns: one slack for each row, then those that were added; room: for columns */
+    double **column;           /* each has an entry for each row, then the reduced cost */
+    double *perturbed, *right; /* right sides, perturbed and true; each followed by the objective, negated */
     int *basis;                /* of each row: its basic column */
-    int pivots;
+    int pivots;                /* made so far */
 };
 
-synth_simplex_t *synth_simplex_new(int rows, const double *most)
+synth_simplex_t *synth_simplex_new(int rows, const double *right_sides)
 {
     synth_simplex_t *simplex = calloc(1, sizeof(*simplex));
-    uint64_t state = 88172645463325252u;
+    uint64_t random = 88172645463325252u; /* always the same numbers (xorshift) */
 
     if (simplex == NULL) {
         return NULL;
@@ -36,11 +39,11 @@ synth_simplex_t *synth_simplex_new(int rows, const double *most)
         return NULL;
     }
     for (int i = 0; i < rows; ++i) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        simplex->right[i] = most[i];
-        simplex->perturbed[i] = most[i] + 1e-6 * (1.0 + (double)(state >> 40) / (1 << 24));
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        simplex->right[i] = right_sides[i];
+        simplex->perturbed[i] = right_sides[i] + PERTURBATION * (1.0 + (double)(random >> 40) / (1 << 24));
         simplex->basis[i] = i;
         simplex->column[i] = calloc((size_t)rows + 1, sizeof(double));
         if (simplex->column[i] == NULL) {
@@ -86,12 +89,12 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
     if (column == NULL) {
         return -1;
     }
-    /* The slacks' columns hold the inverse of the basis, which brings the new column up to date. */
-    for (int k = 0; k < count; ++k) {
-        const double *slack = simplex->column[rows[k]];
+    /* The columns of the slacks hold the inverse of the basis. Multiplied by it, the new column fits the tableau. */
+    for (int j = 0; j < count; ++j) {
+        const double *slack = simplex->column[rows[j]];
 
         for (int i = 0; i <= simplex->rows; ++i) {
-            column[i] += values[k] * slack[i];
+            column[i] += values[j] * slack[i];
         }
     }
     column[simplex->rows] += gain;
@@ -99,7 +102,7 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
     return simplex->columns++ - simplex->rows;
 }
 
-/* Subtracts the entering column so that the entry of the pivot row becomes what the pivot makes of it. */
+/* Does to one column what a pivot in `row` does: subtracts a multiple of the entering column. */
 static void eliminate(double *column, const double *entering, int row, int rows)
 {
     double factor = column[row] / entering[row];
@@ -113,7 +116,7 @@ static void eliminate(double *column, const double *entering, int row, int rows)
     column[row] = factor;
 }
 
-/* Makes a column basic in a row. */
+/* Makes a column the basic one of a row. */
 static void pivot(synth_simplex_t *simplex, int entering, int row)
 {
     double *column = simplex->column[entering];
@@ -137,12 +140,12 @@ bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
     int rows = simplex->rows;
 
     for (int turn = 0; turn < most_pivots; ++turn) {
-        double best = 1e-9, least = INFINITY;
+        double best_gain = EPSILON, least_ratio = INFINITY;
         int entering = -1, leaving = -1;
 
         for (int j = 0; j < simplex->columns; ++j) {
-            if (simplex->column[j][rows] > best) {
-                best = simplex->column[j][rows];
+            if (simplex->column[j][rows] > best_gain) {
+                best_gain = simplex->column[j][rows];
                 entering = j;
             }
         }
@@ -150,10 +153,10 @@ bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
             return true;
         }
         for (int i = 0; i < rows; ++i) {
-            double value = simplex->column[entering][i];
+            double entry = simplex->column[entering][i];
 
-            if (value > 1e-9 && simplex->perturbed[i] / value < least) {
-                least = simplex->perturbed[i] / value;
+            if (entry > EPSILON && simplex->perturbed[i] / entry < least_ratio) {
+                least_ratio = simplex->perturbed[i] / entry;
                 leaving = i;
             }
         }

@@ -1,63 +1,64 @@
-/* Automorphisms by backtracking. */
+/* Finds automorphisms by backtracking: chooses an image for one rank after the other. */
 #include "tools/synth/lib/symmetry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIES = 500000 };
+enum { MOST_TRIES = 500000 }; /* of images, before the search is cut short */
 
 typedef struct {
     const synth_topology_t *topology;
     synth_symmetry_t *symmetry;
-    int fixed; /* the rank that stays where it is; negative: none */
-    int image[SYNTH_MAX_RANKS];
-    uint64_t used; /* images that are taken */
+    int fixed;                  /* the rank that stays where it is; negative: none */
+    int image[SYNTH_MAX_RANKS]; /* of each rank, as far as they are chosen */
+    uint64_t used;              /* the set of images that are taken */
     long tries;
-    bool full;       /* cut short: too many symmetries or too many tries */
-    signed char *in; /* [group][link]: whether the link belongs to the group */
+    bool is_cut_short;      /* too many symmetries or too many tries */
+    signed char *is_member; /* [group * links + link]: whether the link belongs to the group */
 } search_t;
 
-/* The capacity of the link between two ranks; 0: none. */
-static int capacity(const synth_topology_t *topology, int a, int b)
+/* Returns the capacity of the link from one rank to another; 0 if there is none. */
+static int link_capacity(const synth_topology_t *topology, int from, int to)
 {
-    int at = a == b ? -1 : topology->link_between[a][b];
+    int link = from == to ? -1 : topology->link_between[from][to];
 
-    return at < 0 ? 0 : topology->links[at].capacity;
+    return link < 0 ? 0 : topology->links[link].capacity;
 }
 
-/* The link that the numbering at hand maps a link onto; -1: none. */
+/* Returns the link that the chosen images map a link onto; -1 if there is none. */
 static int link_image(const search_t *search, int link)
 {
-    const synth_link_t *from = &search->topology->links[link];
+    const synth_link_t *ends = &search->topology->links[link];
 
-    return search->topology->link_between[search->image[from->from]][search->image[from->to]];
+    return search->topology->link_between[search->image[ends->from]][search->image[ends->to]];
 }
 
-/* Whether the numbering maps each group onto a group of the same capacity. */
+/* Whether the chosen images map each group onto a group of the same capacity. All ranks have to have an image. */
 static bool keeps_groups(const search_t *search)
 {
     const synth_topology_t *topology = search->topology;
 
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
-        bool any = false;
+        bool is_kept = false;
 
-        for (int j = 0; j < topology->group_count && !any; ++j) {
+        for (int j = 0; j < topology->group_count && !is_kept; ++j) {
             const synth_group_t *other = &topology->groups[j];
 
-            any = other->count == group->count && other->capacity == group->capacity;
-            for (int k = 0; any && k < group->count; ++k) {
-                any = search->in[(size_t)j * topology->link_count + link_image(search, group->links[k])];
+            is_kept = other->count == group->count && other->capacity == group->capacity;
+            for (int k = 0; is_kept && k < group->count; ++k) {
+                is_kept = search->is_member[(size_t)j * topology->link_count + link_image(search, group->links[k])];
             }
         }
-        if (!any) {
+        if (!is_kept) {
             return false;
         }
     }
     return true;
 }
 
-/* Tries all images of `rank`, then of those after it. Stores each numbering that leaves the topology as it is. */
+/* Tries all images of `rank`, and for each of them those of the ranks after it. Stores each renumbering that leaves the
+ * topology as it is. */
 static void extend(search_t *search, int rank)
 {
     const synth_topology_t *topology = search->topology;
@@ -67,7 +68,7 @@ static void extend(search_t *search, int rank)
             return;
         }
         if (search->symmetry->count == SYNTH_MAX_SYMMETRIES) {
-            search->full = true;
+            search->is_cut_short = true;
             return;
         }
         for (int i = 0; i < rank; ++i) {
@@ -76,21 +77,21 @@ static void extend(search_t *search, int rank)
         ++search->symmetry->count;
         return;
     }
-    for (int to = 0; to < topology->ranks && !search->full; ++to) {
-        bool fits = (search->used >> to & 1) == 0 && ((rank == search->fixed) == (to == search->fixed));
+    for (int image = 0; image < topology->ranks && !search->is_cut_short; ++image) {
+        bool fits = (search->used >> image & 1) == 0 && ((rank == search->fixed) == (image == search->fixed));
 
         for (int i = 0; fits && i < rank; ++i) {
-            fits = capacity(topology, i, rank) == capacity(topology, search->image[i], to) &&
-                   capacity(topology, rank, i) == capacity(topology, to, search->image[i]);
+            fits = link_capacity(topology, i, rank) == link_capacity(topology, search->image[i], image) &&
+                   link_capacity(topology, rank, i) == link_capacity(topology, image, search->image[i]);
         }
         if (++search->tries > MOST_TRIES) {
-            search->full = true;
+            search->is_cut_short = true;
         }
-        if (fits && !search->full) {
-            search->image[rank] = to;
-            search->used |= UINT64_C(1) << to;
+        if (fits && !search->is_cut_short) {
+            search->image[rank] = image;
+            search->used |= UINT64_C(1) << image;
             extend(search, rank + 1);
-            search->used &= ~(UINT64_C(1) << to);
+            search->used &= ~(UINT64_C(1) << image);
         }
     }
 }
@@ -100,19 +101,20 @@ void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symm
     search_t search = {topology, symmetry, fixed, {0}, 0, 0, false, NULL};
 
     symmetry->count = 0;
-    search.in = calloc((size_t)topology->group_count * topology->link_count + 1, 1);
-    for (int i = 0; search.in != NULL && i < topology->group_count; ++i) {
-        for (int k = 0; k < topology->groups[i].count; ++k) {
-            search.in[(size_t)i * topology->link_count + topology->groups[i].links[k]] = 1;
+    search.is_member = calloc((size_t)topology->group_count * topology->link_count + 1, 1);
+    for (int i = 0; search.is_member != NULL && i < topology->group_count; ++i) {
+        for (int j = 0; j < topology->groups[i].count; ++j) {
+            search.is_member[(size_t)i * topology->link_count + topology->groups[i].links[j]] = 1;
         }
     }
-    if (search.in != NULL) {
+    if (search.is_member != NULL) {
         extend(&search, 0);
     }
-    if (search.full || symmetry->count == 0) {
+    /* Cut short: only renumberings that turn the ranks round are tried. The first of them is the identity. */
+    if (search.is_cut_short || symmetry->count == 0) {
         symmetry->count = 0;
-        for (int turn = 0; turn < (fixed < 0 && search.in != NULL ? topology->ranks : 1); ++turn) {
-            bool fine = true;
+        for (int turn = 0; turn < (fixed < 0 && search.is_member != NULL ? topology->ranks : 1); ++turn) {
+            bool keeps_links = true;
 
             for (int i = 0; i < topology->ranks; ++i) {
                 search.image[i] = (i + turn) % topology->ranks;
@@ -120,13 +122,14 @@ void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symm
             for (int i = 0; i < topology->link_count; ++i) {
                 int image = link_image(&search, i);
 
-                fine = fine && image >= 0 && topology->links[image].capacity == topology->links[i].capacity;
+                keeps_links =
+                    keeps_links && image >= 0 && topology->links[image].capacity == topology->links[i].capacity;
             }
-            for (int i = 0; fine && (turn == 0 || keeps_groups(&search)) && i < topology->ranks; ++i) {
+            for (int i = 0; keeps_links && (turn == 0 || keeps_groups(&search)) && i < topology->ranks; ++i) {
                 symmetry->map[symmetry->count][i] = (unsigned char)search.image[i];
                 symmetry->count += i == topology->ranks - 1;
             }
         }
     }
-    free(search.in);
+    free(search.is_member);
 }

@@ -7,13 +7,14 @@
 enum { SYNTH_MAX_SYMMETRIES = 64 };
 
 typedef struct {
-    int count; /* at least 1: the first is the identity */
-    unsigned char map[SYNTH_MAX_SYMMETRIES][SYNTH_MAX_RANKS];
+    int count;                                                /* at least 1: the first is the identity */
+    unsigned char map[SYNTH_MAX_SYMMETRIES][SYNTH_MAX_RANKS]; /* [symmetry][rank]: the new number of the rank */
 } synth_symmetry_t;
 
 /*
- * All of them, or those that keep `fixed` where it is, if it is not negative. If there are more than fit, or if the
- * search takes too long, those that turn the ranks round by some number, if these are some, or the identity alone.
+ * Finds all symmetries, or, if `fixed` is not negative, those that keep this rank where it is. If there are more than
+ * SYNTH_MAX_SYMMETRIES, or if the search takes too long, finds only those that turn the ranks round by some number;
+ * with a fixed rank, that is the identity alone.
  */
 void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symmetry_t *symmetry);
 

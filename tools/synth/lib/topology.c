@@ -1,4 +1,4 @@
-/* Making topologies, and their simple properties. */
+/* Makes topologies, and computes their simple properties. */
 #include "tools/synth/lib/topology.h"
 
 #include <stdio.h>
@@ -42,23 +42,23 @@ void synth_topology_free(synth_topology_t *topology)
 
 bool synth_topology_has_gpus(const synth_topology_t *topology)
 {
-    bool all = true;
+    bool has_all = true;
 
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        all = all && topology->gpu[rank][0] != '\0';
+        has_all = has_all && topology->gpu[rank][0] != '\0';
     }
-    return all;
+    return has_all;
 }
 
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity)
 {
-    int *at = &topology->link_between[from][to];
+    int *position_p = &topology->link_between[from][to];
 
-    if (*at < 0) {
-        *at = topology->link_count++;
-        topology->links[*at] = (synth_link_t){from, to, 0};
+    if (*position_p < 0) {
+        *position_p = topology->link_count++;
+        topology->links[*position_p] = (synth_link_t){from, to, 0};
     }
-    topology->links[*at].capacity += capacity;
+    topology->links[*position_p].capacity += capacity;
 }
 
 bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count)
@@ -79,47 +79,47 @@ bool synth_topology_group(synth_topology_t *topology, const char *name, int capa
 
 synth_topology_t *synth_topology_transposed(const synth_topology_t *topology)
 {
-    synth_topology_t *turned = synth_topology_new(topology->name, topology->ranks);
+    synth_topology_t *transposed = synth_topology_new(topology->name, topology->ranks);
 
-    if (turned == NULL) {
+    if (transposed == NULL) {
         return NULL;
     }
     /* Links keep their positions, so groups hold as they are. */
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 
-        synth_topology_link(turned, link->to, link->from, link->capacity);
+        synth_topology_link(transposed, link->to, link->from, link->capacity);
     }
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
 
-        if (!synth_topology_group(turned, group->name, group->capacity, group->links, group->count)) {
-            synth_topology_free(turned);
+        if (!synth_topology_group(transposed, group->name, group->capacity, group->links, group->count)) {
+            synth_topology_free(transposed);
             return NULL;
         }
     }
-    memcpy(turned->node_of, topology->node_of, sizeof(turned->node_of));
-    turned->node_count = topology->node_count;
-    turned->unit_gbps = topology->unit_gbps;
-    turned->alpha_us = topology->alpha_us;
-    return turned;
+    memcpy(transposed->node_of, topology->node_of, sizeof(transposed->node_of));
+    transposed->node_count = topology->node_count;
+    transposed->unit_gbps = topology->unit_gbps;
+    transposed->alpha_us = topology->alpha_us;
+    return transposed;
 }
 
 void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS])
 {
     enum { FAR = 1 << 20 };
-    int n = topology->ranks;
+    int ranks = topology->ranks;
 
-    for (int a = 0; a < n; ++a) {
-        for (int b = 0; b < n; ++b) {
-            distance[a][b] = a == b ? 0 : topology->link_between[a][b] >= 0 ? 1 : FAR;
+    for (int from = 0; from < ranks; ++from) {
+        for (int to = 0; to < ranks; ++to) {
+            distance[from][to] = from == to ? 0 : topology->link_between[from][to] >= 0 ? 1 : FAR;
         }
     }
-    for (int via = 0; via < n; ++via) {
-        for (int a = 0; a < n; ++a) {
-            for (int b = 0; b < n; ++b) {
-                if (distance[a][via] + distance[via][b] < distance[a][b]) {
-                    distance[a][b] = distance[a][via] + distance[via][b];
+    for (int via = 0; via < ranks; ++via) {
+        for (int from = 0; from < ranks; ++from) {
+            for (int to = 0; to < ranks; ++to) {
+                if (distance[from][via] + distance[via][to] < distance[from][to]) {
+                    distance[from][to] = distance[from][via] + distance[via][to];
                 }
             }
         }
@@ -131,9 +131,9 @@ int synth_topology_diameter(const synth_topology_t *topology)
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], most = 0;
 
     synth_topology_distances(topology, distance);
-    for (int a = 0; a < topology->ranks; ++a) {
-        for (int b = 0; b < topology->ranks; ++b) {
-            most = distance[a][b] > most ? distance[a][b] : most;
+    for (int from = 0; from < topology->ranks; ++from) {
+        for (int to = 0; to < topology->ranks; ++to) {
+            most = distance[from][to] > most ? distance[from][to] : most;
         }
     }
     return most;
@@ -170,10 +170,9 @@ int synth_topology_asymmetry(const synth_topology_t *topology)
 
     for (int a = 0; a < topology->ranks; ++a) {
         for (int b = a + 1; b < topology->ranks; ++b) {
-            int there = topology->link_between[a][b], back = topology->link_between[b][a];
+            int link = topology->link_between[a][b], back = topology->link_between[b][a];
 
-            count +=
-                (there < 0 ? 0 : topology->links[there].capacity) != (back < 0 ? 0 : topology->links[back].capacity);
+            count += (link < 0 ? 0 : topology->links[link].capacity) != (back < 0 ? 0 : topology->links[back].capacity);
         }
     }
     return count;

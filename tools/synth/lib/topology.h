@@ -18,9 +18,9 @@ enum {
     SYNTH_MAX_GROUPS = 1024,
     SYNTH_MAX_CAPACITY = 100000,
     SYNTH_MAX_BYTES = 4 << 20, /* of a file */
-    SYNTH_NAME = 64,
-    SYNTH_GPU = 24,
-    SYNTH_WHY = 256 /* of a message about a fault */
+    SYNTH_NAME = 64,           /* bytes of a name, with the zero byte */
+    SYNTH_GPU = 24,            /* bytes of a GPU's address, likewise */
+    SYNTH_WHY = 256            /* bytes of a message about a fault, likewise */
 };
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
     char name[SYNTH_NAME];
     int capacity; /* chunks that all its links together carry in one round */
     int *links;   /* positions in the topology's list of links */
-    int count;
+    int count;    /* of links */
 } synth_group_t;
 
 typedef struct {
@@ -43,59 +43,64 @@ typedef struct {
     int (*link_between)[SYNTH_MAX_RANKS]; /* [from][to]: the link's position, or -1 if there is none */
     synth_group_t *groups;
     int group_count;
-    int node_of[SYNTH_MAX_RANKS]; /* all 0 unless the file says more */
+    int node_of[SYNTH_MAX_RANKS]; /* the node of each rank, from 0 on; all 0 if nothing is known of nodes */
     int node_count;
     char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* PCI addresses of the ranks' GPUs; empty where unknown */
     double unit_gbps;                     /* GB/s of one unit of capacity; 0: unknown */
     double alpha_us;                      /* microseconds that one step takes at least; 0: unknown */
 } synth_topology_t;
 
-/* An empty one. NULL without memory. */
+/* Makes a topology without links, on one node. NULL if memory runs out. */
 synth_topology_t *synth_topology_new(const char *name, int ranks);
 void synth_topology_free(synth_topology_t *topology);
 
-/* Adds a link, or capacity to one that is there. */
+/* Adds a link. If there is one already, adds to its capacity. */
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity);
 
-/* Adds a group of links. False without memory. */
+/* Adds a group of links. Callers see to it that there are no more than SYNTH_MAX_GROUPS. Returns false if memory runs
+ * out. */
 bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
 
-/* The topology with every link reversed, for collectives that combine. NULL without memory. */
+/* Makes the topology with every link reversed, for collectives that combine. NULL if memory runs out. */
 synth_topology_t *synth_topology_transposed(const synth_topology_t *topology);
 
 /*
- * The topology of some of the ranks: its rank i is ranks[i]. Ranks that are left out cannot relay, since their
- * processes take no part in the call. NULL without memory.
+ * Makes the topology of some of the ranks: its rank i is ranks[i]. Ranks that are left out cannot relay, since their
+ * processes take no part in the call. NULL if memory runs out.
  */
 synth_topology_t *synth_topology_part(const synth_topology_t *topology, const int *ranks, int count);
 
-/* False, and why, if not every rank can reach every other. */
+/* Whether every rank can reach every other; if not, `why` names two that cannot. */
 bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size);
 
 /* Whether the address of every GPU is known. */
 bool synth_topology_has_gpus(const synth_topology_t *topology);
 
-/* The length of the shortest path from each rank to each, in links. */
+/* Computes the length of the shortest path from each rank to each, in links. */
 void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS]);
-/* The longest of these paths. */
+
+/* Returns the length of the longest of these paths. */
 int synth_topology_diameter(const synth_topology_t *topology);
 
-/* The number of pairs of ranks whose capacities in the two directions differ. */
+/* Returns the number of pairs of ranks whose capacities in the two directions differ. */
 int synth_topology_asymmetry(const synth_topology_t *topology);
 
 /*
- * The machine that a name such as "ring:8" stands for. MSCCLPP_ERR_NOT_SUPPORTED if the text does not begin like one of
- * them, MSCCLPP_ERR_INVALID and why if its numbers are not allowed.
+ * Makes the machine that a name such as "ring:8" stands for. Returns MSCCLPP_ERR_NOT_SUPPORTED if the text does not
+ * begin like one of these names, and MSCCLPP_ERR_INVALID and why if its numbers are not allowed.
  */
 mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p);
 
 /* All names that synth_topology_named takes, for messages. */
 extern const char synth_topology_names[];
 
-/* Reads a file: JSON as docs/synthesis.md tells or of msccl-tools, NCCL's dump, or the output of nvidia-smi topo -m. */
+/*
+ * Reads a file: JSON in the format of docs/synthesis.md or of msccl-tools, NCCL's dump, or the output of nvidia-smi
+ * topo -m. On failure, `why` says what is wrong, except that memory ran out.
+ */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* The same for text in memory: JSON, the table of nvidia-smi, NCCL's dump. */
+/* The same for text in memory: JSON, the table of nvidia-smi, and NCCL's dump. */
 mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
                                       synth_topology_t **topology_p);
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
@@ -103,7 +108,7 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
 mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, size_t why_size,
                                      synth_topology_t **topology_p);
 
-/* Writes JSON as docs/synthesis.md tells. The caller checks for errors by ferror. */
+/* Writes JSON in the format of docs/synthesis.md. The caller checks for errors with ferror. */
 void synth_topology_write(const synth_topology_t *topology, FILE *out);
 
 #endif
