@@ -11,14 +11,14 @@ void synth_tool_string(FILE *out, const char *text)
 {
     fputc('"', out);
     for (; *text != '\0'; ++text) {
-        unsigned char c = (unsigned char)*text;
+        unsigned char letter = (unsigned char)*text;
 
-        if (c == '"' || c == '\\') {
-            fprintf(out, "\\%c", c);
-        } else if (c < 0x20 || c == 0x7f) {
-            fprintf(out, "\\u%04x", c);
+        if (letter == '"' || letter == '\\') {
+            fprintf(out, "\\%c", letter);
+        } else if (letter < 0x20 || letter == 0x7f) {
+            fprintf(out, "\\u%04x", letter);
         } else {
-            fputc(c, out);
+            fputc(letter, out);
         }
     }
     fputc('"', out);

@@ -80,7 +80,7 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
     int used_count = 0;
 
     for (int i = 0; i < count; ++i) {
-        if (candidates[i].range.any) {
+        if (candidates[i].range.is_used) {
             used[used_count++] = &candidates[i];
         }
     }
@@ -89,17 +89,18 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
         uint64_t most_before = 0;
 
         for (int i = 0; i < used_count; ++i) {
-            uint64_t most = most_bytes(used[i]);
+            uint64_t most_bytes_of_plan = most_bytes(used[i]);
             char name[96], prefix[96];
 
-            if (most == most_before) {
+            if (most_bytes_of_plan == most_before) {
                 continue; /* the rule before takes all its messages */
             }
-            most_before = most;
+            most_before = most_bytes_of_plan;
             write_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, prefix, sizeof(prefix));
             synth_tool_plan_name(used[i], plan_options, name, sizeof(name));
             fprintf(out, "%sbytes<=%" PRIu64 " in_place=%s algorithm=plan:%s # model: %.3f us and %.9f us a byte\n",
-                    prefix, most, plan_options->in_place ? "yes" : "no", name, used[i]->fixed, used[i]->slope);
+                    prefix, most_bytes_of_plan, plan_options->in_place ? "yes" : "no", name, used[i]->fixed,
+                    used[i]->slope);
         }
     }
 }

@@ -47,7 +47,7 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 {
     const synth_range_t all_sizes = {true, 0, UINT64_MAX}, *range = &candidate->range;
     synth_lowering_t lowering = {NULL, candidate->manner, plan_options->in_place, plan_options->instances,
-                                 range->any ? *range : all_sizes};
+                                 range->is_used ? *range : all_sizes};
     char name[96], path[4096], why[512] = "no memory";
     bool checked = false, is_written;
     size_t size = 0;
@@ -55,7 +55,7 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 
     synth_tool_plan_name(candidate, plan_options, name, sizeof(name));
     lowering.name = name;
-    snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->any ? "" : "found/", name);
+    snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->is_used ? "" : "found/", name);
     text = synth_lower(topology, candidate->schedule, &lowering, &size);
     if (text == NULL || !synth_prove(text, size, &checked, why, sizeof(why))) {
         fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, why);
@@ -71,7 +71,7 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
     if (!checked) {
         fprintf(messages,
                 "; the format has no name for the collective, so its results were replayed on the schedule only");
-    } else if (!range->any) {
+    } else if (!range->is_used) {
         fprintf(messages, "; others are faster for every size");
     } else if (range->most == UINT64_MAX) {
         fprintf(messages, "; for messages of %" PRIu64 " bytes and more", range->least);
@@ -150,7 +150,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     }
     count = synth_candidates(topology, front, plan_options->in_place, plan_options->instances, candidate);
     for (int i = 0; i < count; ++i) {
-        if (!candidate[i].range.any && candidate[i].schedule->send_count > MOST_UNUSED) {
+        if (!candidate[i].range.is_used && candidate[i].schedule->send_count > MOST_UNUSED) {
             continue; /* its proof would take long, and no call uses it */
         }
         ok = save_or_replace(folder, topology, candidate, count, i, saved, plan_options, messages) && ok;

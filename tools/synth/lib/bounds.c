@@ -189,7 +189,7 @@ static int64_t common_group(const synth_topology_t *topology, uint64_t set)
 static void by_pairs(network_t *network, uint64_t set, synth_bound_t *bound)
 {
     const synth_topology_t *topology = network->topology;
-    uint64_t all = UINT64_MAX >> (64 - topology->ranks), others = all & ~set;
+    uint64_t all_ranks = UINT64_MAX >> (64 - topology->ranks), others = all_ranks & ~set;
     int64_t pairs = (int64_t)__builtin_popcountll(set) * __builtin_popcountll(others), capacity, group_capacity;
 
     if (pairs == 0) {
@@ -241,16 +241,16 @@ static void by_nodes(network_t *network, synth_bound_t *bound)
  * all-gather. */
 static void alltoall(network_t *network, synth_bound_t *bound)
 {
-    uint64_t all = UINT64_MAX >> (64 - network->topology->ranks), gather_cut;
+    uint64_t all_ranks = UINT64_MAX >> (64 - network->topology->ranks), gather_cut;
 
-    by_shares(network, all, all, bound);
+    by_shares(network, all_ranks, all_ranks, bound);
     gather_cut = bound->set;
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
     by_pairs(network, gather_cut, bound);
-    by_pairs(network, all & ~gather_cut, bound);
+    by_pairs(network, all_ranks & ~gather_cut, bound);
     for (int rank = 0; rank < network->topology->ranks; ++rank) {
         by_pairs(network, UINT64_C(1) << rank, bound);
-        by_pairs(network, all & ~(UINT64_C(1) << rank), bound);
+        by_pairs(network, all_ranks & ~(UINT64_C(1) << rank), bound);
     }
     by_nodes(network, bound);
 }
@@ -262,7 +262,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
     bool is_reversed = dual != collective || collective == SYNTH_SCATTER;
     synth_topology_t *reversed = is_reversed ? synth_topology_transposed(topology) : NULL;
     network_t network = {.flow = NULL};
-    uint64_t all = UINT64_MAX >> (64 - topology->ranks);
+    uint64_t all_ranks = UINT64_MAX >> (64 - topology->ranks);
 
     if ((is_reversed && reversed == NULL) || !build_network(&network, is_reversed ? reversed : topology)) {
         synth_flow_free(network.flow);
@@ -272,11 +272,11 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
     }
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
     if (dual == SYNTH_ALLGATHER) {
-        by_shares(&network, all, all, bound);
+        by_shares(&network, all_ranks, all_ranks, bound);
     } else if (dual == SYNTH_GATHER || dual == SYNTH_SCATTER) { /* scatter: gather, the other way round */
-        by_shares(&network, all, UINT64_C(1) << root, bound);
+        by_shares(&network, all_ranks, UINT64_C(1) << root, bound);
     } else if (dual == SYNTH_BROADCAST) {
-        by_shares(&network, UINT64_C(1) << root, all & ~(UINT64_C(1) << root), bound);
+        by_shares(&network, UINT64_C(1) << root, all_ranks & ~(UINT64_C(1) << root), bound);
     } else if (dual == SYNTH_ALLTOALL) {
         alltoall(&network, bound);
     }

@@ -26,8 +26,8 @@ enum {
 
 typedef struct {
     int steps, chunks, rounds;
-    int passes; /* how many passes of the search were not cut short */
-    bool none;  /* it is proven that no such schedule exists */
+    int passes;         /* how many passes of the search were not cut short */
+    bool is_impossible; /* it is proven that no such schedule exists */
 } tried_t;
 
 struct synth_cache {
@@ -297,7 +297,7 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
         const tried_t *tried = &cache->tried[i];
 
         fprintf(out, "%s[%d, %d, %d, %d, %d]", i > 0 ? ", " : "", tried->steps, tried->chunks, tried->rounds,
-                tried->passes, tried->none);
+                tried->passes, tried->is_impossible);
     }
     fprintf(out, "]}\n");
 }
@@ -354,15 +354,15 @@ static tried_t *find_tried(const synth_cache_t *cache, int steps, int chunks, in
     return NULL;
 }
 
-int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *none_p)
+int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *is_impossible_p)
 {
     const tried_t *tried = find_tried(cache, steps, chunks, rounds);
 
-    *none_p = tried != NULL && tried->none;
+    *is_impossible_p = tried != NULL && tried->is_impossible;
     return tried != NULL ? tried->passes : 0;
 }
 
-void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool none)
+void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool is_impossible)
 {
     tried_t *tried = find_tried(cache, steps, chunks, rounds);
 
@@ -372,7 +372,7 @@ void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, in
     }
     if (tried != NULL) {
         tried->passes = passes > tried->passes ? passes : tried->passes;
-        tried->none = tried->none || none;
+        tried->is_impossible = tried->is_impossible || is_impossible;
         cache->has_news = true;
     }
 }

@@ -28,12 +28,12 @@ synth_schedule_t *synth_cache_schedule(const synth_cache_t *cache, int i, double
 /* Adds a schedule, if there is room for it, and writes the file. */
 void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, double seconds);
 
-/* Returns how many passes of the search for an instance were not cut short. *none_p: one of them showed that it has no
- * schedule. */
-int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *none_p);
+/* Returns how many passes of the search for an instance were not cut short. *is_impossible_p: one of them showed that
+ * it has no schedule. */
+int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *is_impossible_p);
 
 /* Notes how far the search for an instance came. */
-void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool none);
+void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool is_impossible);
 
 /* Writes what is new and frees the cache. Returns false, and says why, if it could not be written, now or before. */
 bool synth_cache_close(synth_cache_t *cache, char *why, size_t why_size);

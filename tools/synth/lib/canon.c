@@ -329,7 +329,7 @@ bool synth_canon_find(const synth_topology_t *topology, int root, synth_canon_t 
     descend(search, cell, 0, root >= 0);
     ok = search->best != NULL && !search->failed;
     memcpy(canon->place, search->best_place, sizeof(canon->place));
-    canon->sure = !search->is_cut_short;
+    canon->is_exact = !search->is_cut_short;
     canon->text = ok ? search->best : NULL;
     if (!ok) {
         free(search->best);

@@ -6,7 +6,7 @@
 
 typedef struct {
     int place[SYNTH_MAX_RANKS]; /* of each rank: its number in the canonical numbering */
-    bool sure;                  /* false: the search was cut short; other numberings may lead to another text */
+    bool is_exact;              /* false: the search was cut short; other numberings may lead to another text */
     char *text;                 /* ranks, nodes, links and groups in the canonical numbering; names are left out */
 } synth_canon_t;
 

@@ -38,7 +38,7 @@ int synth_least_chunks(synth_collective_t collective, int ranks)
 synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int root, int chunks)
 {
     synth_demand_t *demand = calloc(1, sizeof(*demand));
-    uint64_t all = UINT64_MAX >> (64 - ranks);
+    uint64_t all_ranks = UINT64_MAX >> (64 - ranks);
 
     if (demand == NULL) {
         return NULL;
@@ -56,7 +56,7 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
     }
     for (int chunk = 0; chunk < demand->count; ++chunk) {
         int block = chunk / chunks, source = block;
-        uint64_t wanted = all;
+        uint64_t wanted = all_ranks;
 
         if (collective == SYNTH_BROADCAST || collective == SYNTH_SCATTER) {
             source = root;

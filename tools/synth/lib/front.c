@@ -58,8 +58,8 @@ typedef struct {
 /* A number of chunks and of rounds for which a schedule is looked for. */
 typedef struct {
     int chunks, rounds;
-    int passes; /* how many passes of the search were not cut short */
-    bool none;  /* it is proven that no such schedule exists */
+    int passes;         /* how many passes of the search were not cut short */
+    bool is_impossible; /* it is proven that no such schedule exists */
 } try_t;
 
 /* Passes a line about the progress to the caller's function, if there is one. */
@@ -268,7 +268,7 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
                 tries[count] = (try_t){chunks, (int)rounds, 0, false};
                 if (search->cache != NULL) {
                     tries[count].passes =
-                        synth_cache_tried(search->cache, steps, chunks, (int)rounds, &tries[count].none);
+                        synth_cache_tried(search->cache, steps, chunks, (int)rounds, &tries[count].is_impossible);
                 }
                 ++count;
             }
@@ -309,12 +309,12 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
         if (answer != SYNTH_SAT_FOUND) {
             answer = synth_sat_search(search->topology, demand, steps, try->rounds, identity, optimistic, seconds,
                                       search->options->stop, &schedule);
-            try->none = answer == SYNTH_SAT_NONE;
+            try->is_impossible = answer == SYNTH_SAT_NONE;
         }
         has_full_time = answer == SYNTH_SAT_NONE || (has_full_time && !is_over(search)); /* else it is repeated */
         try->passes = has_full_time ? (int)pass + 1 : try->passes;
         if (search->cache != NULL && has_full_time && answer != SYNTH_SAT_FOUND) {
-            synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->none);
+            synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->is_impossible);
         }
         if (answer == SYNTH_SAT_FOUND) {
             if (search->cache != NULL) {
@@ -341,8 +341,8 @@ static void scout(search_t *search, synth_rational_t bound)
     if (search->topology->ranks < SCOUT_RANKS || search->symmetry.count < 2) {
         return;
     }
-    for (int k = 0; k < SCOUT_CHUNKS * SCOUT_STEPS && mscclpp_now() < end && !is_over(search); ++k) {
-        int chunks = least * (1 + k / SCOUT_STEPS), steps = first_steps + k % SCOUT_STEPS;
+    for (int i = 0; i < SCOUT_CHUNKS * SCOUT_STEPS && mscclpp_now() < end && !is_over(search); ++i) {
+        int chunks = least * (1 + i / SCOUT_STEPS), steps = first_steps + i % SCOUT_STEPS;
         int64_t first_rounds = synth_ceiling(bound, chunks);
         synth_demand_t *demand;
 
@@ -391,14 +391,14 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
             synth_rational_t best = {0, 1}, ratio = synth_fraction(tries[i].rounds, tries[i].chunks);
             bool has_best = best_of(search, steps, &best);
 
-            if (tries[i].none || (has_best && synth_compare(ratio, best) >= 0) ||
+            if (tries[i].is_impossible || (has_best && synth_compare(ratio, best) >= 0) ||
                 literals * (size_t)tries[i].chunks > MOST_LITERALS) {
                 continue;
             }
             if ((size_t)tries[i].passes <= pass) {
                 search_one(search, steps, &tries[i], pass);
             }
-            undecided += !tries[i].none;
+            undecided += !tries[i].is_impossible;
             is_met = meets(search, steps, bound);
         }
         if (is_met || (undecided == 0 && (pass > 0 || count <= FIRST_TRIES)) || is_over(search)) {

@@ -9,7 +9,7 @@
 #define SYNTH_UNIT_GBPS 25.0 /* GB/s of a unit of capacity, where the topology does not say */
 
 typedef struct {
-    bool any;             /* false: the range is empty, as others are faster for every size */
+    bool is_used;         /* false: the range is empty, since others are faster for every size */
     uint64_t least, most; /* bytes of a message as execution plans count them: all blocks of the collective together */
 } synth_range_t;
 

@@ -53,10 +53,10 @@ typedef struct {
 static void set_wanted(program_t *program, synth_collective_t collective, int root)
 {
     int ranks = program->topology->ranks;
-    uint64_t all = UINT64_MAX >> (64 - ranks);
+    uint64_t all_ranks = UINT64_MAX >> (64 - ranks);
 
     for (int rank = 0; rank < ranks; ++rank) {
-        uint64_t others = all & ~(UINT64_C(1) << rank);
+        uint64_t others = all_ranks & ~(UINT64_C(1) << rank);
 
         program->wanted[rank] =
             collective == SYNTH_ALLGATHER || collective == SYNTH_ALLTOALL || rank == root ? others : 0;
@@ -388,9 +388,9 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
         free(group_price);
         return synth_fraction(0, 1);
     }
-    for (int k = 0; k < program->cut_count; ++k) {
-        const cut_t *cut = &program->cut[k];
-        int64_t times = (int64_t)llround(weight[k] * (double)parts);
+    for (int j = 0; j < program->cut_count; ++j) {
+        const cut_t *cut = &program->cut[j];
+        int64_t times = (int64_t)llround(weight[j] * (double)parts);
 
         gain += times * cut->needed * symmetries;
         for (int i = 0; times > 0 && i < cut->count; ++i) {
@@ -420,8 +420,8 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
                 }
             }
             for (int j = 0; j < topology->group_count; ++j) {
-                for (int k = 0; k < topology->groups[j].count; ++k) {
-                    link_price -= topology->groups[j].links[k] == link ? group_price[links + j] : 0;
+                for (int i = 0; i < topology->groups[j].count; ++i) {
+                    link_price -= topology->groups[j].links[i] == link ? group_price[links + j] : 0;
                 }
             }
             cost += (link_price > 0 ? link_price : 0) * topology->links[link].capacity;

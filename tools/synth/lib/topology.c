@@ -144,19 +144,19 @@ bool synth_topology_connected(const synth_topology_t *topology, char *why, size_
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
 
     synth_topology_distances(topology, distance);
-    for (int a = 0; a < topology->ranks; ++a) {
-        for (int b = 0; b < topology->ranks; ++b) {
-            if (distance[a][b] < topology->ranks) {
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        for (int other = 0; other < topology->ranks; ++other) {
+            if (distance[rank][other] < topology->ranks) {
                 continue;
             }
-            if (distance[b][a] < topology->ranks) {
+            if (distance[other][rank] < topology->ranks) {
                 snprintf(why, why_size,
                          "rank %d does not reach rank %d, but rank %d reaches rank %d: a link is missing, or one is "
                          "written the wrong way round (from, then to)",
-                         a, b, b, a);
+                         rank, other, other, rank);
             } else {
-                snprintf(why, why_size, "rank %d and rank %d are not connected; every rank has to reach every other", a,
-                         b);
+                snprintf(why, why_size, "rank %d and rank %d are not connected; every rank has to reach every other",
+                         rank, other);
             }
             return false;
         }
@@ -168,9 +168,9 @@ int synth_topology_asymmetry(const synth_topology_t *topology)
 {
     int count = 0;
 
-    for (int a = 0; a < topology->ranks; ++a) {
-        for (int b = a + 1; b < topology->ranks; ++b) {
-            int link = topology->link_between[a][b], back = topology->link_between[b][a];
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        for (int other = rank + 1; other < topology->ranks; ++other) {
+            int link = topology->link_between[rank][other], back = topology->link_between[other][rank];
 
             count += (link < 0 ? 0 : topology->links[link].capacity) != (back < 0 ? 0 : topology->links[back].capacity);
         }

@@ -173,7 +173,7 @@ static bool replay_all(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
     bool adds = synth_combines(schedule->collective) && !schedule->whole;
-    uint64_t all = UINT64_MAX >> (64 - schedule->ranks);
+    uint64_t all_ranks = UINT64_MAX >> (64 - schedule->ranks);
     synth_demand_t *demand = NULL;
     bool ok = true;
     int end = 0;
@@ -200,11 +200,11 @@ static bool replay_all(replay_t *replay)
         if (!adds) {
             ok = is_complete(replay, chunk, demand->wanted[chunk], UINT64_C(1) << demand->source[chunk]);
         } else if (schedule->collective == SYNTH_ALLREDUCE) {
-            ok = is_complete(replay, chunk, all, all);
+            ok = is_complete(replay, chunk, all_ranks, all_ranks);
         } else {
             int owner = schedule->collective == SYNTH_REDUCE ? schedule->root : chunk / schedule->chunks;
 
-            ok = is_complete(replay, chunk, UINT64_C(1) << owner, all);
+            ok = is_complete(replay, chunk, UINT64_C(1) << owner, all_ranks);
         }
     }
     synth_demand_free(demand);

@@ -407,11 +407,11 @@ static void write_rank(synth_writer_t *writer, int number, FILE *out)
     int scratch = writer->layout->scratch[number], sums = writer->layout->sums[number], inputs, outputs;
 
     fprintf(out, "%s\n    {\"id\": %d, \"threadblocks\": [", number > 0 ? "," : "", number);
-    for (int b = 0; b < rank->block_count; ++b) {
-        block_t *block = &rank->blocks[b];
+    for (int i = 0; i < rank->block_count; ++i) {
+        block_t *block = &rank->blocks[i];
 
         writer->failed = writer->failed || (block->out != NULL && (fflush(block->out) != 0 || ferror(block->out)));
-        fprintf(out, "%s\n        {\"id\": %d, \"ops\": [%s],\n         \"channels\": [", b > 0 ? "," : "", b,
+        fprintf(out, "%s\n        {\"id\": %d, \"ops\": [%s],\n         \"channels\": [", i > 0 ? "," : "", i,
                 block->text != NULL ? block->text : "");
         write_lists(out, "channel_type", "channel_ids", block->channel);
         fprintf(out, "],\n         \"remote_buffer_refs\": [");
