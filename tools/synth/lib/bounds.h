@@ -17,13 +17,14 @@ typedef struct {
 
 /*
  * Computes the bound by maximum flows in whole numbers. Groups of links that all leave or all enter one rank become a
- * vertex; other groups are left out, which may make the bound lower, but it stays valid. Fails only without memory.
+ * vertex; other groups are left out, which may make the bound lower, but it stays valid. Fails only if memory
+ * runs out.
  */
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound);
 
 /* Computes the larger one of the bound by cuts and that by the linear program, which is asked if it is small enough and
- * given `seconds`. Fails only without memory. */
+ * given `seconds`. Fails only if memory runs out. */
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound);
 

@@ -28,8 +28,8 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape);
 synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective_t collective, int steps);
 
 /*
- * The best schedule of so many steps that a formula gives, with at most so many chunks and SYNTH_MAX_SENDS sends, of a
- * collective that does not combine. NULL if there is none, or without memory.
+ * Makes the best schedule of so many steps that a formula gives for a collective that does not combine, with at most
+ * `most_chunks` chunks and SYNTH_MAX_SENDS sends. NULL if there is none, or if memory runs out.
  */
 synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_shape_t *shape,
                                synth_collective_t collective, int root, int steps, int most_chunks);

@@ -1,4 +1,4 @@
-/* The machine at hand, as NVIDIA's driver or hwloc describes it. */
+/* Finds out how the GPUs of this machine are joined, from NVIDIA's driver or from hwloc. */
 #ifndef TOOLS_SYNTH_LIB_DISCOVER_H
 #define TOOLS_SYNTH_LIB_DISCOVER_H
 

@@ -2,9 +2,9 @@
  * The linear program of free roots, solved by its dual.
  *
  * The program says how much of the vector each rank is the root of, and how much of each link the trees of each root
- * may use, in both directions: away from the root and towards it. It asks for the fewest rounds. Its dual is simpler to
- * build step by step: each column is a cut that the trees of one root have to cross, and cuts are added as long as
- * the solution at hand violates some.
+ * may use, away from the root and towards it. It asks for the fewest rounds. Its dual is simpler to build: its columns
+ * are cuts that the trees of one root have to cross, and prices of links and groups. Cuts are added until the solution
+ * violates none.
  *
  * Symmetries of the topology make the program smaller: roots that a renumbering maps onto one another form a class and
  * share one row, and so do pairs of a root and a link. Rows are, in this order: one for each class of roots, one for
@@ -307,10 +307,12 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
             load[cut->way * program->pair_classes + pair] += times * (symmetries / program->pair_size[pair]);
         }
     }
+    /* The gain is what all roots have at least. */
     least = share[0];
     for (int i = 1; i < program->root_classes; ++i) {
         least = share[i] < least ? share[i] : least;
     }
+    /* The price of a link is the largest load that any root puts on it, less the prices of its groups. */
     for (int link = 0; link < links; ++link) {
         int64_t link_price = 0;
 

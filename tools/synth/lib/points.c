@@ -1,4 +1,4 @@
-/* The points of a front. */
+/* Adds and removes the points of a front, and frees them. */
 #include <string.h>
 
 #include "tools/synth/lib/front.h"

@@ -9,19 +9,19 @@ typedef struct {
     int64_t num, den; /* den > 0, no common factor */
 } synth_rational_t;
 
-/* The greatest common divisor. */
+/* Returns the greatest common divisor; never negative. */
 static inline int64_t synth_gcd(int64_t a, int64_t b)
 {
     while (b != 0) {
-        int64_t rest = a % b;
+        int64_t remainder = a % b;
 
         a = b;
-        b = rest;
+        b = remainder;
     }
     return a < 0 ? -a : a;
 }
 
-/* The fraction num/den in lowest terms. */
+/* Returns the fraction num/den in lowest terms; 0/1 for 0/0. */
 static inline synth_rational_t synth_fraction(int64_t num, int64_t den)
 {
     int64_t factor = synth_gcd(num, den);
@@ -30,7 +30,7 @@ static inline synth_rational_t synth_fraction(int64_t num, int64_t den)
     return fraction;
 }
 
-/* Negative, 0 or positive, as a is less than, equal to or greater than b. */
+/* Returns a number below, equal to or above 0 if a is less than, equal to or greater than b. */
 static inline int synth_compare(synth_rational_t a, synth_rational_t b)
 {
     __int128 left = (__int128)a.num * b.den, right = (__int128)b.num * a.den;
@@ -38,18 +38,19 @@ static inline int synth_compare(synth_rational_t a, synth_rational_t b)
     return left < right ? -1 : left > right;
 }
 
-/* The larger of two fractions. */
+/* Returns the larger of two fractions. */
 static inline synth_rational_t synth_larger(synth_rational_t a, synth_rational_t b)
 {
     return synth_compare(a, b) < 0 ? b : a;
 }
 
-/* The least whole number that is at least a * factor. */
+/* Returns the least whole number that is at least a * factor. Neither may be negative. */
 static inline int64_t synth_ceiling(synth_rational_t a, int64_t factor)
 {
     return (int64_t)(((__int128)a.num * factor + a.den - 1) / a.den);
 }
 
+/* Returns the fraction in floating point. */
 static inline double synth_value(synth_rational_t a)
 {
     return (double)a.num / (double)a.den;

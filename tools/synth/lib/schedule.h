@@ -23,12 +23,16 @@ typedef struct {
     int send_count, send_room;   /* send_room: of the memory of `sends` */
 } synth_schedule_t;
 
-/* NULL without memory. */
+/* Makes a schedule without sends and steps. NULL if memory runs out. */
 synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, int root, int chunks);
-void synth_schedule_free(synth_schedule_t *schedule);
+void synth_schedule_free(synth_schedule_t *schedule); /* NULL is allowed */
+
+/* NULL if memory runs out. */
 synth_schedule_t *synth_schedule_copy(const synth_schedule_t *schedule);
-/* Appends a send. False without memory, or with more than SYNTH_MAX_SENDS. */
+
+/* Appends a send. Returns false if memory runs out, or if there are too many sends (SYNTH_MAX_SENDS). */
 bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to, int step, bool adds);
+
 /* Sorts the sends by step, sender, receiver and chunk. */
 void synth_schedule_sort(synth_schedule_t *schedule);
 

@@ -409,6 +409,7 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
             group_price[links + j] = value > 0 ? (int64_t)llround(value * (double)(parts * symmetries)) : 0;
             cost += group_price[links + j] * topology->groups[j].capacity;
         }
+        /* The price of a link is the largest load that any source puts on it, less the prices of its groups. */
         for (int link = 0; link < links; ++link) {
             int64_t link_price = 0;
 
