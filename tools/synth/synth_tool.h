@@ -50,8 +50,8 @@ void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_o
 bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count,
                       const synth_plan_options_t *plan_options);
 
-/* Draws a picture of the topology and, if the front is not NULL, of its schedules step by step. False after a message.
- */
+/* Draws a picture of the topology and, if the front is not NULL, of its schedules step by step. Returns false after a
+ * message. */
 bool synth_tool_svg(const char *path, const synth_topology_t *topology, const synth_front_t *front);
 
 #endif

@@ -178,8 +178,8 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
         synth_point_t *point = &front->point[i];
 
         point->bound = front->least_ratio;
-        if (point->schedule->steps == 1 && synth_bound_cut(topology, SYNTH_ALLGATHER, 0, &gather_bound) ==
-                                               MSCCLPP_OK) { /* in one step, all whole inputs go to all ranks */
+        /* In one step, nothing can be added on the way, so all whole inputs have to go to all ranks. */
+        if (point->schedule->steps == 1 && synth_bound_cut(topology, SYNTH_ALLGATHER, 0, &gather_bound) == MSCCLPP_OK) {
             point->bound = synth_larger(point->bound, gather_bound.ratio);
         }
         if (synth_compare(point->ratio, point->bound) <= 0) {

@@ -1,5 +1,4 @@
-/* Finds scatters as flows in a graph that has every rank once for each step. A gather is a scatter the other way round.
- */
+/* Finds scatters as flows in a graph that has every rank once for each step. A gather is a reversed scatter. */
 #include <stdlib.h>
 
 #include "tools/synth/lib/direct.h"

@@ -248,8 +248,8 @@ static int representative(const int *parent, int rank)
     return rank;
 }
 
-/* Whether automorphisms that keep the path map a rank that was tried already onto this one, which then has nothing new.
- */
+/* Whether automorphisms that keep the path map a rank that was tried already onto this one, which need not be tried
+ * then. */
 static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
 {
     int parent[SYNTH_MAX_RANKS], ranks = search->topology->ranks;

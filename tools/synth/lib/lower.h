@@ -15,9 +15,9 @@ typedef struct {
 } synth_lowering_t;
 
 /*
- * Whether a schedule can become a plan of this kind; if not, *why_p says why. Packets are for collectives in
- * which all ranks hear of one another, on one node. Pipelines are for schedules whose chunks go along trees. Plans in
- * place are for all-gather, all-reduce and reduce-scatter.
+ * Whether a schedule can become a plan of this kind; if not, *why_p says why. Packets are for collectives in which all
+ * ranks hear of one another, on one node. Pipelines are for schedules whose chunks go along trees. Plans in place are
+ * for all-gather, all-reduce and reduce-scatter.
  */
 bool synth_lowers(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                   bool in_place, const char **why_p);

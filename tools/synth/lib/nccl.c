@@ -428,8 +428,8 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
     if (status == MSCCLPP_OK) {
         status = synth_machine_topology(&machine[1], why, why_size, topology_p);
     }
-    for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0';
-         ++cursor) { /* the message may quote the file: no control characters */
+    /* The message may quote the file: no control characters. */
+    for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
         if ((unsigned char)*cursor < ' ' || *cursor == 0x7f) {
             *cursor = '?';
         }

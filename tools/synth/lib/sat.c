@@ -12,11 +12,13 @@
 
 #include "mca/common/base/clock.h"
 
-enum { MOST_VARIABLES = 40000000 }; /* larger instances are given up */
+/* Larger instances are given up. */
 enum {
-    MOST_COUNTED = 512,
-    MOST_EXTRAS = 500
-}; /* what counters have room for; rounds beyond one for each step, plus 1 */
+    MOST_VARIABLES = 40000000,
+    MOST_COUNTED = 512, /* entries of a counter */
+    MOST_EXTRAS = 500   /* rounds beyond one for each step, plus 1 */
+};
+
 enum { SATISFIABLE = 10, UNSATISFIABLE = 20 }; /* answers of CaDiCaL */
 
 typedef struct {
@@ -216,8 +218,7 @@ static void number_variables(encoding_t *encoding)
     }
 }
 
-/* Adds "if the condition, then the entry", or "then not the entry" if `sign` is -1. The condition has to be a variable.
- */
+/* Adds "if the condition, then the entry", or "then not the entry" if `sign` is -1. The condition is a variable. */
 static void implies(encoding_t *encoding, int condition, int entry, int sign)
 {
     bool is_true = sign > 0 ? entry == ALWAYS : entry == NEVER, is_false = sign > 0 ? entry == NEVER : entry == ALWAYS;

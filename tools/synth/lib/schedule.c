@@ -147,8 +147,8 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
     bool ok = demand != NULL && needed != NULL && has != NULL && keep != NULL;
 
     synth_schedule_sort(schedule);
-    for (int i = 0; ok && i < schedule->send_count;
-         ++i) { /* of the sends that bring a chunk to a rank, keep the first */
+    /* Of the sends that bring a chunk to a rank, keep the first. Then, from the end, drop those that serve nobody. */
+    for (int i = 0; ok && i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
         uint64_t receiver = UINT64_C(1) << send->to;
 

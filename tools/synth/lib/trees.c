@@ -131,8 +131,7 @@ static bool grow(packing_t *packing, tree_t *tree)
     return true;
 }
 
-/* Packs all trees and adds them to the forest. Returns false if that cannot be done or the forest gets too many trees.
- */
+/* Packs all trees and adds them to the forest. Returns false if that cannot be done, or if it gets too many trees. */
 static bool pack(packing_t *packing, forest_t *forest)
 {
     for (int rank = 0; rank < packing->topology->ranks; ++rank) {
