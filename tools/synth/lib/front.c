@@ -16,9 +16,9 @@
 #include "tools/synth/lib/slp.h"
 #include "tools/synth/lib/trees.h"
 
-/* Seconds of the short search before the bounds of each number of steps (scout): in all, and for one try. */
-#define SCOUT_SECONDS 3.0
-#define SCOUT_TRY_SECONDS 0.4
+/* Seconds of the short search before the bounds of each number of steps: in all, and for one try. */
+#define SHORT_SECONDS 3.0
+#define SHORT_TRY_SECONDS 0.4
 
 /* Seconds that the linear program of one number of steps may take at most. */
 #define SLP_SECONDS 10
@@ -28,9 +28,9 @@
 #define GREEDY_SIZE 1e5
 
 enum {
-    SCOUT_RANKS = 9,         /* of the short search: machines of fewer ranks need none */
-    SCOUT_CHUNKS = 4,        /* it tries so many numbers of chunks */
-    SCOUT_STEPS = 3,         /* and so many numbers of steps */
+    SHORT_RANKS = 9,         /* of the short search: machines of fewer ranks need none */
+    SHORT_CHUNKS = 4,        /* it tries so many numbers of chunks */
+    SHORT_STEPS = 3,         /* and so many numbers of steps */
     GREEDY_CHUNKS = 6,       /* the greedy choice is tried with so many times the least number of chunks */
     GREEDY_ROUNDS = 6,       /* and so many rounds a step */
     STEPS_BEYOND = 8,        /* how many more steps than the least are searched */
@@ -62,9 +62,9 @@ typedef struct {
     bool is_impossible; /* it is proven that no such schedule exists */
 } try_t;
 
-/* Passes a line about the progress to the caller's function, if there is one. */
 static void report(const search_t *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Passes a line about the progress to the caller's function, if there is one. */
 static void report(const search_t *search, const char *format, ...)
 {
     char text[SYNTH_WHY];
@@ -78,8 +78,8 @@ static void report(const search_t *search, const char *format, ...)
     }
 }
 
-/* Whether the time is up or the caller has asked to stop. Notes in the front that the search was stopped. */
-static bool is_over(search_t *search)
+/* Returns whether the time is up or the caller has asked to stop, and notes it in the front. */
+static bool stop_if_over(search_t *search)
 {
     bool over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
 
@@ -88,7 +88,7 @@ static bool is_over(search_t *search)
 }
 
 /* Finds the least rounds for each chunk among points of at most so many steps. Returns false if there are none. */
-static bool best_of(const search_t *search, int steps, synth_rational_t *ratio_p)
+static bool find_best(const search_t *search, int steps, synth_rational_t *ratio_p)
 {
     bool has_point = false;
 
@@ -104,12 +104,12 @@ static bool meets(const search_t *search, int steps, synth_rational_t bound)
 {
     synth_rational_t ratio;
 
-    return best_of(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
+    return find_best(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
 }
 
 /* Turns a schedule of the dual into one of the collective, if they differ, and replays it. Takes ownership of the given
  * schedule. Returns a schedule that is proven right; NULL if it is wrong, which is reported, or if memory runs out. */
-static synth_schedule_t *replayed(search_t *search, synth_schedule_t *schedule, const char *by)
+static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, const char *by)
 {
     synth_fault_t fault;
 
@@ -129,10 +129,10 @@ static synth_schedule_t *replayed(search_t *search, synth_schedule_t *schedule, 
 
 /* Adds a schedule of the dual to the front, provided that it replays well and has the number of steps that was asked
  * for. Takes ownership of the schedule, which may be NULL. `seconds`: how long it took to find. */
-static void offer_after(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
+static void offer_timed(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
                         double seconds)
 {
-    schedule = replayed(search, schedule, by);
+    schedule = replay(search, schedule, by);
     if (schedule != NULL && (search->options->steps == 0 || schedule->steps == search->options->steps)) {
         synth_front_add(search->front, schedule, by, label, seconds);
     } else {
@@ -140,10 +140,10 @@ static void offer_after(search_t *search, synth_schedule_t *schedule, const char
     }
 }
 
-/* offer_after for a schedule that was found just now. */
+/* offer_timed for a schedule that was found just now. */
 static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
-    offer_after(search, schedule, by, label, mscclpp_now() - search->start);
+    offer_timed(search, schedule, by, label, mscclpp_now() - search->start);
 }
 
 /* Returns the least allowed number of chunks; all others are multiples of it. */
@@ -166,7 +166,7 @@ static void try_closed(search_t *search, synth_rational_t bound)
     int last = search->options->steps != 0 ? first : SYNTH_MAX_STEPS;
     int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->closed_chunks;
 
-    for (int steps = first; steps <= last && !meets(search, SYNTH_MAX_STEPS, bound) && !is_over(search);
+    for (int steps = first; steps <= last && !meets(search, SYNTH_MAX_STEPS, bound) && !stop_if_over(search);
          steps += steps - first < STEPS_BEYOND ? 1 : steps) {
         synth_schedule_t *schedule =
             synth_closed(search->topology, &search->shape, search->dual, search->options->root, steps, most_chunks);
@@ -189,17 +189,17 @@ static void try_direct(search_t *search, synth_rational_t bound)
 
     for (int chunks = least;
          chunks <= (most_chunks > least ? most_chunks : least) && !meets(search, SYNTH_MAX_STEPS, bound) &&
-         (chunks == least || !is_over(search)); /* one schedule is made even if the time is up */
+         (chunks == least || !stop_if_over(search)); /* one schedule is made even if the time is up */
          chunks += least) {
         if (is_wanted(search, chunks) && (chunks == least || size_per_chunk * chunks < SHORTEST_SIZE)) {
             offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
         }
     }
     for (int chunks = least;
-         chunks <= GREEDY_CHUNKS * least && !meets(search, search->front->least_steps, bound) && !is_over(search);
+         chunks <= GREEDY_CHUNKS * least && !meets(search, search->front->least_steps, bound) && !stop_if_over(search);
          chunks += least) {
         for (int rounds = 1; rounds <= GREEDY_ROUNDS && is_wanted(search, chunks) &&
-                             size_per_chunk * chunks < GREEDY_SIZE && !is_over(search);
+                             size_per_chunk * chunks < GREEDY_SIZE && !stop_if_over(search);
              ++rounds) {
             offer(search, synth_greedy(topology, search->dual, root, chunks, rounds), "greedy choice", SYNTH_HEURISTIC);
         }
@@ -226,10 +226,10 @@ static void try_trees(search_t *search, synth_rational_t least)
         return;
     }
     if (search->options->steps == 0 && search->options->chunks == 0) {
-        search->front->trees = replayed(search, synth_trees_schedule(topology, trees, 1), "packed trees");
+        search->front->trees = replay(search, synth_trees_schedule(topology, trees, 1), "packed trees");
     }
     for (int units = 1; synth_trees_chunks(trees) * units <= search->options->tree_chunks &&
-                        !meets(search, SYNTH_MAX_STEPS, least) && !is_over(search);
+                        !meets(search, SYNTH_MAX_STEPS, least) && !stop_if_over(search);
          units *= 2) {
         if (is_wanted(search, synth_trees_chunks(trees) * units)) {
             offer(search, synth_trees_schedule(topology, trees, units), "packed trees", SYNTH_HEURISTIC);
@@ -255,7 +255,7 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
 {
     int least = least_chunks(search), count = 0;
     synth_rational_t best = {0, 1};
-    bool has_best = best_of(search, steps, &best);
+    bool has_best = find_best(search, steps, &best);
 
     for (int chunks = least; chunks <= search->options->most_chunks || chunks == search->options->chunks;
          chunks += least) {
@@ -311,7 +311,7 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
                                       search->options->stop, &schedule);
             try->is_impossible = answer == SYNTH_SAT_NONE;
         }
-        has_full_time = answer == SYNTH_SAT_NONE || (has_full_time && !is_over(search)); /* else it is repeated */
+        has_full_time = answer == SYNTH_SAT_NONE || (has_full_time && !stop_if_over(search)); /* else it is repeated */
         try->passes = has_full_time ? (int)pass + 1 : try->passes;
         if (search->cache != NULL && has_full_time && answer != SYNTH_SAT_FOUND) {
             synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->is_impossible);
@@ -333,16 +333,16 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 
 /* Searches for a few seconds for schedules of few chunks that have all symmetries, before the bounds of each number of
  * steps are computed, which takes long. Tries that find nothing are repeated later, with more time. */
-static void scout(search_t *search, synth_rational_t bound)
+static void search_shortly(search_t *search, synth_rational_t bound)
 {
     int least = least_chunks(search), first_steps = search->front->least_steps;
-    double end = mscclpp_now() + SCOUT_SECONDS;
+    double end = mscclpp_now() + SHORT_SECONDS;
 
-    if (search->topology->ranks < SCOUT_RANKS || search->symmetry.count < 2) {
+    if (search->topology->ranks < SHORT_RANKS || search->symmetry.count < 2) {
         return;
     }
-    for (int i = 0; i < SCOUT_CHUNKS * SCOUT_STEPS && mscclpp_now() < end && !is_over(search); ++i) {
-        int chunks = least * (1 + i / SCOUT_STEPS), steps = first_steps + i % SCOUT_STEPS;
+    for (int i = 0; i < SHORT_CHUNKS * SHORT_STEPS && mscclpp_now() < end && !stop_if_over(search); ++i) {
+        int chunks = least * (1 + i / SHORT_STEPS), steps = first_steps + i % SHORT_STEPS;
         int64_t first_rounds = synth_ceiling(bound, chunks);
         synth_demand_t *demand;
 
@@ -356,11 +356,11 @@ static void scout(search_t *search, synth_rational_t bound)
             synth_schedule_t *schedule = NULL;
             synth_rational_t best;
 
-            if (best_of(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
+            if (find_best(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
                 break;
             }
             if (synth_sat_search(search->topology, demand, steps, (int)rounds, &search->symmetry, false,
-                                 SCOUT_TRY_SECONDS, search->options->stop, &schedule) == SYNTH_SAT_FOUND) {
+                                 SHORT_TRY_SECONDS, search->options->stop, &schedule) == SYNTH_SAT_FOUND) {
                 if (search->cache != NULL) {
                     synth_cache_keep(search->cache, schedule, mscclpp_now() - search->start);
                 }
@@ -385,11 +385,11 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
     for (size_t pass = 0; pass < PASSES; ++pass) {
         int undecided = 0;
 
-        for (int i = 0; i < (pass == 0 && count > FIRST_TRIES ? FIRST_TRIES : count) && !is_over(search) &&
+        for (int i = 0; i < (pass == 0 && count > FIRST_TRIES ? FIRST_TRIES : count) && !stop_if_over(search) &&
                         !meets(search, steps, bound);
              ++i) {
             synth_rational_t best = {0, 1}, ratio = synth_fraction(tries[i].rounds, tries[i].chunks);
-            bool has_best = best_of(search, steps, &best);
+            bool has_best = find_best(search, steps, &best);
 
             if (tries[i].is_impossible || (has_best && synth_compare(ratio, best) >= 0) ||
                 literals * (size_t)tries[i].chunks > MOST_LITERALS) {
@@ -401,7 +401,7 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
             undecided += !tries[i].is_impossible;
             is_met = meets(search, steps, bound);
         }
-        if (is_met || (undecided == 0 && (pass > 0 || count <= FIRST_TRIES)) || is_over(search)) {
+        if (is_met || (undecided == 0 && (pass > 0 || count <= FIRST_TRIES)) || stop_if_over(search)) {
             break;
         }
     }
@@ -414,7 +414,7 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
     int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
 
-    for (int chunks = 1; chunks <= most_chunks && !is_over(search) && !meets(search, steps, bound); ++chunks) {
+    for (int chunks = 1; chunks <= most_chunks && !stop_if_over(search) && !meets(search, steps, bound); ++chunks) {
         int64_t rounds = synth_ceiling(bound, chunks);
 
         rounds = rounds < steps ? steps : rounds;
@@ -422,7 +422,7 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
             synth_rational_t best;
             synth_schedule_t *schedule;
 
-            if (best_of(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
+            if (find_best(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
                 break;
             }
             schedule = synth_by_flow(search->topology, search->dual, search->options->root, chunks, steps, (int)rounds);
@@ -471,7 +471,7 @@ static void search_all_steps(search_t *search, synth_rational_t least)
     int first = has_steps ? search->options->steps : search->front->least_steps;
     int last = has_steps ? first : first + STEPS_BEYOND;
 
-    for (int steps = first; steps <= last && !is_over(search); ++steps) {
+    for (int steps = first; steps <= last && !stop_if_over(search); ++steps) {
         synth_rational_t closed_bound = synth_closed_bound(&search->shape, search->dual, steps);
         synth_rational_t bound = synth_larger(least, closed_bound);
         double time_left = search->end - mscclpp_now();
@@ -522,7 +522,7 @@ static void read_cache(search_t *search)
 
         if (schedule != NULL && is_wanted(search, schedule->chunks) &&
             (schedule->chunks <= search->options->most_chunks || search->options->chunks != 0)) {
-            offer_after(search, schedule, "search, from the cache", SYNTH_BEST, seconds);
+            offer_timed(search, schedule, "search, from the cache", SYNTH_BEST, seconds);
         } else {
             synth_schedule_free(schedule);
         }
@@ -586,7 +586,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         try_closed(&search, bound.ratio);
         try_direct(&search, bound.ratio);
         if (options->search && search.symmetry.count > 0 && synth_sat_available()) {
-            scout(&search, bound.ratio);
+            search_shortly(&search, bound.ratio);
         }
         try_trees(&search, bound.ratio);
         search_all_steps(&search, bound.ratio);

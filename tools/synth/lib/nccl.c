@@ -53,9 +53,9 @@ typedef struct {
     int nvlink_count;
 } reader_t;
 
-/* Writes the message, with the line. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Writes the message, with the line. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...)
 {
     int length = snprintf(reader->why, reader->why_size, "line %d: ", reader->line);

@@ -21,9 +21,9 @@ typedef struct {
 
 enum { RESOLVING = 1, RESOLVED = 2 };
 
-/* Writes the message. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Writes the message. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...)
 {
     va_list arguments;

@@ -33,7 +33,7 @@ typedef struct {
     int *have, *send;               /* [step * classes + class]: NEVER, ALWAYS, or the number of a variable */
     int *extra;                     /* [step * (rounds + 1) + j]: the variable "the step has more than j + 1 rounds" */
     int *earliest, *latest;  /* [chunk * ranks + rank]: the first step before which the chunk can be there, and the last
-                           one  before which it is still of use there */
+                           one before which it is still of use there */
     unsigned char *is_first; /* [chunk]: 1 for the first of its class; clauses are written for these alone */
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* in links */
     double deadline;                                /* by mscclpp_now */

@@ -15,10 +15,10 @@ typedef struct {
     int *load;       /* chunks on each link in a step */
 } replay_t;
 
-/* Stores the fault. Returns false, so that the caller can return it. */
 static bool fail_with(replay_t *replay, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Stores the fault. Returns false, so that the caller can return it. */
 static bool fail_with(replay_t *replay, const char *name, const char *format, ...)
 {
     va_list arguments;
