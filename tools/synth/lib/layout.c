@@ -109,8 +109,10 @@ static int by_way(const void *left, const void *right)
         return a->class - b->class;
     }
     for (int i = 0; i < a->count && i < b->count; ++i) {
-        const synth_send_t *x = &sends_of_paths[a->first + i], *y = &sends_of_paths[b->first + i];
-        int difference = x->step != y->step ? x->step - y->step : x->to != y->to ? x->to - y->to : x->from - y->from;
+        const synth_send_t *left_send = &sends_of_paths[a->first + i], *right_send = &sends_of_paths[b->first + i];
+        int difference = left_send->step != right_send->step ? left_send->step - right_send->step
+                         : left_send->to != right_send->to   ? left_send->to - right_send->to
+                                                             : left_send->from - right_send->from;
 
         if (difference != 0) {
             return difference;
@@ -174,21 +176,21 @@ static void place_sends(synth_layout_t *layout)
         if (send->adds || layout->manner != SYNTH_SIGNALS) {
             layout->slot[i] = layout->scratch[send->to]++;
         }
-        if (!send->adds && layout->arrival[entry] < 0) {
-            layout->arrival[entry] = i;
+        if (!send->adds && layout->final_send[entry] < 0) {
+            layout->final_send[entry] = i;
         }
-        if (layout->since[entry] == INT_MAX) {
-            layout->since[entry] = send->step;
-            layout->later[entry] = synth_layout_target(layout, send->to, send->chunk);
+        if (layout->first_step[entry] == INT_MAX) {
+            layout->first_step[entry] = send->step;
+            layout->new_home[entry] = synth_layout_target(layout, send->to, send->chunk);
         }
     }
     for (int i = 0; i < schedule->send_count; ++i) { /* in a second loop, so that slots lie side by side */
         const synth_send_t *send = &schedule->sends[i];
-        synth_place_t *later = entry_of(layout->later, layout, send->to, send->chunk);
+        synth_place_t *new_home = entry_of(layout->new_home, layout, send->to, send->chunk);
 
-        if (later->buffer == 0 && (send->adds || layout->manner == SYNTH_SIGNALS)) {
-            *later = layout->manner == SYNTH_PACKETS ? (synth_place_t){'t', layout->sums[send->to]++}
-                                                     : (synth_place_t){'s', layout->scratch[send->to]++};
+        if (new_home->buffer == 0 && (send->adds || layout->manner == SYNTH_SIGNALS)) {
+            *new_home = layout->manner == SYNTH_PACKETS ? (synth_place_t){'t', layout->sums[send->to]++}
+                                                        : (synth_place_t){'s', layout->scratch[send->to]++};
         }
     }
 }
@@ -210,18 +212,18 @@ bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule,
     layout->block = schedule->chunks / (schedule->collective == SYNTH_ALLTOALL ? schedule->ranks : 1);
     entries = (size_t)layout->ranks * (size_t)layout->count;
     layout->home = calloc(entries, sizeof(*layout->home));
-    layout->later = calloc(entries, sizeof(*layout->later));
-    layout->since = calloc(entries, sizeof(*layout->since));
-    layout->arrival = calloc(entries, sizeof(*layout->arrival));
+    layout->new_home = calloc(entries, sizeof(*layout->new_home));
+    layout->first_step = calloc(entries, sizeof(*layout->first_step));
+    layout->final_send = calloc(entries, sizeof(*layout->final_send));
     layout->slot = calloc((size_t)schedule->send_count + 1, sizeof(*layout->slot));
-    if (layout->home == NULL || layout->later == NULL || layout->since == NULL || layout->arrival == NULL ||
+    if (layout->home == NULL || layout->new_home == NULL || layout->first_step == NULL || layout->final_send == NULL ||
         layout->slot == NULL) {
         return false;
     }
     for (size_t i = 0; i < entries; ++i) {
         layout->home[i] = home_of(layout, (int)(i / (size_t)layout->count), (int)(i % (size_t)layout->count));
-        layout->since[i] = INT_MAX;
-        layout->arrival[i] = -1;
+        layout->first_step[i] = INT_MAX;
+        layout->final_send[i] = -1;
     }
     place_sends(layout);
     return true;
@@ -231,9 +233,9 @@ void synth_layout_destroy(synth_layout_t *layout)
 {
     synth_schedule_free(layout->schedule);
     free(layout->home);
-    free(layout->later);
-    free(layout->since);
-    free(layout->arrival);
+    free(layout->new_home);
+    free(layout->first_step);
+    free(layout->final_send);
     free(layout->slot);
 }
 
@@ -241,7 +243,8 @@ synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk,
 {
     int entry = rank * layout->count + chunk;
 
-    return layout->since[entry] < step && layout->later[entry].buffer != 0 ? layout->later[entry] : layout->home[entry];
+    return layout->first_step[entry] < step && layout->new_home[entry].buffer != 0 ? layout->new_home[entry]
+                                                                                   : layout->home[entry];
 }
 
 void synth_moves_destroy(synth_moves_t *moves)
@@ -349,17 +352,18 @@ static synth_place_t target_of(const synth_layout_t *layout, int number)
 {
     const synth_send_t *send = &layout->schedule->sends[number];
 
-    return layout->slot[number] >= 0 ? slot_of(layout, number) : layout->later[send->to * layout->count + send->chunk];
+    return layout->slot[number] >= 0 ? slot_of(layout, number)
+                                     : layout->new_home[send->to * layout->count + send->chunk];
 }
 
 /* Returns the send whose packets `send` passes on from the slot where they arrived; -1 if `send` reads a buffer. */
 static int relayed_send(const synth_layout_t *layout, const synth_send_t *send)
 {
-    int arrival = layout->arrival[send->from * layout->count + send->chunk];
+    int final_send = layout->final_send[send->from * layout->count + send->chunk];
 
-    return layout->manner == SYNTH_PACKETS && !send->adds && arrival >= 0 &&
-                   layout->schedule->sends[arrival].step < send->step
-               ? arrival
+    return layout->manner == SYNTH_PACKETS && !send->adds && final_send >= 0 &&
+                   layout->schedule->sends[final_send].step < send->step
+               ? final_send
                : -1;
 }
 
@@ -390,11 +394,11 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
 
         for (int i = 0; i < schedule->send_count; ++i) {
             const synth_send_t *send = &schedule->sends[i];
-            int arrival =
+            int relayed =
                 send->step == step && send->from == rank && send->chunk == chunk ? relayed_send(layout, send) : -1;
 
-            if (arrival >= 0) {
-                move = move != NULL ? move : synth_moves_begin(moves, 0, rank, slot_of(layout, arrival));
+            if (relayed >= 0) {
+                move = move != NULL ? move : synth_moves_begin(moves, 0, rank, slot_of(layout, relayed));
                 synth_move_end(move, send->to, slot_of(layout, i));
             }
         }
@@ -439,7 +443,7 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
         for (; i < count && addend[i].chunk == chunk; ++i) {
             synth_move_end(move, rank, slot_of(layout, addend[i].send));
         }
-        synth_move_end(move, rank, layout->later[rank * layout->count + chunk]);
+        synth_move_end(move, rank, layout->new_home[rank * layout->count + chunk]);
     }
     free(addend);
     synth_moves_merge(layout, moves);
@@ -448,13 +452,13 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves)
 {
     for (int chunk = 0; chunk < layout->count; ++chunk) {
-        int arrival = layout->arrival[rank * layout->count + chunk];
+        int final_send = layout->final_send[rank * layout->count + chunk];
         synth_place_t target = synth_layout_target(layout, rank, chunk);
 
-        if (arrival >= 0 && target.buffer != 0) {
+        if (final_send >= 0 && target.buffer != 0) {
             synth_move_end(
-                synth_moves_begin(moves, layout->schedule->sends[arrival].step, rank, slot_of(layout, arrival)), rank,
-                target);
+                synth_moves_begin(moves, layout->schedule->sends[final_send].step, rank, slot_of(layout, final_send)),
+                rank, target);
         }
     }
     synth_moves_merge(layout, moves);

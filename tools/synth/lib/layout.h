@@ -25,9 +25,9 @@ typedef struct {
     bool in_place;
     synth_manner_t manner;
     synth_place_t *home;          /* [rank * count + chunk]: where the rank has the chunk before the first step */
-    synth_place_t *later;         /* likewise: where the chunk, or its sum, lies once it has arrived */
-    int *since;                   /* likewise: the step in which it first arrives; INT_MAX: never */
-    int *arrival;                 /* likewise: the send that brings the final value; -1: none */
+    synth_place_t *new_home;      /* likewise: where the chunk, or its sum, lies once it has arrived */
+    int *first_step;              /* likewise: the step in which it first arrives; INT_MAX: never */
+    int *final_send;              /* likewise: the send that brings the final value; -1: none */
     int *slot;                    /* of each send: the place in the receiver's scratch where it arrives; -1: none */
     int scratch[SYNTH_MAX_RANKS]; /* of each rank: chunks of scratch for slots and sums */
     int sums[SYNTH_MAX_RANKS];    /* of each rank: chunks of scratch for sums behind all packets */

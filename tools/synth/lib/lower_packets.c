@@ -20,7 +20,7 @@ static synth_place_t slot_of(const synth_layout_t *layout, int rank, int source,
     int chunk = source * layout->schedule->chunks + index;
 
     return (synth_place_t){'s', source == rank ? own_slots + index
-                                               : layout->slot[layout->arrival[rank * layout->count + chunk]]};
+                                               : layout->slot[layout->final_send[rank * layout->count + chunk]]};
 }
 
 /*

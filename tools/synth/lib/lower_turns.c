@@ -200,7 +200,7 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
                 synth_move_end(move, rank, (synth_place_t){'s', layout->slot[i]});
             }
         }
-        value = layout->later[rank * layout->count + chunk];
+        value = layout->new_home[rank * layout->count + chunk];
         synth_move_end(move, rank, value);
         synth_writer_sync(writer, "wait", UP, position->children[UP]);
         synth_writer_simple(writer, "nop");
@@ -225,7 +225,7 @@ static void write_down(synth_writer_t *writer, const synth_layout_t *layout, con
                        int chunk, uint64_t unit)
 {
     int entry = rank * layout->count + chunk;
-    synth_place_t slot = {'s', layout->slot[layout->arrival[entry]]};
+    synth_place_t slot = {'s', layout->slot[layout->final_send[entry]]};
     uint64_t parent = singleton(position->parent[DOWN]);
 
     sync_credits(writer, "rlxsignal", DOWN, parent);

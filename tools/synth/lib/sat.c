@@ -266,8 +266,8 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
     add_clause(encoding, count, arrivals);
 }
 
-/* Extends a counter by one literal. If more than j of the literals so far are true, counter[j] is true; j is below
- * `most`, and *length says how many entries the counter has. */
+/* Extends a counter by one literal. A counter says how many of its literals are true: if more than j are, counter[j] is
+ * true, for every j below `most`. *length is how many entries it has so far. */
 static void count_up(encoding_t *encoding, int literal, int *counter, int *length, int most)
 {
     int longer[MOST_COUNTED], longer_length = *length < most ? *length + 1 : most;
@@ -287,8 +287,8 @@ static void count_up(encoding_t *encoding, int literal, int *counter, int *lengt
     *length = longer_length;
 }
 
-/* Adds the limit of a link or group in a step: if it carries more than j + 1 rounds' worth, the step has more than j +
- * 1 rounds. Returns false if the instance is too large. */
+/* Adds the limit of a link or group in a step: if it carries more than fits into j + 1 rounds, the step has more than j
+ * + 1 rounds. Returns false if the instance is too large. */
 static bool write_capacity(encoding_t *encoding, const int *links, int count, int capacity, int step)
 {
     int extras = encoding->rounds - encoding->steps, most_counted = capacity * (extras + 1) + 1, length = 0;

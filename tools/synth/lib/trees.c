@@ -14,18 +14,20 @@
 
 enum {
     MOST_TREES = 512, /* of one packing */
-    MOST_PARTS = 48,  /* a packing of fractions is tried with 1/1, 1/2, ... up to 1/MOST_PARTS */
+    MOST_PARTS = 48,  /* chunks of a rank, or parts of a vector: with up to so many, packings of shares are tried */
     MOST_PACKED = 24  /* ranks: with more, packing takes too long */
 };
 
 #define ROUNDING 1e-4 /* of results of linear programs */
 
+/* A tree that spans all ranks. */
 typedef struct {
     int root, height;                    /* height: the largest depth */
     signed char parent[SYNTH_MAX_RANKS]; /* of each rank but the root */
     signed char depth[SYNTH_MAX_RANKS];  /* 0: the root; -1: the rank is not in the tree yet */
 } tree_t;
 
+/* The trees of a packing. */
 typedef struct {
     tree_t tree[MOST_TREES];
     int count;
