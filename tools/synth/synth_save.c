@@ -10,7 +10,7 @@
 
 enum { MOST_UNUSED = 1024 }; /* sends of a schedule that is the fastest for no size, and yet becomes a plan */
 
-/* Prints why a file could not be written (errno). Returns false, for the caller to return. */
+/* Prints why a file could not be written (errno). Returns false, so that the caller can return it. */
 static bool report_errno(const char *path)
 {
     fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));

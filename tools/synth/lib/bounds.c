@@ -149,7 +149,7 @@ static void tighten(network_t *network, uint64_t from, int sink, synth_rational_
 }
 
 /* Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round. */
-static void by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
+static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
     synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
 
@@ -186,7 +186,7 @@ static int64_t common_group(const synth_topology_t *topology, uint64_t set)
 }
 
 /* Raises the bound of an all-to-all to what the chunks from the ranks of a set to all others need, if that is more. */
-static void by_pairs(network_t *network, uint64_t set, synth_bound_t *bound)
+static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *bound)
 {
     const synth_topology_t *topology = network->topology;
     uint64_t all_ranks = UINT64_MAX >> (64 - topology->ranks), others = all_ranks & ~set;
@@ -217,15 +217,15 @@ static uint64_t ranks_of(const synth_topology_t *topology, int node)
 
 /* Raises the bound of an all-to-all by cuts between nodes: around each node, around the first 2, 3, ... nodes, and
  * around every set of nodes if there are few. */
-static void by_nodes(network_t *network, synth_bound_t *bound)
+static void raise_by_nodes(network_t *network, synth_bound_t *bound)
 {
     int nodes = network->topology->node_count;
     uint64_t first_nodes = 0;
 
     for (int node = 0; node < nodes; ++node) {
         first_nodes |= ranks_of(network->topology, node);
-        by_pairs(network, ranks_of(network->topology, node), bound);
-        by_pairs(network, first_nodes, bound);
+        raise_by_pairs(network, ranks_of(network->topology, node), bound);
+        raise_by_pairs(network, first_nodes, bound);
     }
     for (uint64_t node_set = 1; nodes <= MOST_NODES && node_set < UINT64_C(1) << nodes; ++node_set) {
         uint64_t set = 0;
@@ -233,26 +233,26 @@ static void by_nodes(network_t *network, synth_bound_t *bound)
         for (int node = 0; node < nodes; ++node) {
             set |= (node_set >> node & 1) != 0 ? ranks_of(network->topology, node) : 0;
         }
-        by_pairs(network, set, bound);
+        raise_by_pairs(network, set, bound);
     }
 }
 
 /* Sets the bound of an all-to-all: by cuts around single ranks and sets of nodes, and by the one that limits an
  * all-gather. */
-static void alltoall(network_t *network, synth_bound_t *bound)
+static void bound_alltoall(network_t *network, synth_bound_t *bound)
 {
     uint64_t all_ranks = UINT64_MAX >> (64 - network->topology->ranks), gather_cut;
 
-    by_shares(network, all_ranks, all_ranks, bound);
+    bound_by_shares(network, all_ranks, all_ranks, bound);
     gather_cut = bound->set;
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
-    by_pairs(network, gather_cut, bound);
-    by_pairs(network, all_ranks & ~gather_cut, bound);
+    raise_by_pairs(network, gather_cut, bound);
+    raise_by_pairs(network, all_ranks & ~gather_cut, bound);
     for (int rank = 0; rank < network->topology->ranks; ++rank) {
-        by_pairs(network, UINT64_C(1) << rank, bound);
-        by_pairs(network, all_ranks & ~(UINT64_C(1) << rank), bound);
+        raise_by_pairs(network, UINT64_C(1) << rank, bound);
+        raise_by_pairs(network, all_ranks & ~(UINT64_C(1) << rank), bound);
     }
-    by_nodes(network, bound);
+    raise_by_nodes(network, bound);
 }
 
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
@@ -272,13 +272,13 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
     }
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
     if (dual == SYNTH_ALLGATHER) {
-        by_shares(&network, all_ranks, all_ranks, bound);
+        bound_by_shares(&network, all_ranks, all_ranks, bound);
     } else if (dual == SYNTH_GATHER || dual == SYNTH_SCATTER) { /* scatter: gather, the other way round */
-        by_shares(&network, all_ranks, UINT64_C(1) << root, bound);
+        bound_by_shares(&network, all_ranks, UINT64_C(1) << root, bound);
     } else if (dual == SYNTH_BROADCAST) {
-        by_shares(&network, UINT64_C(1) << root, all_ranks & ~(UINT64_C(1) << root), bound);
+        bound_by_shares(&network, UINT64_C(1) << root, all_ranks & ~(UINT64_C(1) << root), bound);
     } else if (dual == SYNTH_ALLTOALL) {
-        alltoall(&network, bound);
+        bound_alltoall(&network, bound);
     }
     synth_flow_free(network.flow);
     free(network.capacity);
@@ -340,7 +340,7 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
  * Raises the bound of an all-reduce to what its sends between parts of the machine take, if that is more. With k parts,
  * a piece of the vector takes at least k - 1 sends until some rank has its sum, and k - 1 more to tell the other parts.
  */
-static void by_sends(const synth_topology_t *topology, const int *part, int parts, synth_bound_t *bound)
+static void raise_by_sends(const synth_topology_t *topology, const int *part, int parts, synth_bound_t *bound)
 {
     int64_t sends_in_round = parts > 1 ? sends_of_round(topology, part) : SYNTH_FLOW_FULL;
 
@@ -350,7 +350,7 @@ static void by_sends(const synth_topology_t *topology, const int *part, int part
 }
 
 /* Sets the bound by the narrowest cut of all. Rank 0 lies on one side of it, so flows from and to rank 0 find it. */
-static void by_narrowest(network_t *network, synth_bound_t *bound)
+static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
 {
     synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
 
@@ -368,13 +368,13 @@ void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *boun
 
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
     if (build_network(&network, topology)) {
-        by_narrowest(&network, bound);
+        bound_by_narrowest(&network, bound);
     }
     synth_flow_free(network.flow);
     free(network.capacity);
     for (int i = 0; i < topology->ranks; ++i) {
         rank[i] = i;
     }
-    by_sends(topology, rank, topology->ranks, bound);
-    by_sends(topology, topology->node_of, topology->node_count, bound);
+    raise_by_sends(topology, rank, topology->ranks, bound);
+    raise_by_sends(topology, topology->node_of, topology->node_count, bound);
 }

@@ -82,7 +82,7 @@ static bool read_number(const mscclpp_json_t *value, int most, int *number_p)
     return is_valid;
 }
 
-/* Reads an array of exactly `count` numbers, number i from 0 to most[i]. Returns false if it is none. */
+/* Reads an array of exactly `count` numbers, number i from 0 to most[i]. Returns false if it is no such array. */
 static bool read_numbers(const mscclpp_json_t *array, const int *most, int count, int *number_p)
 {
     const mscclpp_json_t *item =
@@ -302,8 +302,8 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
     fprintf(out, "]}\n");
 }
 
-/* Writes the file: under another name first, which is then changed, so that nobody reads half a file. Sets `error` if
- * that fails, and does nothing after an earlier failure. */
+/* Writes the file under another name first and then renames it, so that nobody reads half a file. Sets `error` if that
+ * fails, and does nothing after an earlier failure. */
 static void write_file(synth_cache_t *cache)
 {
     char path[PATH + 32];

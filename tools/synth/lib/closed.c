@@ -35,9 +35,9 @@ static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule
 }
 
 /*
- * Broadcast on a mesh or a switch. In each step but the last, the root gives every rank chunks of its own; in the step
- * after that, each rank passes them on to all others. In the last step the root has nothing left to be passed on and
- * sends chunks to all ranks directly. Each rank gets as many chunks as fill whole rounds of the root's port.
+ * Makes a broadcast on a mesh or a switch. In each step but the last, the root gives every rank chunks of its own; in
+ * the step after that, each rank passes them on to all others. In the last step the root has nothing left to be passed
+ * on and sends chunks to all ranks directly. Each rank gets as many chunks as fill whole rounds of the root's port.
  */
 static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                             int steps, int most_chunks)

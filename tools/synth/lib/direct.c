@@ -85,7 +85,7 @@ static void clear_loads(loads_t *loads)
 
 /* Completes a schedule and removes superfluous sends. If sends are missing (`ok` is false) or memory runs out, frees it
  * and returns NULL. */
-static synth_schedule_t *finished(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
+static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
 {
     if (ok) {
         schedule->steps = steps;
@@ -149,7 +149,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
         }
     }
     if (schedule != NULL) {
-        schedule = finished(topology, schedule, steps, ok);
+        schedule = finish(topology, schedule, steps, ok);
     }
     free_loads(&loads);
     free(needed);
@@ -249,7 +249,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
         }
     }
     if (schedule != NULL) {
-        schedule = finished(topology, schedule, step, ok);
+        schedule = finish(topology, schedule, step, ok);
     }
     free_loads(&loads);
     free(sets);

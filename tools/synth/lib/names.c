@@ -33,7 +33,7 @@ static bool add_port(synth_topology_t *topology, const char *what, int rank, boo
 }
 
 /* Builds a ring. */
-static bool ring(synth_topology_t *topology, int ranks, int unused)
+static bool build_ring(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
     for (int i = 0; i < ranks; ++i) {
@@ -45,7 +45,7 @@ static bool ring(synth_topology_t *topology, int ranks, int unused)
 }
 
 /* Builds a line. */
-static bool line(synth_topology_t *topology, int ranks, int unused)
+static bool build_line(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
     for (int i = 0; i + 1 < ranks; ++i) {
@@ -55,7 +55,7 @@ static bool line(synth_topology_t *topology, int ranks, int unused)
 }
 
 /* Builds a full mesh. */
-static bool mesh(synth_topology_t *topology, int ranks, int unused)
+static bool build_mesh(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
     for (int i = 0; i < ranks; ++i) {
@@ -67,9 +67,9 @@ static bool mesh(synth_topology_t *topology, int ranks, int unused)
 }
 
 /* Builds a switch: a full mesh in which each rank has one port out and one in. */
-static bool switched(synth_topology_t *topology, int ranks, int unused)
+static bool build_switch(synth_topology_t *topology, int ranks, int unused)
 {
-    mesh(topology, ranks, unused);
+    build_mesh(topology, ranks, unused);
     for (int i = 0; i < ranks; ++i) {
         if (!add_port(topology, "port", i, true, UINT64_MAX, 1) ||
             !add_port(topology, "port", i, false, UINT64_MAX, 1)) {
@@ -80,7 +80,7 @@ static bool switched(synth_topology_t *topology, int ranks, int unused)
 }
 
 /* Builds a two-dimensional torus. With two rows or columns, only one link joins their ranks. */
-static bool torus(synth_topology_t *topology, int rows, int columns)
+static bool build_torus(synth_topology_t *topology, int rows, int columns)
 {
     for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < columns; ++j) {
@@ -97,7 +97,7 @@ static bool torus(synth_topology_t *topology, int rows, int columns)
 
 /* Builds nodes of several GPUs: a full mesh within each node, with links four times as fast as the NICs, which join
  * GPUs of the same position. */
-static bool nodes(synth_topology_t *topology, int count, int gpus)
+static bool build_nodes(synth_topology_t *topology, int count, int gpus)
 {
     enum { INSIDE = 4 };
     int ranks = count * gpus;
@@ -128,7 +128,7 @@ static bool nodes(synth_topology_t *topology, int count, int gpus)
 }
 
 /* Builds NVIDIA's DGX-1 of 8 GPUs: a ring of double links, a ring of single ones, and four more single ones. */
-static bool dgx1(synth_topology_t *topology, int unused, int unused_too)
+static bool build_dgx1(synth_topology_t *topology, int unused, int unused_too)
 {
     /* GPU, GPU, capacity in both directions */
     static const int pairs[][3] = {{0, 1, 2}, {0, 2, 1}, {0, 3, 1}, {0, 4, 2}, {1, 2, 1}, {1, 3, 2},
@@ -145,7 +145,7 @@ static bool dgx1(synth_topology_t *topology, int unused, int unused_too)
 
 /* Builds a node of AMD's MI250X: eight packages of two dies. Four links join the dies of a package, and three lead from
  * each die to other packages. */
-static bool mi250x(synth_topology_t *topology, int unused, int unused_too)
+static bool build_mi250x(synth_topology_t *topology, int unused, int unused_too)
 {
     /* die, die, capacity in both directions */
     static const int pairs[][3] = {{0, 4, 2},  {3, 7, 2},   {8, 12, 2},  {11, 15, 2}, {0, 8, 1},
@@ -169,8 +169,9 @@ static const struct {
     int numbers; /* how many follow the colon */
     int ranks;   /* of a machine without numbers */
     bool (*build)(synth_topology_t *topology, int first, int second);
-} machines[] = {{"ring", 1, 0, ring},   {"line", 1, 0, line},   {"mesh", 1, 0, mesh}, {"switch", 1, 0, switched},
-                {"torus", 2, 0, torus}, {"nodes", 2, 0, nodes}, {"dgx1", 0, 8, dgx1}, {"mi250x", 0, 16, mi250x}};
+} machines[] = {{"ring", 1, 0, build_ring},     {"line", 1, 0, build_line},     {"mesh", 1, 0, build_mesh},
+                {"switch", 1, 0, build_switch}, {"torus", 2, 0, build_torus},   {"nodes", 2, 0, build_nodes},
+                {"dgx1", 0, 8, build_dgx1},     {"mi250x", 0, 16, build_mi250x}};
 
 /* Reads one or two whole numbers from 1 on, with an x between. Returns how many; 0 if the text is something else. A
  * missing second number is 1. */

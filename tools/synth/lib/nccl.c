@@ -166,7 +166,7 @@ static int pcie_mbps_of(const reader_t *reader)
     return mbps >= 1 && mbps < 1e6 ? (int)lround(mbps) : 0;
 }
 
-/* Handles the begin of a <gpu>: takes its number, PCI address and rate, and notes it in all elements around it. */
+/* Handles the start of a <gpu>: takes its number, PCI address and rate, and notes it in all elements around it. */
 static bool begin_gpu(reader_t *reader)
 {
     synth_machine_t *machine = reader->machine;
@@ -203,7 +203,7 @@ static bool begin_gpu(reader_t *reader)
     return true;
 }
 
-/* Handles the begin of an <nvlink>: takes it, if it is one of a GPU. */
+/* Handles the start of an <nvlink>: takes it, if it is one of a GPU. */
 static bool begin_nvlink(reader_t *reader)
 {
     const level_t *parent = reader->depth > 1 ? &reader->stack[reader->depth - 2] : NULL;
@@ -229,7 +229,7 @@ static bool begin_nvlink(reader_t *reader)
     return true;
 }
 
-/* Handles the begin of an element, whose attributes have been read. */
+/* Handles the start of an element, whose attributes have been read. */
 static bool begin_element(reader_t *reader, const char *element)
 {
     level_t *level = &reader->stack[reader->depth];

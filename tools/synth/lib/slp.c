@@ -464,7 +464,7 @@ static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 }
 
 /* Writes what synth_slp_loads returns. */
-static void tell_loads(const program_t *program, double *load)
+static void write_loads(const program_t *program, double *load)
 {
     int links = program->topology->link_count;
 
@@ -523,7 +523,7 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
     slp->cuts = program->cut_count;
     slp->pivots = synth_simplex_pivots(program->simplex);
     if (load != NULL) {
-        tell_loads(program, load);
+        write_loads(program, load);
         return is_late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
     }
     prove(program, !is_late, slp);
@@ -531,8 +531,8 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
 }
 
 /* Sets up, solves and frees the program. With `load`, writes what synth_slp_loads returns, and computes no bound. */
-static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
-                            double seconds, double *load, synth_slp_t *slp)
+static mscclpp_status_t set_up_and_solve(const synth_topology_t *topology, synth_collective_t collective, int root,
+                                         int steps, double seconds, double *load, synth_slp_t *slp)
 {
     program_t *program = topology->ranks <= SYNTH_SLP_RANKS ? calloc(1, sizeof(*program)) : NULL;
     bool has_root = collective != SYNTH_ALLGATHER && collective != SYNTH_ALLTOALL;
@@ -542,8 +542,8 @@ static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t
         synth_topology_t *reversed = synth_topology_transposed(topology);
 
         free(program);
-        status =
-            reversed != NULL ? run(reversed, SYNTH_SCATTER, root, steps, seconds, load, slp) : MSCCLPP_ERR_NO_MEMORY;
+        status = reversed != NULL ? set_up_and_solve(reversed, SYNTH_SCATTER, root, steps, seconds, load, slp)
+                                  : MSCCLPP_ERR_NO_MEMORY;
         synth_topology_free(reversed);
         return status;
     }
@@ -581,7 +581,7 @@ static mscclpp_status_t run(const synth_topology_t *topology, synth_collective_t
 mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                                  double seconds, synth_slp_t *slp)
 {
-    return run(topology, collective, root, steps, seconds, NULL, slp);
+    return set_up_and_solve(topology, collective, root, steps, seconds, NULL, slp);
 }
 
 bool synth_slp_loads(const synth_topology_t *topology, synth_collective_t collective, int root, double seconds,
@@ -589,5 +589,5 @@ bool synth_slp_loads(const synth_topology_t *topology, synth_collective_t collec
 {
     synth_slp_t slp;
 
-    return run(topology, collective, root, 0, seconds, load, &slp) == MSCCLPP_OK;
+    return set_up_and_solve(topology, collective, root, 0, seconds, load, &slp) == MSCCLPP_OK;
 }

@@ -59,7 +59,7 @@ static int far_end(const packing_t *packing, int link)
 
 /* Whether the paths of all trees that are still to be made can reach a rank together (Edmonds' condition): if that
  * holds for every rank, the packing can be completed. Also returns false if memory runs out. */
-static bool reaches(const packing_t *packing, int rank)
+static bool can_reach(const packing_t *packing, int rank)
 {
     const synth_topology_t *topology = packing->topology;
     int ranks = topology->ranks, trees = 0;
@@ -103,7 +103,7 @@ static int next_link(packing_t *packing, const tree_t *tree, const bool *refused
 
 /* Grows one tree to all ranks, by links that the trees still to be made can do without. Returns false if it cannot be
  * completed. */
-static bool grow(packing_t *packing, tree_t *tree)
+static bool grow_tree(packing_t *packing, tree_t *tree)
 {
     bool refused[SYNTH_MAX_LINKS] = {false};
     int ranks = 1;
@@ -120,7 +120,7 @@ static bool grow(packing_t *packing, tree_t *tree)
         }
         rank = far_end(packing, link);
         --packing->capacity[link];
-        if (!reaches(packing, rank)) {
+        if (!can_reach(packing, rank)) {
             ++packing->capacity[link];
             refused[link] = true; /* other trees need this link, and they will go on to need it */
             continue;
@@ -134,10 +134,10 @@ static bool grow(packing_t *packing, tree_t *tree)
 }
 
 /* Packs all trees and adds them to the forest. Returns false if that cannot be done, or if it gets too many trees. */
-static bool pack(packing_t *packing, forest_t *forest)
+static bool pack_trees(packing_t *packing, forest_t *forest)
 {
     for (int rank = 0; rank < packing->topology->ranks; ++rank) {
-        if (packing->topology->ranks > 1 && !reaches(packing, rank)) {
+        if (packing->topology->ranks > 1 && !can_reach(packing, rank)) {
             return false;
         }
     }
@@ -152,7 +152,7 @@ static bool pack(packing_t *packing, forest_t *forest)
                 return false;
             }
             forest->tree[forest->count].root = rank;
-            if (!grow(packing, &forest->tree[forest->count++])) {
+            if (!grow_tree(packing, &forest->tree[forest->count++])) {
                 return false;
             }
         }
@@ -234,7 +234,7 @@ static bool pack_links(const synth_topology_t *topology, int rounds, int *capaci
         packing.trees_left[rank] = has_chunks(trees, rank) ? trees->chunks : 0;
     }
     trees->forest.count = 0;
-    return pack(&packing, &trees->forest);
+    return pack_trees(&packing, &trees->forest);
 }
 
 /* Packs the trees of one rank after the other, each into its own share of the links (see synth_slp_loads). Shares are
@@ -251,7 +251,7 @@ static bool pack_loads(const synth_topology_t *topology, const double *load, int
             capacity[link] = (int)floor(load[rank * topology->link_count + link] * trees->chunks + ROUNDING);
         }
         packing.trees_left[rank] = trees->chunks;
-        ok = !has_chunks(trees, rank) || pack(&packing, &trees->forest);
+        ok = !has_chunks(trees, rank) || pack_trees(&packing, &trees->forest);
     }
     return ok;
 }
@@ -346,7 +346,7 @@ static bool pack_shares(const synth_topology_t *topology, const synth_free_roots
                     (int)floor(solution->load[(way * topology->ranks + root) * links + link] * parts + ROUNDING);
             }
             packing.trees_left[root] = trees;
-            ok = pack(&packing, way == 1 ? &shares->in : &shares->out);
+            ok = pack_trees(&packing, way == 1 ? &shares->in : &shares->out);
         }
     }
     free(capacity);
