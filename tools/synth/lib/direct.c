@@ -117,8 +117,8 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
             }
         }
     }
-    for (int step = steps - 1; ok && step >= 0;
-         --step) { /* backwards: a step serves the senders of the steps after it, too */
+    /* Backwards: in each step, those have to receive that want a chunk or send it in a later step. */
+    for (int step = steps - 1; ok && step >= 0; --step) {
         clear_loads(&loads);
         for (int i = 0; ok && i < demand->count; ++i) {
             int chunk = i % chunks * (demand->count / chunks) + i / chunks; /* mixes the chunks of different ranks */
@@ -215,8 +215,8 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
     int step = 0;
 
     synth_topology_distances(topology, distance);
-    for (int c = 0; ok && c < demand->count; ++c) {
-        greedy.has[c] = UINT64_C(1) << demand->source[c];
+    for (int chunk = 0; ok && chunk < demand->count; ++chunk) {
+        greedy.has[chunk] = UINT64_C(1) << demand->source[chunk];
     }
     for (; ok && !is_done; ++step) {
         bool has_sent = true;
@@ -226,7 +226,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
             break;
         }
         clear_loads(&loads);
-        while (ok && has_sent) {
+        while (ok && has_sent) { /* links take turns, one chunk each, until all are full or have nothing to send */
             has_sent = false;
             for (int i = 0; ok && i < topology->link_count; ++i) {
                 int link = (i + step) % topology->link_count;
@@ -242,10 +242,10 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
             }
         }
         is_done = true;
-        for (int c = 0; c < demand->count; ++c) {
-            greedy.has[c] |= greedy.comes[c];
-            greedy.comes[c] = 0;
-            is_done = is_done && (demand->wanted[c] & ~greedy.has[c]) == 0;
+        for (int chunk = 0; chunk < demand->count; ++chunk) {
+            greedy.has[chunk] |= greedy.comes[chunk];
+            greedy.comes[chunk] = 0;
+            is_done = is_done && (demand->wanted[chunk] & ~greedy.has[chunk]) == 0;
         }
     }
     if (schedule != NULL) {

@@ -1,20 +1,20 @@
-/* Which machines are regular enough for formulas. */
+/* Finds out which machines are regular enough for formulas. */
 #include <string.h>
 
 #include "tools/synth/lib/closed.h"
 
-/* Whether a group holds exactly the links that lead out of one rank (or into it, unless `out`). With `far`, only links
- * to other nodes count. *rank_p is that rank. */
-static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool far, bool out, int *rank_p)
+/* Whether a group holds exactly the links that lead out of one rank (or into it, unless `out`). With `only_far`,
+ * only links to other nodes count. *rank_p is that rank. */
+static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_far, bool out, int *rank_p)
 {
     int count = 0;
 
     *rank_p = out ? topology->links[group->links[0]].from : topology->links[group->links[0]].to;
-    for (int k = 0; k < group->count; ++k) {
-        const synth_link_t *link = &topology->links[group->links[k]];
+    for (int i = 0; i < group->count; ++i) {
+        const synth_link_t *link = &topology->links[group->links[i]];
 
         if ((out ? link->from : link->to) != *rank_p ||
-            (far && topology->node_of[link->from] == topology->node_of[link->to])) {
+            (only_far && topology->node_of[link->from] == topology->node_of[link->to])) {
             return false;
         }
     }
@@ -22,16 +22,16 @@ static bool is_port(const synth_topology_t *topology, const synth_group_t *group
         const synth_link_t *link = &topology->links[i];
 
         count += (out ? link->from : link->to) == *rank_p &&
-                 (!far || topology->node_of[link->from] != topology->node_of[link->to]);
+                 (!only_far || topology->node_of[link->from] != topology->node_of[link->to]);
     }
     return count == group->count;
 }
 
 /* Returns the common capacity of the ports if every rank has one port out and one in, of one capacity. Returns 0 if
- * there are no groups, and -1 for anything else. With `far`, ports are for links to other nodes only. */
-static int port_capacity(const synth_topology_t *topology, bool far)
+ * there are no groups, and -1 for anything else. With `only_far`, ports are for links to other nodes only. */
+static int port_capacity(const synth_topology_t *topology, bool only_far)
 {
-    uint64_t ranks_seen[2] = {0, 0}, all = UINT64_MAX >> (64 - topology->ranks);
+    uint64_t ranks_seen[2] = {0, 0}, all_ranks = UINT64_MAX >> (64 - topology->ranks);
 
     if (topology->group_count == 0) {
         return 0;
@@ -40,15 +40,15 @@ static int port_capacity(const synth_topology_t *topology, bool far)
         const synth_group_t *group = &topology->groups[i];
         int rank, direction; /* direction: 1 out of the rank, 0 into it, -1 no port */
 
-        direction = is_port(topology, group, far, true, &rank) && (ranks_seen[1] >> rank & 1) == 0    ? 1
-                    : is_port(topology, group, far, false, &rank) && (ranks_seen[0] >> rank & 1) == 0 ? 0
-                                                                                                      : -1;
+        direction = is_port(topology, group, only_far, true, &rank) && (ranks_seen[1] >> rank & 1) == 0    ? 1
+                    : is_port(topology, group, only_far, false, &rank) && (ranks_seen[0] >> rank & 1) == 0 ? 0
+                                                                                                           : -1;
         if (direction < 0 || group->capacity != topology->groups[0].capacity) {
             return -1;
         }
         ranks_seen[direction] |= UINT64_C(1) << rank;
     }
-    return ranks_seen[0] == all && ranks_seen[1] == all ? topology->groups[0].capacity : -1;
+    return ranks_seen[0] == all_ranks && ranks_seen[1] == all_ranks ? topology->groups[0].capacity : -1;
 }
 
 /*

@@ -157,7 +157,7 @@ static bool classify(program_t *program)
             }
         }
     }
-    for (int item = 0; item < price_count; ++item) {
+    for (int item = 0; item < price_count; ++item) { /* a link or a group */
         int number = program->price_classes;
 
         if (program->price_class[item] >= 0) {
@@ -197,7 +197,7 @@ static bool add_prices(program_t *program)
     ok = ok && program->price_column != NULL;
     for (int layer = 0; ok && layer < program->layers; ++layer) {
         for (int class = 0; ok && class < program->price_classes; ++class) {
-            int capacity = 0;
+            int capacity = 0; /* of each member of the class */
 
             for (int item = 0; item < links + topology->group_count; ++item) {
                 if (program->price_class[item] == class) {
