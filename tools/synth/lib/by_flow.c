@@ -70,6 +70,7 @@ static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
         for (int step = scatter->steps - 1; ok && step >= 0 && chunk / scatter->chunks != scatter->root; --step) {
             int link = -1;
 
+            /* In this step, the chunk stayed at the rank, or it came over one of the rank's links. */
             if (synth_flow_on(scatter->flow, scatter->steps * links + step * ranks + rank) > 0) {
                 synth_flow_take(scatter->flow, scatter->steps * links + step * ranks + rank, 1);
                 continue;

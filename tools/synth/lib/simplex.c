@@ -141,8 +141,9 @@ bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
 
     for (int turn = 0; turn < most_pivots; ++turn) {
         double best_gain = EPSILON, least_ratio = INFINITY;
-        int entering = -1, leaving = -1;
+        int entering = -1, leaving_row = -1;
 
+        /* The column with the largest gain enters the basis. The column of the row that limits it most leaves. */
         for (int j = 0; j < simplex->columns; ++j) {
             if (simplex->column[j][rows] > best_gain) {
                 best_gain = simplex->column[j][rows];
@@ -157,13 +158,13 @@ bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
 
             if (entry > EPSILON && simplex->perturbed[i] / entry < least_ratio) {
                 least_ratio = simplex->perturbed[i] / entry;
-                leaving = i;
+                leaving_row = i;
             }
         }
-        if (leaving < 0) {
+        if (leaving_row < 0) { /* no row limits it */
             return false;
         }
-        pivot(simplex, entering, leaving);
+        pivot(simplex, entering, leaving_row);
     }
     return false;
 }

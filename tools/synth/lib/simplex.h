@@ -18,7 +18,8 @@ void synth_simplex_free(synth_simplex_t *simplex);
  * memory runs out. */
 int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const int *rows, const double *values);
 
-/* Goes to the optimum, from where the last run ended. Returns false if it is not there after so many pivots. */
+/* Goes to the optimum, from where the last run ended. Returns false if it is not there after so many pivots, or if
+ * there is none. */
 bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots);
 
 /* Return the value of the function, and of one variable, in the current solution. */
