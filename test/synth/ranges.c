@@ -25,7 +25,7 @@ static void check(int unusable, int wanted, uint64_t least, uint64_t most)
 
     fill(candidates);
     heir = synth_pass_range_on(candidates, CANDIDATES, unusable);
-    if (heir != wanted || candidates[unusable].range.any ||
+    if (heir != wanted || candidates[unusable].range.is_used ||
         (heir >= 0 && (candidates[heir].range.least != least || candidates[heir].range.most != most))) {
         printf("FAIL  without candidate %d: candidate %d got its sizes, wanted %d\n", unusable, heir, wanted);
         ++failures;
@@ -46,7 +46,7 @@ static void check_all(void)
         ++failures;
     }
     last = synth_pass_range_on(candidates, CANDIDATES, 0);
-    if (last != -1 || candidates[0].range.any) {
+    if (last != -1 || candidates[0].range.is_used) {
         printf("FAIL  no candidate is left, and %d got sizes\n", last);
         ++failures;
     }

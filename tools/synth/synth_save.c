@@ -92,7 +92,7 @@ static bool save_or_replace(const char *folder, const synth_topology_t *topology
     int heir;
 
     saved[index] = save_plan(folder, topology, &candidates[index], plan_options, messages);
-    if (!saved[index] && candidates[index].range.any) {
+    if (!saved[index] && candidates[index].range.is_used) {
         heir = synth_pass_range_on(candidates, count, index);
         if (heir >= 0 && saved[heir]) {
             saved[heir] = save_plan(folder, topology, &candidates[heir], plan_options, messages);

@@ -148,10 +148,10 @@ int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable)
     synth_range_t *range = &candidates[unusable].range;
     int larger = -1, smaller = -1;
 
-    for (int i = 0; i < count && range->any; ++i) {
-        if (candidates[i].range.any && candidates[i].range.least == range->most + 1 && range->most != UINT64_MAX) {
+    for (int i = 0; i < count && range->is_used; ++i) {
+        if (candidates[i].range.is_used && candidates[i].range.least == range->most + 1 && range->most != UINT64_MAX) {
             larger = i;
-        } else if (candidates[i].range.any && candidates[i].range.most + 1 == range->least && range->least != 0) {
+        } else if (candidates[i].range.is_used && candidates[i].range.most + 1 == range->least && range->least != 0) {
             smaller = i;
         }
     }
@@ -160,6 +160,6 @@ int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable)
     } else if (smaller >= 0) {
         candidates[smaller].range.most = range->most;
     }
-    range->any = false;
+    range->is_used = false;
     return larger >= 0 ? larger : smaller;
 }
