@@ -15,7 +15,7 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
     return count * size;
 }
 
-/* Allocates the lists of a call on a communicator with more ranks than a node may have. */
+/* Allocates the lists of a call on a communicator with more ranks than `built_in` has room for. */
 static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {
     const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
@@ -66,10 +66,10 @@ void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call)
     free(call->more_packs[1]);
 }
 
-/* Some elements of one type, in bytes. */
+/* Elements of one type that lie one behind the other. Sizes and extents are in bytes. */
 typedef struct {
-    char *first; /* the first byte of data of the first element, if there are no holes */
-    char *address;
+    char *first;   /* the lowest byte of the first element's data */
+    char *address; /* the first element, from which the offsets of its type count */
     size_t count;
     size_t size; /* bytes of data in one element */
     ptrdiff_t extent;
@@ -78,7 +78,7 @@ typedef struct {
     const struct ompi_datatype_t *type;
 } elements_t;
 
-/* Describes `count` elements of a datatype, where they lie in memory. */
+/* Describes `count` elements of a datatype that begin `offset` bytes after `buffer`. */
 static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count, const struct ompi_datatype_t *type)
 {
     ptrdiff_t lb, true_lb;
@@ -97,31 +97,34 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
     return elements;
 }
 
-/* Adds elements to the list of those that are to be packed. A failure becomes the call's error. */
-static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *to, const elements_t *elements,
+/*
+ * Fills in an entry of the list of elements to pack: their data is to begin `offset` bytes into the packed buffer. A
+ * failure becomes the call's error.
+ */
+static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *pack, const elements_t *elements,
                      uint64_t offset)
 {
     int rc;
 
-    to->spread = elements->address;
-    to->elements = elements->count;
-    to->extent = elements->extent;
-    to->size = elements->size;
-    to->offset = offset;
-    rc = mca_coll_mscclpp_pieces_of(elements->type, &to->piece, &to->pieces);
+    pack->spread = elements->address;
+    pack->elements = elements->count;
+    pack->extent = elements->extent;
+    pack->size = elements->size;
+    pack->offset = offset;
+    rc = mca_coll_mscclpp_pieces_of(elements->type, &pack->piece, &pack->pieces);
     if (OMPI_SUCCESS != rc) {
         call->rc = rc;
-        to->elements = 0;
+        pack->elements = 0;
     }
 }
 
-/* Where the data of a buffer lies, holes included. */
+/* The addresses low .. high - 1, between which all data of a buffer lies. */
 typedef struct {
     uintptr_t low;
     uintptr_t high;
 } bounds_t;
 
-/* Widens bounds so that they include elements. */
+/* Widens bounds so that they include elements, of which there must be some. The extent may be negative. */
 static void include_elements(bounds_t *bounds, const elements_t *elements)
 {
     const ptrdiff_t last = elements->extent * (ptrdiff_t)(elements->count - 1);
@@ -137,9 +140,9 @@ static void include_elements(bounds_t *bounds, const elements_t *elements)
 }
 
 /*
- * True if the data may lie in several allocations, host memory among them. MPI allows this for blocks with
- * displacements in bytes, and for elements with holes. False if nothing is known of the allocation that contains the
- * first byte.
+ * True if data within the bounds may lie in several allocations, some of them perhaps in host memory. MPI allows this
+ * for blocks with displacements in bytes, and for elements with holes. False if the bounds are within one allocation,
+ * or if nothing is known of the one that contains the lowest byte.
  */
 static bool is_scattered(const bounds_t *bounds)
 {
@@ -151,8 +154,9 @@ static bool is_scattered(const bounds_t *bounds)
 }
 
 /*
- * Describes elements that lie one behind the other. Returns the address that the call is to use for them, or NULL if
- * there are none.
+ * Describes a buffer of elements that lie one behind the other. If they have holes, they become the only entry of
+ * `packs`, and *scattered_p says whether they may lie in several allocations. Returns the address that the call is to
+ * use for them, or NULL if they have no data.
  */
 static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                const struct ompi_datatype_t *type, mscclpp_coll_pack_t *packs, size_t *pack_count,
@@ -193,7 +197,7 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
     call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
 
-/* Describes the elements of block `index`. */
+/* The elements of block `index`. They have count 0 if the block has no data, or stays where it is. */
 static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int index)
 {
     const size_t count = index == blocks->stays ? 0
@@ -215,47 +219,53 @@ static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int
     return elements_at(blocks->address, offset, count, type);
 }
 
-/* The number of blocks of a buffer: one per edge, or one per rank. */
+/* The number of blocks of a buffer: one for each edge, or one for each rank. */
 static int count_blocks(const mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     return blocks->edges == NULL ? call->ranks : blocks->edges->count;
 }
 
-/* Describes the block at index `i` in the order of ranks, and returns the rank that it is for or from. */
-static int next_block(const mca_coll_mscclpp_blocks_t *blocks, int i, elements_t *block)
+/* Yields block `position` in the order of ranks, and returns the rank that it is for, or from. */
+static int get_block(const mca_coll_mscclpp_blocks_t *blocks, int position, elements_t *block)
 {
-    *block = elements_of_block(blocks, blocks->edges == NULL ? i : blocks->edges->edge[i].block);
-    return blocks->edges == NULL ? i : blocks->edges->edge[i].peer;
+    *block = elements_of_block(blocks, blocks->edges == NULL ? position : blocks->edges->edge[position].block);
+    return blocks->edges == NULL ? position : blocks->edges->edge[position].peer;
 }
 
-/* Returns a list of packs with room for each block. Returns NULL without memory, which becomes the call's error. */
-static mscclpp_coll_pack_t *find_packs(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *own,
-                                       mscclpp_coll_pack_t **more, int blocks)
+/*
+ * Returns a list of packs with room for `blocks` blocks: `built_in`, or else a new one in *more_p, which the call
+ * frees. Returns NULL without memory, which becomes the call's error.
+ */
+static mscclpp_coll_pack_t *ensure_packs(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *built_in,
+                                         mscclpp_coll_pack_t **more_p, int blocks)
 {
     if (blocks <= MSCCLPP_DEV_MAX_RANKS) {
-        return own;
+        return built_in;
     }
-    *more = malloc((size_t)blocks * sizeof((*more)[0]));
-    if (*more == NULL) {
+    *more_p = malloc((size_t)blocks * sizeof((*more_p)[0]));
+    if (*more_p == NULL) {
         mscclpp_error("out of memory for %d blocks with holes", blocks);
         call->rc = MPI_ERR_NO_MEM;
     }
-    return *more;
+    return *more_p;
 }
 
-/* How the blocks of one buffer are described. */
+/* What the description of one buffer's blocks yields, and where it is stored. */
 typedef struct {
-    mscclpp_dev_block_t *list;
-    mscclpp_dev_runs_t *runs;
-    bool strided; /* each block is runs of one length and distance */
+    mscclpp_dev_block_t *list; /* by rank: place and size of its data */
+    mscclpp_dev_runs_t *runs;  /* by rank: the runs that its block consists of; used if `strided` */
+    bool strided;              /* each rank has at most one block, and each block is runs of one length and distance */
     mscclpp_coll_pack_t *own_packs;
     mscclpp_coll_pack_t **more_packs;
     mscclpp_coll_pack_t *packs; /* own_packs, or *more_packs if there are more blocks than own_packs has room for */
     size_t pack_count;
-    bool scattered;
+    bool scattered; /* the blocks may lie in several allocations */
 } described_t;
 
-/* Describes a block as runs of one length and distance. False if it is more than that. Offsets count from `lowest`. */
+/*
+ * Describes a block as runs of one length and distance, with offsets from address `lowest`. Returns false if it does
+ * not consist of such runs, or if a failure has become the call's error.
+ */
 static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, uintptr_t lowest,
                       mscclpp_dev_runs_t *runs)
 {
@@ -285,7 +295,10 @@ typedef struct {
     bool dense;       /* no block has holes, and no rank has several blocks */
 } extent_t;
 
-/* Adds up the bytes for each peer, and finds where the blocks lie. */
+/*
+ * Adds up the bytes for each peer in described->list, and the largest sum in the call. Returns where the blocks lie.
+ * described->strided becomes false if a peer has several blocks.
+ */
 static extent_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks, int count,
                                described_t *described)
 {
@@ -297,7 +310,7 @@ static extent_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_m
         described->runs[peer] = (mscclpp_dev_runs_t){.count = 1};
     }
     for (int i = 0; i < count; ++i) {
-        const int peer = next_block(blocks, i, &block);
+        const int peer = get_block(blocks, i, &block);
         mscclpp_dev_block_t *total = &described->list[peer];
 
         extent.dense = extent.dense && block.dense;
@@ -314,18 +327,19 @@ static extent_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_m
 }
 
 /*
- * Describes the blocks of one buffer. Blocks without holes are used where they lie, at distances from the lowest one.
- * If any block has holes, or a rank has several blocks, all blocks are packed without gaps, unless all ranks can do
- * without packing. Returns the address from which distances count, or NULL if all blocks are empty.
+ * Describes the blocks of one buffer. Blocks without holes are used where they lie. If any block has holes, if a rank
+ * has several blocks, or if they may lie in several allocations, all blocks are described as packed without gaps. Where
+ * possible they are described as runs, too, so that nothing is packed if the blocks of all ranks are runs. Returns the
+ * address from which offsets count, or NULL if all blocks are empty.
  */
 static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
                              described_t *described)
 {
     const int count = count_blocks(call, blocks);
-    uint64_t packed = 0;
+    uint64_t packed_bytes = 0;
     extent_t extent;
     elements_t block;
-    int last = -1;
+    int last_peer = -1;
 
     described->strided = true;
     extent = measure_blocks(call, blocks, count, described);
@@ -336,9 +350,9 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     described->scattered = (!extent.dense || blocks->types != NULL) && is_scattered(&extent.bounds);
     extent.dense = extent.dense && !described->scattered;
     described->packs =
-        extent.dense ? described->own_packs : find_packs(call, described->own_packs, described->more_packs, count);
+        extent.dense ? described->own_packs : ensure_packs(call, described->own_packs, described->more_packs, count);
     for (int i = 0; i < count && described->packs != NULL; ++i) {
-        const int peer = next_block(blocks, i, &block);
+        const int peer = get_block(blocks, i, &block);
 
         if (0 == block.count) {
             continue;
@@ -349,12 +363,12 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
             described->list[peer].offset = (uintptr_t)block.first - extent.lowest;
             continue;
         }
-        add_pack(call, &described->packs[described->pack_count++], &block, packed);
-        if (peer != last) {
-            described->list[peer].offset = packed;
+        add_pack(call, &described->packs[described->pack_count++], &block, packed_bytes);
+        if (peer != last_peer) {
+            described->list[peer].offset = packed_bytes;
         }
-        packed += block.count * block.size;
-        last = peer;
+        packed_bytes += block.count * block.size;
+        last_peer = peer;
     }
     return (char *)extent.lowest;
 }
@@ -387,7 +401,7 @@ void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const 
     call->buffers[1] = call->args.out != NULL ? call->args.out : blocks->address;
 }
 
-/* Sets the bytes of one peer's block, or of all blocks if `peer` is negative. */
+/* Lists one block of `bytes` bytes at offset 0, for one peer, or for all ranks if `peer` is negative. */
 static void set_bytes(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
 {
     for (int rank = 0; rank < call->ranks; ++rank) {
@@ -421,12 +435,12 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
 /* Tells whether any block has data. */
 static bool has_data(const mscclpp_dev_block_t *blocks, int ranks)
 {
-    bool data = false;
+    bool has = false;
 
     for (int peer = 0; peer < ranks && blocks != NULL; ++peer) {
-        data = data || 0 != blocks[peer].bytes;
+        has = has || 0 != blocks[peer].bytes;
     }
-    return data;
+    return has;
 }
 
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call)

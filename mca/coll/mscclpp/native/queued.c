@@ -17,7 +17,7 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef mca_coll_mscclpp_queue_end_t end_t;
 
-/* What a collective's description and its message need. */
+/* The collectives other than all-reduce and barrier, with the functions that describe their calls. */
 static const struct {
     mscclpp_coll_t coll;
     const mca_coll_mscclpp_describe_fn_t *describe;
@@ -42,7 +42,7 @@ static const struct {
 #undef COLLECTIVE
 };
 
-/* Makes a team's queue. Tells the caller that the team was made. */
+/* For mca_coll_mscclpp_lane_make: makes the team's queue. Sets *context, a bool, to tell that there was a team. */
 static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 {
     *(bool *)context = true;
@@ -50,25 +50,26 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 }
 
 /*
- * Makes the communicator's queue in its first queued call, which waits for all ranks. The queue stays NULL on all ranks
- * if calls cannot be queued, or if no rank has passed device memory yet.
+ * Makes the communicator's queue if there is none, which waits for all ranks. `device`: this rank passes device memory.
+ * The queue stays NULL on all ranks if no rank passes device memory, or if calls cannot be queued; in the latter case,
+ * no later call tries again. Returns an MPI error code.
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device)
 {
-    uint64_t most = 0;
-    bool tried = false;
+    uint64_t most = 0; /* not needed here */
+    bool had_team = false;
     int rc;
 
     if (module->queued != NULL || module->never_queued || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_request_await(module);
-    rc = mca_coll_mscclpp_lane_make(module, buffers, device, &most, open_queue, &tried, &module->queued);
-    module->never_queued = module->queued == NULL && (tried || module->no_lanes);
+    rc = mca_coll_mscclpp_lane_make(module, buffers, device, &most, open_queue, &had_team, &module->queued);
+    module->never_queued = module->queued == NULL && (had_team || module->no_lanes);
     return rc;
 }
 
-/* How an enqueued call ended, from a status. */
+/* Turns a status into how a queued call ended, and into an MPI error code for MCA_COLL_MSCCLPP_QUEUE_ERROR. */
 static end_t end_from_status(mscclpp_status_t status, int *code_p)
 {
     *code_p = OMPI_SUCCESS;
@@ -89,7 +90,7 @@ static end_t end_from_status(mscclpp_status_t status, int *code_p)
     }
 }
 
-/* The error of an earlier operation on this rank, or that another rank failed. */
+/* Why a team is broken: the error that an earlier operation met on this rank, or else that another rank failed. */
 static mscclpp_status_t find_cause(mscclpp_team_t *team)
 {
     char text[320];
@@ -98,8 +99,8 @@ static mscclpp_status_t find_cause(mscclpp_team_t *team)
     return MSCCLPP_OK == status ? MSCCLPP_ERR_PEER : status;
 }
 
-/* Gets the stream of a call, and counts the call. */
-static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *native, mscclpp_gpu_stream_t **stream_p)
+/* Numbers a call, and yields our stream for the application's. After an earlier failure, returns its error instead. */
+static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *app_stream, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status;
 
@@ -111,20 +112,20 @@ static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *native, 
         }
         return find_cause(lane->team);
     }
-    status = mscclpp_team_find_stream(lane->team, native, stream_p);
+    status = mscclpp_team_find_stream(lane->team, app_stream, stream_p);
     if (MSCCLPP_OK == status) {
         ++lane->calls;
     }
     return status;
 }
 
-/* Whether a buffer lets kernels serve the call: device memory, none, or MPI_IN_PLACE. */
+/* True for a buffer that kernels can use, that does not exist, or that is MPI_IN_PLACE. */
 static bool is_none_or_device(const void *buffer)
 {
     return buffer == NULL || MPI_IN_PLACE == buffer || mca_coll_mscclpp_is_device(buffer);
 }
 
-/* Enqueues an all-reduce. MCA_COLL_MSCCLPP_NOT_QUEUED if it cannot be. */
+/* Enqueues an all-reduce. MCA_COLL_MSCCLPP_NOT_QUEUED for types, operations and memory that kernels do not know. */
 static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     const void *const buffers[2] = {call->sendbuf, call->recvbuf};
@@ -183,7 +184,7 @@ static end_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *ca
     return end_from_status(status, code_p);
 }
 
-/* Copies the arguments into the form that the other entry points use. */
+/* Puts the arguments under the names that the description of each collective uses. */
 static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed)
 {
     memset(passed, 0, sizeof(*passed));
@@ -199,7 +200,7 @@ static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed
     if (call->recvcounts != NULL) {
         MCA_COLL_MSCCLPP_COUNTS_OF(passed->rcounts, call->recvcounts);
     }
-    /* A collective with one list of places calls it `displs`. */
+    /* Collectives with one list of displacements call it `displs`. */
     if (call->sdispls != NULL) {
         MCA_COLL_MSCCLPP_DISPLS_OF(passed->sdispls, call->sdispls);
         MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->sdispls);
@@ -225,15 +226,15 @@ static bool fits_count(size_t count)
     return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
 }
 
-/* Tells whether only the two ends of a pair know the size of its block. */
+/* Tells whether only the sender and the receiver of a block know its size. */
 static bool has_unknown_sizes(const mca_coll_mscclpp_native_t *native)
 {
     return native->args.varied && !native->args.known;
 }
 
 /*
- * Tells whether kernels can reach all data of a described call. A rank without data follows the others, whatever its
- * buffers are, where all ranks have agreed that the call is queued, or where the sizes of blocks are not known.
+ * Tells whether kernels can reach all data that this rank passes. A rank without data does not look at its buffers, and
+ * does as the others, if all ranks have agreed to queue the call or if the sizes of blocks are not known.
  */
 static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)
 {
@@ -244,7 +245,7 @@ static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t 
                : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
 }
 
-/* Describes a call other than all-reduce and barrier. False, on all ranks, if there is nothing to do. */
+/* Describes a call other than all-reduce and barrier. Returns false, on all ranks, if there is nothing to do. */
 static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native)
 {
     mca_coll_mscclpp_passed_t passed;
@@ -256,7 +257,7 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
     }
     if (MSCCLPP_COLL_REDUCE_SCATTER == native->args.coll && !native->args.in_place &&
         0 == native->recv[ompi_comm_rank(module->comm)].bytes) {
-        native->args.out = NULL; /* it may be any pointer */
+        native->args.out = NULL; /* without data, it may be any pointer */
     }
     if (has_unknown_sizes(native)) {
         mca_coll_mscclpp_native_drop_empty(native);
@@ -284,7 +285,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
     if (OMPI_SUCCESS != native->rc) {
-        /* This rank cannot describe the call, and the other ranks queue it. */
+        /* The other ranks queue the call, and would wait for this one. They are told that it failed. */
         if (module->queued != NULL) {
             (void)mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
         }
@@ -325,7 +326,7 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
     return end;
 }
 
-/* Enqueues any call. This is the entry of the MPIX functions. */
+/* Enqueues a call of any collective: the entry for the MPIX functions (api.h). */
 static end_t enqueue(const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
@@ -351,7 +352,7 @@ static end_t enqueue(const call_t *call, int *code_p)
     return end;
 }
 
-/* Tells whether kernels know the type and the operation of an all-reduce. */
+/* Tells whether kernels know the type and the operation of an all-reduce. There must be a queue. */
 static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_t *call)
 {
     const mscclpp_dtype_t dtype = mca_coll_mscclpp_dtype(call->recvtype);
@@ -361,7 +362,7 @@ static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_
            mscclpp_dev_supports(dtype, op, module->queued->team->group.on_twin);
 }
 
-/* Prepares a barrier or an all-reduce, which need no description. */
+/* Prepares a barrier or an all-reduce, as `prepare` does. They need no description. */
 static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call, int *queues_p)
 {
     const bool barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
@@ -373,7 +374,7 @@ static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call,
     return rc;
 }
 
-/* Prepares a call other than all-reduce and barrier. */
+/* Prepares a call other than all-reduce and barrier, as `prepare` does. */
 static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *queues_p, uint64_t *most_p)
 {
     mca_coll_mscclpp_native_t native;
@@ -394,7 +395,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     return rc;
 }
 
-/* Prepares a call so that it can be queued often. See api.h. */
+/* Makes what a call needs to be queued often (api.h). Returns an MPI error code. */
 static int prepare(const call_t *call, int *queues_p, uint64_t *most_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
@@ -411,7 +412,7 @@ static int prepare(const call_t *call, int *queues_p, uint64_t *most_p)
                : prepare_other(module, call, queues_p, most_p);
 }
 
-/* Tells whether an enqueued call has failed. If so, `text` says how. */
+/* Tells whether a queued call or the application's channels have failed, and how; QUEUED: nothing has. Never waits. */
 static end_t find_failure(MPI_Comm comm, char *text, size_t size)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
@@ -437,8 +438,8 @@ static uint64_t count_calls(MPI_Comm comm)
     return module == NULL ? 0 : module->queued_calls;
 }
 
-/* Runs `use` on the application's stream. The default stream of the twin has never anything to do. */
-static int with_stream(void *native, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
+/* Calls `use` with our stream for the application's, unless that is the twin's default stream, which is always idle. */
+static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
                        int *answer_p)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
@@ -446,12 +447,12 @@ static int with_stream(void *native, mscclpp_status_t (*use)(mscclpp_gpu_stream_
     mscclpp_status_t status;
     int device;
 
-    if (gpu == NULL || (gpu->twin && native == NULL)) {
+    if (gpu == NULL || (gpu->twin && app_stream == NULL)) {
         return OMPI_SUCCESS;
     }
     status = gpu->current_device(&device);
     if (MSCCLPP_OK == status) {
-        status = gpu->stream_wrap(device, native, &stream);
+        status = gpu->stream_wrap(device, app_stream, &stream);
     }
     if (MSCCLPP_OK == status) {
         status = use(stream, answer_p);
@@ -460,7 +461,7 @@ static int with_stream(void *native, mscclpp_status_t (*use)(mscclpp_gpu_stream_
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
 }
 
-/* Waits for a stream, with MPI's progress meanwhile, as other ranks may depend on it. */
+/* Waits until the stream is idle. Runs MPI's progress meanwhile, since other ranks may depend on it. */
 static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, int *answer_p)
 {
     mscclpp_status_t status;
@@ -483,7 +484,7 @@ static int wait_stream(void *stream)
     return with_stream(stream, wait_for, NULL);
 }
 
-/* Whether the application's stream is being captured. */
+/* Whether the application's stream is being captured; 0 also if this cannot be found out. */
 static int is_capturing(void *stream)
 {
     int answer = 0;
@@ -493,7 +494,7 @@ static int is_capturing(void *stream)
 }
 
 /* The MPI error code for an errno of the host twin. */
-static int from_errno(int error)
+static int errno_to_mpi(int error)
 {
     return 0 == error                          ? OMPI_SUCCESS
            : ENOMEM == error                   ? MPI_ERR_NO_MEM
@@ -501,6 +502,7 @@ static int from_errno(int error)
                                                : MPI_ERR_INTERN;
 }
 
+/* Whether the component runs on the host twin. */
 static bool has_twin(void)
 {
     return mca_coll_mscclpp_state.gpu != NULL && mca_coll_mscclpp_state.gpu->twin;
@@ -511,6 +513,7 @@ static int is_twin(void)
     return has_twin();
 }
 
+/* Functions host_...: streams and graphs of the twin, as api.h describes them. */
 static int host_stream_create(void **stream_p)
 {
     mscclpp_dev_twin_queue_t *queue;
@@ -524,7 +527,7 @@ static int host_stream_create(void **stream_p)
         mscclpp_dev_twin_queue_set_apart(queue);
         *stream_p = queue;
     }
-    return from_errno(error);
+    return errno_to_mpi(error);
 }
 
 static int host_stream_destroy(void *stream)
@@ -535,12 +538,12 @@ static int host_stream_destroy(void *stream)
 
 static int host_call(void *stream, void (*function)(void *argument), void *argument)
 {
-    return from_errno(mscclpp_dev_twin_call(stream, function, argument));
+    return errno_to_mpi(mscclpp_dev_twin_call(stream, function, argument));
 }
 
 static int host_capture_begin(void *stream)
 {
-    return from_errno(mscclpp_dev_twin_record(stream));
+    return errno_to_mpi(mscclpp_dev_twin_record(stream));
 }
 
 static int host_capture_end(void *stream, void **graph_p)
@@ -549,12 +552,12 @@ static int host_capture_end(void *stream, void **graph_p)
     const int error = mscclpp_dev_twin_recorded(stream, &graph);
 
     *graph_p = graph;
-    return from_errno(error);
+    return errno_to_mpi(error);
 }
 
 static int host_graph_launch(void *graph, void *stream)
 {
-    return from_errno(mscclpp_dev_twin_replay(graph, stream));
+    return errno_to_mpi(mscclpp_dev_twin_replay(graph, stream));
 }
 
 static int host_graph_destroy(void *graph)
@@ -565,12 +568,12 @@ static int host_graph_destroy(void *graph)
 
 static int host_loop(void *stream, void *body, const uint64_t *condition)
 {
-    return from_errno(mscclpp_dev_twin_loop(stream, body, condition));
+    return errno_to_mpi(mscclpp_dev_twin_loop(stream, body, condition));
 }
 
 static int host_graph_append(void *graph, void *added)
 {
-    return from_errno(mscclpp_dev_twin_append(graph, added));
+    return errno_to_mpi(mscclpp_dev_twin_append(graph, added));
 }
 
 extern const mca_coll_mscclpp_api_t mca_coll_mscclpp_api __attribute__((visibility("default")));

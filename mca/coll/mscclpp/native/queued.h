@@ -4,7 +4,10 @@
 
 #include "mca/coll/mscclpp/native/native.h"
 
-/* collectives.c: describes a call as the blocking function does. False if there is nothing to do. */
+/*
+ * Describes a call for kernels from its kept arguments, as the blocking function does (define.h). Returns false if
+ * there is nothing to do. The caller ends the description in any case.
+ */
 typedef bool (*mca_coll_mscclpp_describe_fn_t)(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
                                                const mca_coll_mscclpp_passed_t *passed);
 

@@ -1,9 +1,10 @@
 /*
  * An agreement whose late ranks are named.
  *
- * Open MPI's all-reduce does not tell who is missing. So a rank that has waited long sends a message to all others, and
- * each rank that waits in the same agreement answers to all. Who has not answered is late. A late rank finds these
- * messages once it comes; the next agreement tells all ranks that there are some, and they are thrown away then.
+ * Open MPI's all-reduce does not tell which ranks are missing. So a rank that has waited long tells all others that it
+ * waits, and each rank that waits in the same agreement then tells all others, too. Ranks that have not done so are
+ * late. These messages reach a late rank when it no longer needs them. The next agreement tells all ranks that there
+ * are such messages, and they throw them away.
  */
 #include "mca/coll/mscclpp/oob/agree.h"
 
@@ -16,33 +17,38 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 
+/* The most ranks that a message names. */
 #define RANKS_SHOWN 8
 
-/* Seconds from one look for messages to the next. Waits that are shorter look for none. */
+/* Seconds between two looks for messages. A wait that is shorter never looks. */
 #define LOOK_EVERY 0.1
 
 /* The most seconds that other ranks get to answer before those that have not are named. */
 #define ANSWER_TIME 1.0
 
-/* Memory that Open MPI's all-reduce uses. It cannot be called off, so after a failure this memory is never freed. */
+/* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
     uint64_t mine[MCA_COLL_MSCCLPP_AGREED + 1]; /* the last one: this rank has told others that it waits */
     uint64_t all[MCA_COLL_MSCCLPP_AGREED + 1];
     ompi_request_t *request;
 } numbers_t;
 
+/* One wait. Times are by mscclpp_now, in seconds. */
 typedef struct {
     mca_coll_mscclpp_module_t *module;
-    const char *collective;
+    const char *collective; /* its name, for messages */
     bool hurried;
     double started;
     double looked; /* when this rank last looked for messages */
     double asked;  /* when this rank told the others that it waits; 0: not yet */
-    bool warned;
-    bool *waits; /* by rank: it has said that it waits, too; NULL: there is no memory for it */
+    bool warned;   /* a warning has named late ranks */
+    bool *present; /* by rank: it has told that it waits, too; NULL: not needed yet, or there is no memory for it */
 } wait_t;
 
-/* Seconds after which a hurried rank asks who waits, too. */
+/*
+ * Seconds after which a hurried rank tells the others that it waits: the time of the warning, but at most half of that
+ * to the deadline. 0: never.
+ */
 static double patience(void)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
@@ -51,16 +57,16 @@ static double patience(void)
     return config->warn_after > 0 && (half <= 0 || config->warn_after < half) ? config->warn_after : half;
 }
 
-/* Lists the first ranks that have not said that they wait. */
+/* Lists the first ranks that have not told that they wait, and says how many more there are. */
 static void list_late(const wait_t *wait, char *text, size_t size)
 {
     const int ranks = ompi_comm_size(wait->module->comm);
     int late = 0;
     size_t used = 0;
 
-    (void)snprintf(text, size, wait->waits == NULL ? "unknown" : "none");
-    for (int rank = 0; wait->waits != NULL && rank < ranks; ++rank) {
-        if (!wait->waits[rank] && ++late <= RANKS_SHOWN && used < size) {
+    (void)snprintf(text, size, wait->present == NULL ? "unknown" : "none");
+    for (int rank = 0; wait->present != NULL && rank < ranks; ++rank) {
+        if (!wait->present[rank] && ++late <= RANKS_SHOWN && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", 1 == late ? "" : ", ", rank);
         }
     }
@@ -69,33 +75,35 @@ static void list_late(const wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Sends one of this file's messages to all other ranks. What cannot be sent is missing from a message for users only.
- */
+/* Sends a message of this agreement to all other ranks. If that fails, the wait goes on without it. */
 static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind)
 {
     (void)mca_coll_mscclpp_oob_post_among(oob, NULL, ompi_comm_size(oob->comm), kind, wait->module->in_hand,
                                           wait->module->in_hand, NULL, 0);
-    mca_coll_mscclpp_oob_break_off(wait->module); /* a late rank may never receive it */
+    mca_coll_mscclpp_oob_break_off(wait->module); /* because a late rank may never receive it */
     wait->module->told_waits = true;
 }
 
-/* Takes the messages of this agreement that have come. MSCCLPP_ERR_PEER if a rank has given up. */
+/*
+ * Takes the messages of this agreement that have come. If another rank has told that it waits, this rank does so, too,
+ * once. MSCCLPP_ERR_PEER, which is logged, if a rank has given up.
+ */
 static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 {
     const uint64_t call = wait->module->in_hand;
     mca_coll_mscclpp_oob_message_t *message;
     mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
-    bool asked = false;
+    bool was_asked = false;
 
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_WAITS, call)) != NULL) {
-        asked = true;
-        if (wait->waits != NULL) {
-            wait->waits[message->peer] = true;
+        was_asked = true;
+        if (wait->present != NULL) {
+            wait->present[message->peer] = true;
         }
         free(message);
     }
-    if (asked && 0 == wait->asked) {
+    if (was_asked && 0 == wait->asked) {
         wait->asked = mscclpp_now();
         tell_all(wait, oob, MCA_COLL_MSCCLPP_OOB_WAITS);
     }
@@ -109,33 +117,36 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
     return status;
 }
 
-/* Warns, and gives up at the deadline. */
+/*
+ * On a hurried rank: asks who else waits, then warns about those who do not, and at the deadline gives up with
+ * MSCCLPP_ERR_TIMEOUT.
+ */
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
-    const double waited = now - wait->started, first = patience();
-    const double answers = first < ANSWER_TIME ? first / 2 : ANSWER_TIME;
-    const bool late = config->timeout > 0 && waited > config->timeout;
-    const bool warn = config->warn_after > 0 && waited > config->warn_after && 0 != wait->asked &&
-                      now - wait->asked > answers && !wait->warned;
+    const double waited = now - wait->started, ask_after = patience();
+    const double answer_time = ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
+    const bool is_over = config->timeout > 0 && waited > config->timeout;
+    const bool warns = config->warn_after > 0 && waited > config->warn_after && 0 != wait->asked &&
+                       now - wait->asked > answer_time && !wait->warned;
     const int rank = ompi_comm_rank(wait->module->comm);
     char call[96], ranks[128];
 
     if (!wait->hurried) {
         return MSCCLPP_OK;
     }
-    if (0 == wait->asked && first > 0 && waited > first) {
+    if (0 == wait->asked && ask_after > 0 && waited > ask_after) {
         wait->asked = now;
         tell_all(wait, oob, MCA_COLL_MSCCLPP_OOB_WAITS);
     }
-    if (!late && !warn) {
+    if (!is_over && !warns) {
         return MSCCLPP_OK;
     }
     wait->warned = true;
     list_late(wait, ranks, sizeof(ranks));
     (void)snprintf(call, sizeof(call), "%s call %llu, agreement on sizes", wait->collective,
                    (unsigned long long)wait->module->in_hand);
-    if (!late) {
+    if (!is_over) {
         mscclpp_report_late(oob->label, call, rank, waited, ranks);
         return MSCCLPP_OK;
     }
@@ -144,7 +155,7 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
     return MSCCLPP_ERR_TIMEOUT;
 }
 
-/* Looks now and then for messages and at the clock. */
+/* Every LOOK_EVERY seconds, takes messages and looks at the clock. Returns MSCCLPP_OK if the wait goes on. */
 static mscclpp_status_t look(wait_t *wait)
 {
     const double now = mscclpp_now();
@@ -159,10 +170,10 @@ static mscclpp_status_t look(wait_t *wait)
     if (oob == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    if (wait->waits == NULL) {
-        wait->waits = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->waits));
-        if (wait->waits != NULL) {
-            wait->waits[ompi_comm_rank(wait->module->comm)] = true;
+    if (wait->present == NULL) {
+        wait->present = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->present));
+        if (wait->present != NULL) {
+            wait->present[ompi_comm_rank(wait->module->comm)] = true;
         }
     }
     status = mca_coll_mscclpp_oob_check(oob);
@@ -178,7 +189,7 @@ static mscclpp_status_t look(wait_t *wait)
     return status;
 }
 
-/* Throws away what was sent to this rank before it came. */
+/* Throws away messages of earlier agreements, which came when this rank no longer needed them. */
 static void drop_messages(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
@@ -192,7 +203,7 @@ static void drop_messages(mca_coll_mscclpp_module_t *module)
     pthread_mutex_unlock(&oob->lock);
 }
 
-/* Waits for the all-reduce. */
+/* Waits for the all-reduce, or until this rank or another gives up. */
 static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -202,7 +213,7 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
         mca_coll_mscclpp_progress();
         status = look(wait);
     }
-    free(wait->waits);
+    free(wait->present);
     return status;
 }
 

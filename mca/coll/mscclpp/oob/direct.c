@@ -8,9 +8,10 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 
+/* The state of one all-gather. */
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
-    int missing;
+    int missing; /* ranks whose parts have not come */
     bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT];
 } direct_t;
 
@@ -33,45 +34,55 @@ static void list_missing(const direct_t *direct, char *text, size_t size)
     }
 }
 
-/* Names the missing ranks: first in a warning, and later in the error that ends the wait. */
+/*
+ * Names the missing ranks (mca_coll_mscclpp_gather_watch_fn_t): first in a warning, and at the deadline in the error
+ * that ends the wait.
+ */
 static mscclpp_status_t direct_watch(void *state)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     direct_t *direct = state;
     mca_coll_mscclpp_gather_t *gather = direct->gather;
     double waited = mscclpp_now() - gather->started;
-    bool late = config->timeout > 0 && waited > config->timeout;
-    bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
+    bool is_over = config->timeout > 0 && waited > config->timeout;
+    bool warns = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
     char ranks[128];
 
-    if (!late && !warn) {
+    if (!is_over && !warns) {
         return MSCCLPP_OK;
     }
     gather->warned = true;
     list_missing(direct, ranks, sizeof(ranks));
-    mca_coll_mscclpp_gather_report(gather, late, ranks);
-    return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+    mca_coll_mscclpp_gather_report(gather, is_over, ranks);
+    return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
-/* Puts one rank's data into its place. MSCCLPP_ERR_PEER for a wrong length or a second message. */
+/*
+ * Puts one rank's part into its place. MSCCLPP_ERR_PEER, which is logged, if the part has the wrong length, comes from
+ * a rank outside of the all-gather, or is the rank's second one.
+ */
 static mscclpp_status_t accept_part(direct_t *direct, const mca_coll_mscclpp_oob_message_t *message)
 {
     mca_coll_mscclpp_gather_t *gather = direct->gather;
-    const int from = mca_coll_mscclpp_gather_find(gather, message->peer);
+    const int sender = mca_coll_mscclpp_gather_find(gather, message->peer);
 
-    if (message->header.length != gather->length || from < 0 || direct->arrived[from]) {
+    if (message->header.length != gather->length || sender < 0 || direct->arrived[sender]) {
         mscclpp_error("%s: rank %d sent %llu bytes of set-up data instead of %zu; do all ranks load the same version?",
                       gather->oob->label, message->peer, (unsigned long long)message->header.length, gather->length);
         return MSCCLPP_ERR_PEER;
     }
     if (gather->length > 0) {
-        memcpy(gather->recvbuf + (size_t)from * gather->length, message->data, gather->length);
+        memcpy(gather->recvbuf + (size_t)sender * gather->length, message->data, gather->length);
     }
-    direct->arrived[from] = true;
+    direct->arrived[sender] = true;
     --direct->missing;
     return MSCCLPP_OK;
 }
 
+/*
+ * Receives the parts that have come (mca_coll_mscclpp_gather_step_fn_t). Goes on until this rank's part has been sent,
+ * too.
+ */
 static mscclpp_status_t direct_step(void *state)
 {
     direct_t *direct = state;

@@ -27,7 +27,7 @@ int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int ra
     return rank == mca_coll_mscclpp_gather_rank(gather, low) ? low : -1;
 }
 
-void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool over, const char *ranks)
+void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_over, const char *ranks)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const int rank = ompi_comm_rank(gather->oob->comm);
@@ -35,7 +35,7 @@ void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, boo
 
     (void)snprintf(call, sizeof(call), "call %llu, set-up of device communication",
                    (unsigned long long)gather->oob->module->in_hand);
-    if (over) {
+    if (is_over) {
         mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
     } else {
         mscclpp_report_late(gather->oob->label, call, rank, mscclpp_now() - gather->started, ranks);

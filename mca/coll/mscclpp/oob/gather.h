@@ -7,48 +7,55 @@
 
 #include "mca/coll/mscclpp/oob/message.h"
 
-/* Up to so many ranks send their parts to one another. */
+/* The most ranks that send their parts to one another. With more, they use the tree. */
 #define MCA_COLL_MSCCLPP_GATHER_DIRECT 8
 
 /* An all-gather in progress. Ranks are numbered within it; the number of a rank is its place in `members`. */
 typedef struct {
     mca_coll_mscclpp_oob_t *oob;
-    const int *members; /* ranks of the communicator, ascending; NULL: all of them */
-    int count;
-    int self;
-    uint64_t number; /* in the headers of its messages */
-    const void *sendbuf;
-    char *recvbuf; /* `count` parts of `length` bytes; NULL: this rank has no memory for them */
+    const int *members;  /* ranks of the communicator, ascending; NULL: all of them */
+    int count;           /* number of its ranks */
+    int self;            /* this rank's number */
+    uint64_t number;     /* number of the all-gather, in the headers of its messages */
+    const void *sendbuf; /* this rank's part */
+    char *recvbuf;       /* `count` parts of `length` bytes; NULL: this rank has no memory for them */
     size_t length;
-    double started;
-    bool warned;
+    double started; /* time by mscclpp_now */
+    bool warned;    /* a warning has named late ranks */
 } mca_coll_mscclpp_gather_t;
 
-/* Sends and receives what can be sent and received at once. MSCCLPP_IN_PROGRESS until all is done. With the lock. */
+/*
+ * Sends and receives what can be sent and received at once. Returns MSCCLPP_OK once all is done, MSCCLPP_IN_PROGRESS
+ * before that, or the error that ends the all-gather. Called with the oob's lock held.
+ */
 typedef mscclpp_status_t mca_coll_mscclpp_gather_step_fn_t(void *state);
 
-/* Looks how long the all-gather has taken. MSCCLPP_OK: it goes on. */
+/*
+ * Called after each step, without the lock: names late ranks when they have taken too long. Returns MSCCLPP_OK if the
+ * all-gather goes on, or the error that ends it.
+ */
 typedef mscclpp_status_t mca_coll_mscclpp_gather_watch_fn_t(void *state);
 
-/* The two ways. Return when the all-gather has ended, with the same status on all of its ranks. */
+/* The two ways. Both wait until the all-gather has ended, with the same status on all of its ranks. */
 mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather);
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather);
 
-/* For both: steps and watches until the end. */
+/* Waits for an all-gather: calls `step` and `watch` until one of them ends it, or the communicator is revoked. */
 mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, void *state,
                                              mca_coll_mscclpp_gather_step_fn_t *step,
                                              mca_coll_mscclpp_gather_watch_fn_t *watch);
 
-/* The rank in the communicator of the all-gather's rank `number`; and the number of a rank, or -1. */
+/* Yields the rank in the communicator that rank `number` of the all-gather has. `find` is the inverse, -1: none. */
 int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int number);
 int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int rank);
 
-/* Logs that ranks are late: a warning, or the error at the deadline. `ranks` lists them. */
-void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool over, const char *ranks);
+/* Logs that ranks are late: a warning or, if the deadline `is_over`, the error. `ranks` is the text that lists them. */
+void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_over, const char *ranks);
 
 /*
- * Takes a message by which a rank has ended the all-gather for all: it passed host buffers, or has no memory. Reports
- * it. MSCCLPP_OK if there is none. With the lock.
+ * Looks for a message by which a rank has ended the all-gather for all ranks. If that rank passed host buffers, logs
+ * this, and returns MSCCLPP_ERR_MIXED. If it has no memory, returns MSCCLPP_ERR_NOT_SUPPORTED. *culprit_p is then that
+ * rank. MSCCLPP_OK if there is no such message. Called with the lock held.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather, int *culprit_p);
 

@@ -21,7 +21,7 @@ static void queue_append(mca_coll_mscclpp_oob_queue_t *queue, mca_coll_mscclpp_o
     queue->end = &message->next;
 }
 
-/* Takes out of a queue the message that `link` points to. */
+/* Takes out of a queue the message that `link` points to, and returns it. */
 static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t *queue,
                                                     mca_coll_mscclpp_oob_message_t **link)
 {
@@ -70,7 +70,7 @@ static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
     }
 }
 
-/* Makes a message to be sent, from its header and data. */
+/* Makes a message to be sent, with copies of its header and data. Without memory it logs this and returns NULL. */
 static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t *oob, int peer,
                                                    const mca_coll_mscclpp_oob_header_t *header, const void *data)
 {
@@ -87,7 +87,7 @@ static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t 
     return message;
 }
 
-/* Begins to send a message. It stays in the list of sends until the send has ended. */
+/* Begins to send a message, which the list of sends then owns. If that fails, frees it. */
 static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
 {
     int rc;
@@ -132,7 +132,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
     queue_init(&ready);
     /* Each rank begins behind its own place, so that not all of them send to the same peer at once. */
     for (int i = 1; i <= count && MSCCLPP_OK == status; ++i) {
-        const int at = (rank + i) % count, peer = members != NULL ? members[at] : at;
+        const int index = (rank + i) % count, peer = members != NULL ? members[index] : index;
         mca_coll_mscclpp_oob_message_t *message;
         if (peer == rank) {
             continue;
@@ -177,7 +177,7 @@ void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const
                                             .number = number,
                                             .call = module->in_hand};
 
-    /* The message is on the stack, and so short that the send ends at once, even if the peer does not receive yet. */
+    /* A blocking send of so short a message ends at once, even if the peer does not receive yet. */
     for (int i = 0; i < count; ++i) {
         const int peer = members != NULL ? members[i] : i;
         if (peer != ompi_comm_rank(module->comm)) {
@@ -194,9 +194,9 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
 }
 
 /*
- * Frees a message's request if it is complete, and sets *rc_p to its error code. Returns false if it is not complete.
+ * If a message's request is complete, frees the request, sets *rc_p to its MPI error code, and returns true.
  */
-static bool free_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
+static bool end_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
 {
     if (!REQUEST_COMPLETE(message->request)) {
         return false;
@@ -207,7 +207,7 @@ static bool free_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
     return true;
 }
 
-/* Frees messages whose sends have ended. */
+/* Frees messages whose sends have ended. MSCCLPP_ERR_PEER if one of them failed, which is logged. */
 static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -215,7 +215,7 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 
     while (*link != NULL) {
         int rc = MPI_SUCCESS;
-        if (!free_if_complete(*link, &rc)) {
+        if (!end_if_complete(*link, &rc)) {
             link = &(*link)->next;
             continue;
         }
@@ -229,12 +229,12 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 }
 
 /*
- * Begins to receive up to `most` messages that have arrived. The number is limited because a probe for a message that
- * is not there costs a turn of Open MPI's progress, which yields the processor if ranks outnumber processors.
+ * Begins to receive up to `limit` messages that have arrived. There is a limit because a probe that finds no message
+ * costs a turn of Open MPI's progress, which yields the processor if ranks outnumber processors.
  */
-static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
+static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
 {
-    for (int begun = 0; begun < most; ++begun) {
+    for (int begun = 0; begun < limit; ++begun) {
         ompi_status_public_t status;
         mca_coll_mscclpp_oob_message_t *message;
         int matched = 0;
@@ -249,7 +249,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
         }
         message = message_create(status.MPI_SOURCE, status._ucount);
         if (message == NULL) {
-            /* Leaves the message where it is, because its sender cannot be asked to send it again. */
+            /* The message stays where it is until there is memory: its sender cannot be asked to send it again. */
             if (!oob->starved) {
                 mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
             }
@@ -280,7 +280,10 @@ static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
            message->header.length == message->size - sizeof(mca_coll_mscclpp_oob_header_t);
 }
 
-/* Moves received messages into the inbox, those of each peer in the order of sending. */
+/*
+ * Moves messages that are complete into the inbox. A message waits for earlier ones of the same peer, so that those of
+ * each peer are in the order of sending. MSCCLPP_ERR_PEER, which is logged, if a message failed or makes no sense.
+ */
 static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -293,7 +296,7 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
         while (earlier != *link && earlier->peer != (*link)->peer) {
             earlier = earlier->next;
         }
-        if (earlier != *link || !free_if_complete(*link, &rc)) {
+        if (earlier != *link || !end_if_complete(*link, &rc)) {
             link = &(*link)->next;
             continue;
         }
@@ -310,13 +313,13 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
     return status;
 }
 
-mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int most)
+mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit)
 {
     mscclpp_status_t status;
 
     status = advance_sends(oob);
     if (MSCCLPP_OK == status) {
-        status = begin_receives(oob, most);
+        status = begin_receives(oob, limit);
     }
     if (MSCCLPP_OK == status) {
         status = end_receives(oob);

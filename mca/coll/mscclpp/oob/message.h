@@ -33,11 +33,12 @@ typedef enum {
 /* All-gathers among the ranks of a node have numbers of their own, with this bit. */
 #define MCA_COLL_MSCCLPP_OOB_AMONG ((uint64_t)1 << 63)
 
+/* What every message begins with. */
 typedef struct {
-    uint32_t magic;
-    uint32_t kind;
-    uint64_t number;
-    uint64_t call;
+    uint32_t magic;  /* MCA_COLL_MSCCLPP_OOB_MAGIC */
+    uint32_t kind;   /* mca_coll_mscclpp_oob_kind_t, which says what `number` counts */
+    uint64_t number; /* tells messages of one kind apart */
+    uint64_t call;   /* number of the communicator's call in which the message was sent */
     uint64_t length; /* bytes that follow the header */
 } mca_coll_mscclpp_oob_header_t;
 
@@ -45,35 +46,40 @@ typedef struct {
 typedef struct mca_coll_mscclpp_oob_message {
     struct mca_coll_mscclpp_oob_message *next;
     ompi_request_t *request; /* NULL once the message is complete */
-    int peer;
-    size_t size;  /* bytes of header and data */
-    bool refused; /* for OOB_GATHER and OOB_ASK: this rank has answered the message by OOB_REFUSE */
+    int peer;                /* the other rank */
+    size_t size;             /* bytes of header and data */
+    bool refused;            /* for OOB_GATHER and OOB_ASK: this rank has answered the message by OOB_REFUSE */
     mca_coll_mscclpp_oob_header_t header;
     unsigned char data[];
 } mca_coll_mscclpp_oob_message_t;
 
+/* Messages, the oldest first. */
 typedef struct {
     mca_coll_mscclpp_oob_message_t *first;
-    mca_coll_mscclpp_oob_message_t **end;
+    mca_coll_mscclpp_oob_message_t **end; /* the link that a further message is put into */
 } mca_coll_mscclpp_oob_queue_t;
 
+/* The messages of one communicator. */
 struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_module_t *module;
     struct ompi_communicator_t *comm;
     pthread_mutex_t lock; /* guards the fields below; held during point-to-point calls, none of which waits */
     mca_coll_mscclpp_oob_queue_t sends;
     mca_coll_mscclpp_oob_queue_t receives;
-    mca_coll_mscclpp_oob_queue_t inbox;
-    uint64_t gathers;                 /* number of all-gathers of all ranks begun on this rank */
-    uint64_t exchanges;               /* likewise, of exchanges with some ranks */
-    uint64_t gathers_among;           /* likewise, of the ranks of its node */
-    mca_coll_mscclpp_oob_port_t port; /* port of the communicator's own team */
-    bool revoked;                     /* a message has reported that the communicator was revoked */
-    bool starved;                     /* a message has reported that there is no memory to receive into */
-    char label[MPI_MAX_OBJECT_NAME];
+    mca_coll_mscclpp_oob_queue_t inbox; /* received, and nobody has asked for them yet */
+    uint64_t gathers;                   /* number of all-gathers of all ranks that this rank has begun */
+    uint64_t exchanges;                 /* number of exchanges with some ranks that it has begun */
+    uint64_t gathers_among;             /* number of all-gathers of its node's ranks that it has begun */
+    mca_coll_mscclpp_oob_port_t port;   /* port of the communicator's own team */
+    bool revoked;                       /* a message has reported that the communicator was revoked */
+    bool starved;                       /* a message has reported that there is no memory to receive into */
+    char label[MPI_MAX_OBJECT_NAME];    /* names the communicator in log lines */
 };
 
-/* Returns the module's state; makes it if it does not exist. Any thread. NULL without memory, which is logged. */
+/*
+ * Returns the messages of the module's communicator. Makes the object if it does not exist. Any thread may call this.
+ * Without memory it logs this and returns NULL.
+ */
 mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module);
 
 /* Initializes the queues of a zeroed object. Frees them once no other thread can use the object. */
@@ -104,24 +110,25 @@ void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
  * The functions below must be called with the lock held. They never wait.
  */
 
-/* Starts to send a copy of the data. */
+/* Starts to send a copy of the data to rank `peer`. A failure is logged. */
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length);
 
 /*
- * Starts to send a copy of the data to the other ones of `count` ranks; `members` lists these, NULL: they are all
- * ranks. If there is no memory for all messages, sends none.
+ * Starts to send a copy of the data to `count` ranks, except this one. `members` lists the ranks; NULL: all ranks of
+ * the communicator. If there is no memory for all messages, sends none. A failure is logged.
  */
 mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
                                                  mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
                                                  const void *data, size_t length);
 
 /*
- * Frees messages that have been sent. Moves up to `most` messages that have arrived into the inbox, those of each peer
- * in the order of sending. MCA_COLL_MSCCLPP_OOB_ANY: all of them.
+ * Frees messages that have been sent. Begins to receive up to `limit` messages that have arrived; with
+ * MCA_COLL_MSCCLPP_OOB_ANY, all of them. Moves messages that are complete into the inbox, those of each peer in the
+ * order of sending. Returns MSCCLPP_OK, or an error, which is logged.
  */
 #define MCA_COLL_MSCCLPP_OOB_ANY INT_MAX
-mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int most);
+mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit);
 
 /*
  * Takes out of the inbox the first message of `kind` whose number (for OOB_REFUSE: whose call) is `which`. NULL if
@@ -130,19 +137,20 @@ mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int m
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t which);
 
-/* Drops what earlier all-gathers than `number` of the same kind have left in the inbox. */
+/* Frees messages in the inbox that belong to all-gathers before `number`, of all ranks or of a node as `number` is. */
 void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
 
 /*
- * Makes the other ones of `count` ranks (as for _post_among) end all-gather `number` with MSCCLPP_ERR_NOT_SUPPORTED.
- * Without the lock. Needs no memory.
+ * Makes the other ranks of all-gather `number` end it with MSCCLPP_ERR_NOT_SUPPORTED. `members` and `count` as for
+ * _post_among. Called without the lock. Needs no memory.
  */
 void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const int *members, int count,
                                         uint64_t number);
 
-/* MSCCLPP_ERR_REVOKED, which is reported once, if the communicator cannot be used any more. Without the lock. */
+/* MSCCLPP_ERR_REVOKED, which is reported once, if the communicator cannot be used any more. Called without the lock. */
 mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob);
-/* Throws away the messages of `kind` in the inbox whose number is below `number`. */
+
+/* Frees the messages of `kind` in the inbox whose number is below `number`. */
 void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number);
 
 #endif

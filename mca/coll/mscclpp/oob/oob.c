@@ -14,13 +14,16 @@
 
 #include "mca/common/base/log.h"
 
-/* MSCCLPP_ERR_REVOKED if the communicator was revoked or one of its processes failed. */
+/* The table's check: MSCCLPP_ERR_REVOKED if the communicator was revoked or one of its processes failed. */
 static mscclpp_status_t oob_check(void *context)
 {
     return mca_coll_mscclpp_oob_check(((const mca_coll_mscclpp_oob_port_t *)context)->oob);
 }
 
-/* All ranks of the all-gather return the same status. */
+/*
+ * Carries out an all-gather. All of its ranks return the same status. A rank without memory makes all of them return
+ * MSCCLPP_ERR_NOT_SUPPORTED.
+ */
 static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
@@ -90,6 +93,7 @@ static mscclpp_status_t oob_exchange(void *context, const int *peers, int count,
     return mca_coll_mscclpp_oob_pairs(oob, peers, count, sent, lengths, received, pitch);
 }
 
+/* The table's progress. */
 static void oob_progress(void *context)
 {
     (void)context;
@@ -115,7 +119,7 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
     return status;
 }
 
-/* The table's poll_message: takes a control message that has arrived for the team's port. */
+/* The table's poll_message: takes a control message that has come for the team's port. MSCCLPP_IN_PROGRESS: none. */
 static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *message, size_t *length_p)
 {
     const mca_coll_mscclpp_oob_port_t *port = context;
@@ -241,9 +245,9 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     }
     if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY)) {
         for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; message != NULL; message = message->next) {
-            const bool waits =
+            const bool is_waiting =
                 MCA_COLL_MSCCLPP_OOB_GATHER == message->header.kind || MCA_COLL_MSCCLPP_OOB_ASK == message->header.kind;
-            if (!waits || call != message->header.call) {
+            if (!is_waiting || call != message->header.call) {
                 continue;
             }
             if (!message->refused) {

@@ -1,4 +1,4 @@
-/* The exchange for set-up, and control messages, over the communicator's point-to-point, with deadlines. */
+/* The exchanges of a team's set-up, and its control messages, over MPI's point-to-point. Waits have deadlines. */
 #ifndef MCA_COLL_MSCCLPP_OOB_OOB_H
 #define MCA_COLL_MSCCLPP_OOB_OOB_H
 
@@ -16,26 +16,27 @@ typedef struct {
 
 /*
  * Fills in the table and `port`, except for the port's number. The port has to outlive the team that is made with the
- * table. NULL: the port of the communicator's own team.
+ * table. NULL: the port of the communicator's own team. Returns an Open MPI error code. `destroy` frees the module's
+ * messages; no team may use them any more.
  */
 int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_port_t *port,
                                 mscclpp_oob_t *oob_p);
 void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
 
 /*
- * Called by a rank without memory whose peers are in all-gather `number` of the set-up (from 1), or will be. Makes them
- * end it with MSCCLPP_ERR_NOT_SUPPORTED. Needs neither memory nor the module's oob.
+ * Called by a rank that has no memory to enter all-gather `number` of the set-up (the first is 1), while its peers are
+ * in it or will be. Makes them end it with MSCCLPP_ERR_NOT_SUPPORTED. Needs neither memory nor the module's oob.
  */
 void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number);
 
 /*
- * Called in an all-reduce in which this rank passed host memory. Finds the ranks that set up a team in that call, and
- * sends each of them a refusal, which ends its set-up with MSCCLPP_ERR_MIXED. Returns the first such rank, or -1. Any
- * thread.
+ * Called while this rank is in a call with host memory. Finds the ranks that set up a team in that call, and sends each
+ * of them a refusal, which ends its set-up with MSCCLPP_ERR_MIXED. Returns the first such rank, or -1. Any thread may
+ * call this.
  */
 int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call);
 
-/* Logs that ranks passed different kinds of buffers. */
+/* Logs that in `call` host_rank passed host buffers, and device_rank device buffers. */
 void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
                                    int device_rank);
 

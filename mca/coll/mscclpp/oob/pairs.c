@@ -8,18 +8,21 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 
+/* The most ranks that a message names. */
 #define PAIRS_SHOWN 8
 
+/* An exchange in progress. Messages and their state are in the order of `peers`. */
 typedef struct {
-    mca_coll_mscclpp_gather_t gather; /* of no ranks: what waits and reports need */
+    mca_coll_mscclpp_gather_t gather; /* has no ranks; it holds what gather.c needs to wait and to report */
     const int *peers;
-    int count;
-    int missing;
-    bool *arrived; /* by peer */
-    char *received;
+    int count;      /* number of peers */
+    int missing;    /* peers whose messages have not come */
+    bool *arrived;  /* by peer: its message has come */
+    char *received; /* a place for each peer's message, `pitch` bytes apart */
     size_t pitch;
 } pairs_t;
 
+/* Puts a peer's message into place. MSCCLPP_ERR_PEER, which is logged, if it is too long or nobody waits for it. */
 static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oob_message_t *message)
 {
     int i = 0;
@@ -39,6 +42,7 @@ static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oo
     return MSCCLPP_OK;
 }
 
+/* Receives what has come (mca_coll_mscclpp_gather_step_fn_t). */
 static mscclpp_status_t pairs_step(void *state)
 {
     pairs_t *pairs = state;
@@ -57,6 +61,7 @@ static mscclpp_status_t pairs_step(void *state)
     return 0 == pairs->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
+/* Lists the first peers whose messages have not come. */
 static void list_missing(const pairs_t *pairs, char *text, size_t size)
 {
     size_t used = 0;
@@ -72,6 +77,7 @@ static void list_missing(const pairs_t *pairs, char *text, size_t size)
     }
 }
 
+/* Names the missing peers at the deadline, and ends the wait (mca_coll_mscclpp_gather_watch_fn_t). */
 static mscclpp_status_t pairs_watch(void *state)
 {
     const double timeout = mca_coll_mscclpp_state.config.timeout;

@@ -4,7 +4,10 @@
 
 #include "mca/coll/mscclpp/oob/gather.h"
 
-/* As mscclpp_oob_exchange (mca/common/oob/pairs.h). */
+/*
+ * Carries out mscclpp_oob_exchange (mca/common/oob/pairs.h): sends lengths[i] bytes to peers[i], and waits for the
+ * messages of all peers. Message i is at i * pitch in `sent` and in `received`.
+ */
 mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                             const size_t *lengths, void *received, size_t pitch);
 

@@ -1,13 +1,16 @@
 /*
- * All-gathers over a tree: parts go up to the first rank, and the whole comes down again. With numbers in base 8, a
- * number that ends with k digits of 0 has those below it that differ in one of these digits, the others being 0. So
- * what is below it, and itself, are 8^k numbers that follow one another, and ranks of a node that do so send one
- * message to other nodes. The base is large because a message between ranks that share processors waits for its turn.
+ * All-gathers over a tree. Parts go up to rank 0 of the all-gather, which sends all parts together down again.
  *
- * Who is late: a rank that waits for some time asks those neighbours in the tree that it waits for, and every rank that
- * is in the all-gather answers. The one that does not answer is named by the rank above it; the first rank of all by
- * the one that is next to it. All others wait in silence. When the deadline has passed, the rank that named it ends the
- * all-gather for all: it tells its neighbours, and these theirs.
+ * The tree follows from the ranks' numbers in base 8. A number that ends with k zeros is the root of a subtree, which
+ * has 8^k consecutive numbers. The root's children are the numbers in which one of these zeros is another digit. If the
+ * ranks of a node have the numbers of a subtree, they send only one message to other nodes. The base is large so that
+ * the tree has few levels: where ranks share processors, each level waits until its ranks are scheduled.
+ *
+ * Late ranks are named as follows. A rank that has waited for a while asks the neighbours in the tree that it still
+ * waits for, and every rank that is in the all-gather answers. A neighbour that does not answer is late. It is named by
+ * the rank above it; rank 0, which has none above it, is named by rank 1. All other ranks wait in silence. At the
+ * deadline, the rank that names a late one ends the all-gather for all ranks: it tells its neighbours, and these tell
+ * theirs.
  */
 #include "mca/coll/mscclpp/oob/gather.h"
 
@@ -19,85 +22,91 @@
 #include "mca/common/base/log.h"
 
 #define TREE_BASE 8
-#define TREE_CHILDREN_MAX 77 /* for any number of ranks */
+#define TREE_CHILDREN_MAX 77 /* TREE_BASE - 1 for each of the 11 digits of the largest int */
 
-/* Seconds after which a rank asks its neighbours, and that these have for an answer. */
+/* A rank asks its neighbours after it has waited for ASK_AFTER seconds. They have ANSWER_SECONDS to answer. */
 #define ASK_AFTER 0.5
 #define ANSWER_SECONDS 1.0
 
-/* Seconds beyond the deadline for which a rank waits to be told who is late. */
+/* A rank that knows of no late rank at the deadline waits this much longer to be told of one. */
 #define TOLD_SECONDS 4.0
 
-/* A neighbour in the tree that this rank waits for. */
+/* A neighbour in the tree, which this rank waits for. */
 typedef struct {
-    int number;
-    bool done;
-    bool answered;
-    double asked; /* when it was asked; 0: it was not */
+    int number;    /* its rank within the all-gather */
+    bool done;     /* its data has come */
+    bool answered; /* it has answered the question, so it is in the all-gather */
+    double asked;  /* when it was asked, by mscclpp_now; 0: not yet */
 } neighbour_t;
 
-/* The message to those below. */
+/* The message to the children: all ranks' parts. */
 typedef struct {
     mca_coll_mscclpp_oob_header_t header;
     char data[];
 } whole_t;
 
-/* What a rank tells its neighbours that ends the all-gather. */
+/* The data of OOB_END: why the all-gather has ended. */
 typedef struct {
     int32_t status;
-    int32_t culprit; /* rank in the communicator */
-} end_t;
+    int32_t culprit; /* rank in the communicator that is to blame */
+} ending_t;
 
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
-    whole_t *whole;
-    neighbour_t above;
+    whole_t *whole;    /* the parts that have come so far */
+    neighbour_t above; /* rank 0 has none; its number there is 0 */
     neighbour_t below[TREE_CHILDREN_MAX];
-    int children;
-    int missing; /* of those below */
-    bool sent_up;
-    bool complete; /* `whole` is complete, and is on its way to those below */
-    ompi_request_t *requests[TREE_CHILDREN_MAX];
+    int children;                                /* number of ranks in `below` */
+    int missing;                                 /* children whose parts have not come */
+    bool sent_up;                                /* the parts of this subtree have been sent to the rank above */
+    bool complete;                               /* `whole` is complete, and is on its way to the children */
+    ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
 } tree_t;
 
-/* How many numbers from `number` on are below it or itself. */
-static int64_t extent_of(const mca_coll_mscclpp_gather_t *gather, int number)
+/*
+ * The number of ranks in the subtree of `number`, itself included, if the all-gather had ranks without end: a power of
+ * TREE_BASE.
+ */
+static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int number)
 {
-    int64_t extent = 1;
+    int64_t size = 1;
 
-    while (extent < gather->count && 0 == number % (extent * TREE_BASE)) {
-        extent *= TREE_BASE;
+    while (size < gather->count && 0 == number % (size * TREE_BASE)) {
+        size *= TREE_BASE;
     }
-    return extent;
+    return size;
 }
 
-/* The end of these numbers. */
-static int end_of(const mca_coll_mscclpp_gather_t *gather, int number)
+/* The number after the last one in the subtree of `number`. */
+static int subtree_end(const mca_coll_mscclpp_gather_t *gather, int number)
 {
-    const int64_t extent = extent_of(gather, number);
+    const int64_t size = full_size_of(gather, number);
 
-    return extent > gather->count - number ? gather->count : (int)(number + extent);
+    return size > gather->count - number ? gather->count : (int)(number + size);
 }
 
+/* A neighbour's rank in the communicator. */
 static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
 {
     return mca_coll_mscclpp_gather_rank(tree->gather, neighbour->number);
 }
 
+/* Finds this rank's neighbours in the tree, its children in the order of their subtrees' sizes. */
 static void find_neighbours(tree_t *tree)
 {
-    const int self = tree->gather->self, end = end_of(tree->gather, self);
-    const int64_t extent = extent_of(tree->gather, self);
+    const int self = tree->gather->self, end = subtree_end(tree->gather, self);
+    const int64_t full_size = full_size_of(tree->gather, self);
 
-    tree->above.number = (int)(self - self % (extent * TREE_BASE));
-    for (int64_t worth = 1; worth < extent; worth *= TREE_BASE) {
-        for (int digit = 1; digit < TREE_BASE && digit * worth < end - self; ++digit) {
-            tree->below[tree->children++].number = (int)(self + digit * worth);
+    tree->above.number = (int)(self - self % (full_size * TREE_BASE));
+    for (int64_t place_value = 1; place_value < full_size; place_value *= TREE_BASE) {
+        for (int digit = 1; digit < TREE_BASE && digit * place_value < end - self; ++digit) {
+            tree->below[tree->children++].number = (int)(self + digit * place_value);
         }
     }
     tree->missing = tree->children;
 }
 
+/* Starts to send a copy of the data to a neighbour. */
 static mscclpp_status_t post(tree_t *tree, const neighbour_t *to, mca_coll_mscclpp_oob_kind_t kind, const void *data,
                              size_t length)
 {
@@ -107,7 +116,7 @@ static mscclpp_status_t post(tree_t *tree, const neighbour_t *to, mca_coll_msccl
                                      length);
 }
 
-/* The neighbour with this rank, or NULL. */
+/* The neighbour that has this rank in the communicator, or NULL. */
 static neighbour_t *find_neighbour(tree_t *tree, int rank)
 {
     if (tree->gather->self != 0 && rank == rank_of(tree, &tree->above)) {
@@ -121,22 +130,28 @@ static neighbour_t *find_neighbour(tree_t *tree, int rank)
     return NULL;
 }
 
-/* Ends the all-gather for all ranks but `source`, which has told this one. Without memory, their deadlines end it. */
+/*
+ * Tells all neighbours but rank `source` that the all-gather has ended. `source` has told this rank; -1: this rank ends
+ * it. A neighbour that cannot be told, for lack of memory, goes on until its own deadline.
+ */
 static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int source)
 {
-    const end_t end = {(int32_t)status, culprit};
+    const ending_t ending = {(int32_t)status, culprit};
 
     if (tree->gather->self != 0 && rank_of(tree, &tree->above) != source) {
-        (void)post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_END, &end, sizeof(end));
+        (void)post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_END, &ending, sizeof(ending));
     }
     for (int i = 0; i < tree->children; ++i) {
         if (rank_of(tree, &tree->below[i]) != source) {
-            (void)post(tree, &tree->below[i], MCA_COLL_MSCCLPP_OOB_END, &end, sizeof(end));
+            (void)post(tree, &tree->below[i], MCA_COLL_MSCCLPP_OOB_END, &ending, sizeof(ending));
         }
     }
 }
 
-/* Puts data of numbers from `first` on into place. */
+/*
+ * Puts the parts of the ranks first .. end - 1 of the all-gather, which `from` sent, into place. MSCCLPP_ERR_PEER, with
+ * the reason logged, if the sender is unexpected (NULL), has sent its data before, or has sent another number of bytes.
+ */
 static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_message_t *message, neighbour_t *from,
                                     int first, int end)
 {
@@ -155,6 +170,7 @@ static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_mes
     return MSCCLPP_OK;
 }
 
+/* Takes the data that has come: parts from the children and, once this rank has sent its own up, the whole. */
 static mscclpp_status_t receive(tree_t *tree)
 {
     mca_coll_mscclpp_gather_t *gather = tree->gather;
@@ -165,7 +181,7 @@ static mscclpp_status_t receive(tree_t *tree)
            (message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number)) != NULL) {
         neighbour_t *from = find_neighbour(tree, message->peer);
         const int first = from != NULL ? from->number : 0;
-        status = accept_data(tree, message, from == &tree->above ? NULL : from, first, end_of(gather, first));
+        status = accept_data(tree, message, from == &tree->above ? NULL : from, first, subtree_end(gather, first));
         tree->missing -= MSCCLPP_OK == status;
         free(message);
     }
@@ -177,7 +193,10 @@ static mscclpp_status_t receive(tree_t *tree)
     return status;
 }
 
-/* Sends the whole to those below. */
+/*
+ * Starts to send the whole to all children, those with the largest subtrees first. All children get the same memory, so
+ * it must stay until settle_sends returns true.
+ */
 static mscclpp_status_t send_down(tree_t *tree)
 {
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
@@ -197,33 +216,34 @@ static mscclpp_status_t send_down(tree_t *tree)
     return MSCCLPP_OK;
 }
 
+/* Sends the parts of this rank's subtree to the rank above. */
 static mscclpp_status_t send_up(tree_t *tree)
 {
     const mca_coll_mscclpp_gather_t *gather = tree->gather;
-    const size_t at = (size_t)gather->self * gather->length;
-    const size_t length = (size_t)(end_of(gather, gather->self) - gather->self) * gather->length;
+    const size_t offset = (size_t)gather->self * gather->length;
+    const size_t length = (size_t)(subtree_end(gather, gather->self) - gather->self) * gather->length;
 
     tree->sent_up = true;
-    return post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_GATHER, tree->whole->data + at, length);
+    return post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_GATHER, tree->whole->data + offset, length);
 }
 
-/* Frees what has been sent to those below. True if nothing is left. */
-static bool has_sent(tree_t *tree)
+/* Frees the requests of those sends of the whole that have ended. Returns true if none is left. */
+static bool settle_sends(tree_t *tree)
 {
-    bool all = true;
+    bool have_ended = true;
 
     for (int i = 0; i < tree->children; ++i) {
         if (tree->requests[i] != NULL && REQUEST_COMPLETE(tree->requests[i])) {
             (void)ompi_request_free(&tree->requests[i]);
             tree->requests[i] = NULL;
         }
-        all = all && tree->requests[i] == NULL;
+        have_ended = have_ended && tree->requests[i] == NULL;
     }
-    return all;
+    return have_ended;
 }
 
 /* Answers the neighbours that ask, and notes the answers of those that this rank has asked. */
-static mscclpp_status_t answer(tree_t *tree)
+static mscclpp_status_t handle_questions(tree_t *tree)
 {
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -245,7 +265,10 @@ static mscclpp_status_t answer(tree_t *tree)
     return status;
 }
 
-/* Looks whether a rank has ended the all-gather, and passes it on. */
+/*
+ * Looks for a message by which another rank has ended the all-gather. If there is one, tells the neighbours, and
+ * returns the status of the end; else returns MSCCLPP_OK.
+ */
 static mscclpp_status_t look_for_end(tree_t *tree)
 {
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
@@ -255,12 +278,12 @@ static mscclpp_status_t look_for_end(tree_t *tree)
 
     if (MSCCLPP_OK == status &&
         (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_END, tree->gather->number)) != NULL) {
-        end_t end = {MSCCLPP_ERR_PEER, -1};
-        if (sizeof(end) == message->header.length) {
-            memcpy(&end, message->data, sizeof(end));
+        ending_t ending = {MSCCLPP_ERR_PEER, -1};
+        if (sizeof(ending) == message->header.length) {
+            memcpy(&ending, message->data, sizeof(ending));
         }
-        status = (mscclpp_status_t)end.status;
-        culprit = end.culprit;
+        status = (mscclpp_status_t)ending.status;
+        culprit = ending.culprit;
         source = message->peer;
         mscclpp_info("%s: rank %d has ended the set-up because of rank %d: %s", oob->label, source, culprit,
                      mscclpp_status_string(status));
@@ -272,10 +295,12 @@ static mscclpp_status_t look_for_end(tree_t *tree)
     return status;
 }
 
+/* Does what can be done at once (mca_coll_mscclpp_gather_step_fn_t). */
 static mscclpp_status_t tree_step(void *state)
 {
     tree_t *tree = state;
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
+    /* Data from each neighbour, and one message that asks, answers or ends. */
     mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, tree->children + 2);
 
     if (MSCCLPP_OK == status) {
@@ -289,7 +314,7 @@ static mscclpp_status_t tree_step(void *state)
         status = send_down(tree);
     }
     if (MSCCLPP_OK == status) {
-        status = answer(tree);
+        status = handle_questions(tree);
     }
     if (MSCCLPP_OK == status && !tree->complete) {
         status = look_for_end(tree);
@@ -297,11 +322,11 @@ static mscclpp_status_t tree_step(void *state)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    return tree->complete && has_sent(tree) && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return tree->complete && settle_sends(tree) && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/* Asks a neighbour once. True if it has had time to answer and has not, so that it is late. */
-static bool is_late(tree_t *tree, neighbour_t *neighbour, double now)
+/* Asks a neighbour that this rank waits for, unless it has been asked. True if its time to answer is over. */
+static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
 {
     if (neighbour->done || neighbour->answered) {
         return false;
@@ -315,56 +340,61 @@ static bool is_late(tree_t *tree, neighbour_t *neighbour, double now)
     return now - neighbour->asked > ANSWER_SECONDS;
 }
 
-/* Lists the late ranks that this one has to name. *any_p: the first of them. */
-static void list_late(tree_t *tree, double now, char *text, size_t size, int *any_p)
+/* Lists the late ranks that this rank has to name, after it has asked its neighbours. *first_p: the first, or -1. */
+static void list_late(tree_t *tree, double now, char *text, size_t size, int *first_p)
 {
     size_t used = 0;
 
-    *any_p = -1;
+    *first_p = -1;
     text[0] = '\0';
     for (int i = 0; i < tree->children && used < size; ++i) {
-        if (is_late(tree, &tree->below[i], now)) {
+        if (ask_if_late(tree, &tree->below[i], now)) {
             const int rank = rank_of(tree, &tree->below[i]);
             int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ", rank);
             used += length > 0 ? (size_t)length : 0;
-            *any_p = *any_p < 0 ? rank : *any_p;
+            *first_p = *first_p < 0 ? rank : *first_p;
         }
     }
-    if (0 == tree->missing && 0 != tree->gather->self && is_late(tree, &tree->above, now) && 1 == tree->gather->self) {
-        *any_p = rank_of(tree, &tree->above);
-        (void)snprintf(text, size, "%d", *any_p);
+    if (0 == tree->missing && 0 != tree->gather->self && ask_if_late(tree, &tree->above, now) &&
+        1 == tree->gather->self) {
+        *first_p = rank_of(tree, &tree->above);
+        (void)snprintf(text, size, "%d", *first_p);
     }
 }
 
+/*
+ * Names late ranks (mca_coll_mscclpp_gather_watch_fn_t): first in a warning, and at the deadline in the error that ends
+ * the all-gather for all ranks.
+ */
 static mscclpp_status_t tree_watch(void *state)
 {
     tree_t *tree = state;
     mca_coll_mscclpp_gather_t *gather = tree->gather;
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double now = mscclpp_now(), waited = now - gather->started;
-    const bool over = config->timeout > 0 && waited > config->timeout;
+    const bool is_over = config->timeout > 0 && waited > config->timeout;
     char ranks[128];
-    int late;
+    int first_late;
 
     if (waited < ASK_AFTER || tree->complete) {
         return MSCCLPP_OK;
     }
-    list_late(tree, now, ranks, sizeof(ranks), &late);
-    if (over && late < 0 && waited > config->timeout + TOLD_SECONDS) {
-        late = rank_of(tree, &tree->above);
+    list_late(tree, now, ranks, sizeof(ranks), &first_late);
+    if (is_over && first_late < 0 && waited > config->timeout + TOLD_SECONDS) {
+        first_late = rank_of(tree, &tree->above);
         (void)snprintf(ranks, sizeof(ranks), "none that this rank knows of");
     }
-    if (late < 0 || !(over || (!gather->warned && config->warn_after > 0 && waited > config->warn_after))) {
+    if (first_late < 0 || !(is_over || (!gather->warned && config->warn_after > 0 && waited > config->warn_after))) {
         return MSCCLPP_OK;
     }
     gather->warned = true;
-    mca_coll_mscclpp_gather_report(gather, over, ranks);
-    if (over) {
+    mca_coll_mscclpp_gather_report(gather, is_over, ranks);
+    if (is_over) {
         mca_coll_mscclpp_oob_lock(gather->oob);
-        tell_end(tree, MSCCLPP_ERR_TIMEOUT, late, -1);
+        tell_end(tree, MSCCLPP_ERR_TIMEOUT, first_late, -1);
         pthread_mutex_unlock(&gather->oob->lock);
     }
-    return over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+    return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
@@ -386,10 +416,10 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     if (MSCCLPP_OK == status && length > 0) {
         memcpy(gather->recvbuf, tree.whole->data, length);
     }
-    if (has_sent(&tree)) {
+    if (settle_sends(&tree)) {
         free(tree.whole);
     } else {
-        /* A peer that never receives it may still read it. */
+        /* The memory is not freed: sends cannot be cancelled, so they may still read it. */
         for (int i = 0; i < tree.children; ++i) {
             if (tree.requests[i] != NULL) {
                 (void)ompi_request_free(&tree.requests[i]);
