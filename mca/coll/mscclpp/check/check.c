@@ -27,7 +27,7 @@ typedef struct check {
     struct check *next;
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_oob_t *oob;
-    uint64_t number; /* of the call on its communicator */
+    uint64_t number; /* number of the call among the compared ones of its communicator */
     int peers;       /* number of ranks in the communicator or, on an inter-communicator, in the remote group */
     int rank;        /* this rank's index among the peers; -1 on an inter-communicator */
     int missing;     /* peers whose arguments have not arrived */
@@ -59,7 +59,7 @@ static void free_check(check_t *check)
     free(check);
 }
 
-/* Makes the comparison of one call. Returns NULL if there is no memory. */
+/* Begins the comparison of one call, with this rank's arguments. Returns NULL if there is no memory. */
 static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                              const mca_coll_mscclpp_check_call_t *call)
 {
@@ -89,7 +89,7 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     return check;
 }
 
-/* Sends this rank's arguments to all peers. Called, like the next two functions, with the oob's lock held. */
+/* Starts to send this rank's arguments to all peers. Called, like the next two functions, with the oob's lock held. */
 static mscclpp_status_t send_arguments(check_t *check)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -106,8 +106,8 @@ static mscclpp_status_t send_arguments(check_t *check)
     return status;
 }
 
-/* Keeps the signature that a rank sent. MSCCLPP_ERR_PEER if it makes no sense or is the second one. */
-static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_message_t *message)
+/* Keeps the signature that a rank sent. MSCCLPP_ERR_PEER, which is logged, if it is damaged or is a second one. */
+static mscclpp_status_t accept_signature(check_t *check, const mca_coll_mscclpp_oob_message_t *message)
 {
     const size_t length = message->header.length;
     mca_coll_mscclpp_signature_t *signature = malloc(length > sizeof(*signature) ? length : sizeof(*signature));
@@ -128,7 +128,10 @@ static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_m
     return MSCCLPP_OK;
 }
 
-/* Receives arguments of other ranks. MSCCLPP_IN_PROGRESS until those of all ranks have arrived. */
+/*
+ * Sends this rank's arguments, once, and receives those of other ranks. Returns MSCCLPP_OK if those of all ranks have
+ * come, MSCCLPP_IN_PROGRESS before that, and MSCCLPP_ERR_PEER, which is logged, if a rank has given up.
+ */
 static mscclpp_status_t advance_check(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message;
@@ -152,7 +155,7 @@ static mscclpp_status_t advance_check(check_t *check)
     }
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK, check->number)) != NULL) {
-        status = accept_part(check, message);
+        status = accept_signature(check, message);
         free(message);
     }
     return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
@@ -188,29 +191,29 @@ static void list_missing(const check_t *check, char *text, size_t size)
     }
 }
 
-/* Names the missing ranks: first in a warning, and later in the error that ends the wait. */
+/* Names the missing ranks: first in a warning, and at the deadline in the error that ends the wait. */
 static mscclpp_status_t check_clock(check_t *check)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = mscclpp_now() - check->started;
-    const bool late = config->timeout > 0 && waited > config->timeout;
-    const bool warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
+    const bool is_over = config->timeout > 0 && waited > config->timeout;
+    const bool warns = config->warn_after > 0 && waited > config->warn_after && !check->warned;
     const int rank = ompi_comm_rank(check->module->comm);
     char name[64], call[112], ranks[128];
 
-    if (!late && !warn) {
+    if (!is_over && !warns) {
         return MSCCLPP_OK;
     }
     check->warned = true;
     mca_coll_mscclpp_signature_name(check->own_signature->function, name, sizeof(name));
     list_missing(check, ranks, sizeof(ranks));
     (void)snprintf(call, sizeof(call), "collective call %llu, %s", (unsigned long long)check->number, name);
-    if (late) {
+    if (is_over) {
         mscclpp_report_deadline(check->oob->label, call, rank, config->timeout, ranks, true);
     } else {
         mscclpp_report_late(check->oob->label, call, rank, waited, ranks);
     }
-    return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+    return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
 /* Logs how the calls differ. */
@@ -223,7 +226,7 @@ static void report_mismatch(const check_t *check, mscclpp_log_level_t level, con
                 check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), text);
 }
 
-/* All ranks find the same difference, so only the first rank prints it. */
+/* The level at which a mismatch is logged. All ranks find the same one, so only rank 0 logs it as an error. */
 static mscclpp_log_level_t report_level(const check_t *check)
 {
     return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
@@ -240,7 +243,7 @@ static void end_job(const check_t *check)
     (void)ompi_mpi_abort(check->module->comm, MPI_ERR_ARG);
 }
 
-/* Waits for the arguments of all ranks, for a blocking call. */
+/* For a blocking call: waits until the arguments of all ranks have come, or until the comparison has failed. */
 static mscclpp_status_t wait_for(check_t *check)
 {
     mscclpp_status_t status;
@@ -282,7 +285,10 @@ static void move_arrived(void)
     *end = __atomic_exchange_n(&arrived, NULL, __ATOMIC_ACQUIRE);
 }
 
-/* Removes from the list a comparison that has ended, and returns it. NULL: there is none. */
+/*
+ * Advances the pending comparisons until one has ended. Removes that from the list, and returns it, with its status in
+ * *status_p. NULL: none has ended.
+ */
 static check_t *take_ended(mscclpp_status_t *status_p)
 {
     check_t **link, *check = NULL;
@@ -312,7 +318,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
     return check;
 }
 
-/* A callback of opal_progress that advances comparisons of nonblocking calls. */
+/* A callback of opal_progress that advances comparisons of nonblocking calls. A mismatch ends the job. */
 static int progress(void)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -333,7 +339,7 @@ static int progress(void)
     return ended;
 }
 
-/* True if there are pending comparisons of this module, or, for NULL, of any module. */
+/* True if comparisons of this module are pending; of any module if it is NULL. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
     bool has = false;
@@ -390,7 +396,7 @@ void mca_coll_mscclpp_check_fini(void)
     }
 }
 
-/* Whether a function waits for its call to end. */
+/* True if a function returns only when its call has ended. */
 static bool is_blocking(mca_coll_mscclpp_check_function_t function)
 {
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
@@ -413,7 +419,7 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* Compares a blocking call: waits for all ranks. */
+/* Waits for the arguments of a blocking call, and compares them. MSCCLPP_ERR_INVALID, which is logged: no match. */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);
@@ -446,17 +452,18 @@ static void send_without_waiting(check_t *check)
 }
 
 /*
- * A cache of callers in Open MPI's library, since dladdr takes microseconds. An entry holds the caller's address, and
- * in its lowest bit whether the caller is one of MPI's functions. The library stays where it is, so entries stay valid.
+ * A cache of callers in Open MPI's library, since dladdr takes microseconds. An entry holds the caller's address,
+ * shifted left by 1, and in its lowest bit whether the caller is one of MPI's functions. The library stays where it is,
+ * so entries stay valid.
  */
-#define KNOWN 64
+#define CACHE_SIZE 64
 
-static uint64_t known_callers[KNOWN];
+static uint64_t known_callers[CACHE_SIZE];
 
 /* True if the cache has the caller; *is_mpi_p then tells whether the caller is MPI itself. */
-static bool is_known(uintptr_t caller, bool *is_mpi_p)
+static bool find_known(uintptr_t caller, bool *is_mpi_p)
 {
-    const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % KNOWN], __ATOMIC_RELAXED);
+    const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % CACHE_SIZE], __ATOMIC_RELAXED);
 
     *is_mpi_p = 0 != (known & 1);
     return known >> 1 == (uint64_t)caller;
@@ -468,7 +475,7 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
     Dl_info mpi, symbol;
     bool is_mpi;
 
-    if (is_known(address, &is_mpi)) {
+    if (find_known(address, &is_mpi)) {
         return is_mpi;
     }
     if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
@@ -480,7 +487,7 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
     }
     is_mpi = symbol.dli_sname != NULL &&
              (0 == strncmp(symbol.dli_sname, "MPI_", 4) || 0 == strncmp(symbol.dli_sname, "PMPI_", 5));
-    __atomic_store_n(&known_callers[address / 16 % KNOWN], (uint64_t)address << 1 | is_mpi, __ATOMIC_RELAXED);
+    __atomic_store_n(&known_callers[address / 16 % CACHE_SIZE], (uint64_t)address << 1 | is_mpi, __ATOMIC_RELAXED);
     return is_mpi;
 }
 

@@ -9,7 +9,7 @@
 
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* Numbers of the functions whose calls are compared. */
+/* Numbers of the functions whose calls are compared: the blocking ones first. */
 typedef enum {
 #define MCA_COLL_MSCCLPP_CHECK_NUMBER(name_) MCA_COLL_MSCCLPP_CHECK_##name_,
     MCA_COLL_MSCCLPP_BLOCKING(MCA_COLL_MSCCLPP_CHECK_NUMBER) MCA_COLL_MSCCLPP_NONBLOCKING(MCA_COLL_MSCCLPP_CHECK_NUMBER)
@@ -24,8 +24,8 @@ typedef struct {
 } mca_coll_mscclpp_check_pair_t;
 
 /*
- * A rank's arguments of a call. `pairs` has an element for each peer (on an inter-communicator, each rank of the remote
- * group). It is NULL if `count` and `size` alone determine what is exchanged.
+ * A rank's arguments of a call. `pairs` has an entry for each peer; on an inter-communicator, for each rank of the
+ * remote group. It is NULL if `count` and `size` alone determine what is exchanged.
  */
 typedef struct {
     mca_coll_mscclpp_check_function_t function;
@@ -47,8 +47,9 @@ typedef struct {
 bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller);
 
 /*
- * Called before the call itself. Returns OMPI_SUCCESS if the calls match or the comparison is still in progress; else
- * an MPI error code.
+ * Compares a call with those of the other ranks, before it is served. Returns OMPI_SUCCESS if the calls match, or if
+ * the call is not a blocking one, whose comparison goes on; else an MPI error code. After a failure other than a
+ * mismatch, no further call of the communicator is compared, and each fails.
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 
@@ -62,8 +63,9 @@ static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 }
 
 /*
- * Comparisons of nonblocking calls go on in opal_progress. `settle` waits for a module's comparisons and then drops
- * those that are left. `forget` drops them at once. If the module is NULL, they act on the comparisons of all modules.
+ * Comparisons of nonblocking calls go on in opal_progress, where `init` registers a callback. `settle` waits for a
+ * module's comparisons, at most until the deadline, and then drops those that are left. `forget` drops them at once. If
+ * the module is NULL, they act on the comparisons of all modules.
  */
 int mca_coll_mscclpp_check_init(void);
 void mca_coll_mscclpp_check_fini(void);

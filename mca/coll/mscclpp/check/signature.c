@@ -5,14 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NONE (-1000)
-
 /* Signatures of calls: makes them, compares them, and describes how they differ. */
 
-/* Ranks can compare only one property of users' operations: whether they commute. */
-#define OP_COMMUTES (-1)
-#define OP_DOES_NOT (-2)
+/* In place of a root or an operation, where the function has none. No rank and no operation has this number. */
+#define NONE (-1000)
 
+/* In place of an operation's number. Ranks can compare only one property of users' operations: whether they commute. */
+#define OP_COMMUTES (-1)
+#define OP_DOES_NOT_COMMUTE (-2)
+
+/* The functions' names, without MPI_ and in lower case. */
 static const char *const names[] = {
 #define NAME(name_) #name_,
     MCA_COLL_MSCCLPP_BLOCKING(NAME) MCA_COLL_MSCCLPP_NONBLOCKING(NAME) MCA_COLL_MSCCLPP_PERSISTENT(NAME)
@@ -48,7 +50,7 @@ mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscc
 
         signature->op = ompi_op_is_intrinsic(call->op) ? call->op->o_f_to_c_index
                         : commutes                     ? OP_COMMUTES
-                                                       : OP_DOES_NOT;
+                                                       : OP_DOES_NOT_COMMUTE;
         (void)snprintf(signature->op_name, sizeof(signature->op_name), "%.*s", MCA_COLL_MSCCLPP_SIGNATURE_OP - 1,
                        ompi_op_is_intrinsic(call->op) ? call->op->o_name
                        : commutes                     ? "a user's operation that commutes"
@@ -65,7 +67,7 @@ size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signa
     return sizeof(*signature) + signature->pairs * sizeof(signature->pair[0]);
 }
 
-/* A value that has to be equal on all ranks, and its text for messages. */
+/* A value that has to be equal on all ranks: its name, itself, and its text for messages. */
 typedef struct {
     const char *what;
     int64_t (*value)(const mca_coll_mscclpp_signature_t *signature);
@@ -135,7 +137,11 @@ static const aspect_t aspects[] = {
 };
 #define ASPECTS (sizeof(aspects) / sizeof(aspects[0]))
 
-/* Lists the ranks from `first` on that have the same value as rank `first`. */
+/* Bytes of a text that are left for one more rank and " and more", and for the words around a value and its ranks. */
+#define LIST_RESERVE 24
+#define PHRASE_RESERVE 16
+
+/* Lists the ranks, from `first` on, that passed the same value as rank `first`. */
 static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks, int first,
                        char *text, size_t size)
 {
@@ -146,7 +152,7 @@ static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *con
         if (aspect->value(signatures[rank]) != aspect->value(signatures[first])) {
             continue;
         }
-        if (used + 24 > size) {
+        if (used + LIST_RESERVE > size) {
             (void)snprintf(text + used, size - used, " and more");
             return;
         }
@@ -162,7 +168,7 @@ static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t
     size_t used = (size_t)snprintf(text, size, "%s is ", aspect->what);
     int rank, earlier;
 
-    for (rank = 0; rank < ranks && used + sizeof(value) + sizeof(list) + 16 < size; ++rank) {
+    for (rank = 0; rank < ranks && used + sizeof(value) + sizeof(list) + PHRASE_RESERVE < size; ++rank) {
         for (earlier = 0; earlier < rank && aspect->value(signatures[earlier]) != aspect->value(signatures[rank]);
              ++earlier) {
         }
@@ -186,7 +192,8 @@ static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const
     return true;
 }
 
-/* True if `sender` sends as many bytes as `receiver` expects. Otherwise `text` says what differs. */
+/* True if `sender`, of rank `from`, sends as many bytes to rank `to` as `receiver` expects. Else `text` says what
+ * differs. */
 static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
                          const mca_coll_mscclpp_signature_t *receiver, int to, char *text, size_t size)
 {

@@ -6,21 +6,26 @@
 
 #include "mca/coll/mscclpp/check/check.h"
 
+/* Bytes of an operation's name, with the terminating zero. */
 #define MCA_COLL_MSCCLPP_SIGNATURE_OP 32
 
+/* What one rank sends to the others. The fields are those of mca_coll_mscclpp_check_call_t. */
 typedef struct {
     uint32_t function;
-    int32_t root; /* rank; -1000: the function has no root */
-    int32_t op;   /* index of a predefined operation, equal on all ranks; -1 or -2: a user's operation; -1000: none */
-    uint32_t pairs;
+    int32_t root;   /* rank; -1000: the function has no root */
+    int32_t op;     /* index of a predefined operation, equal on all ranks; -1 or -2: a user's operation; -1000: none */
+    uint32_t pairs; /* number of entries in `pair` */
     uint64_t same_to;
     uint64_t count;
     uint64_t size;
-    char op_name[MCA_COLL_MSCCLPP_SIGNATURE_OP];
+    char op_name[MCA_COLL_MSCCLPP_SIGNATURE_OP]; /* for messages */
     mca_coll_mscclpp_check_pair_t pair[];
 } mca_coll_mscclpp_signature_t;
 
-/* Makes the signature of a call. The caller frees it by free(). NULL if there is no memory. */
+/*
+ * Makes the signature of a call. The caller frees it by free(). NULL if there is no memory. `size` returns the number
+ * of bytes of a signature.
+ */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
 size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);
 
@@ -31,7 +36,10 @@ size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signa
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size);
 
-/* Compares two calls: that of this rank, and that of one rank of an inter-communicator's remote group. */
+/*
+ * True if two calls match: that of this rank, and that of one rank of an inter-communicator's remote group. Otherwise
+ * `text` says what differs.
+ */
 bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
                                              const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
                                              size_t size);

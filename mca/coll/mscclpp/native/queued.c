@@ -502,7 +502,6 @@ static int errno_to_mpi(int error)
                                                : MPI_ERR_INTERN;
 }
 
-/* Whether the component runs on the host twin. */
 static bool has_twin(void)
 {
     return mca_coll_mscclpp_state.gpu != NULL && mca_coll_mscclpp_state.gpu->twin;

@@ -12,8 +12,8 @@ static int peers(struct ompi_communicator_t *comm)
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
-/* True for a rank that works in place, which takes its contribution from the receive buffer. */
-static bool in_place(call_t *call, const void *sbuf, void *rbuf)
+/* Sets the addresses of the call's buffers. True if this rank works in place, with its data in the receive buffer. */
+static bool set_buffers(call_t *call, const void *sbuf, void *rbuf)
 {
     call->send.address = sbuf;
     call->recv.address = rbuf;
@@ -25,7 +25,7 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    if (in_place(call, sbuf, rbuf)) {
+    if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount, rdtype);
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     } else {
@@ -40,7 +40,7 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
                                 mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
                                 struct ompi_communicator_t *comm)
 {
-    if (in_place(call, sbuf, rbuf)) {
+    if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, displs, rdtype);
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     } else {
@@ -56,7 +56,7 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
 {
     size_t ranks = (size_t)peers(comm);
 
-    if (in_place(call, sbuf, rbuf)) {
+    if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount * ranks, rdtype);
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * ranks, sdtype);
@@ -70,7 +70,7 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    if (in_place(call, sbuf, rbuf)) {
+    if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, rdispls, rdtype);
     } else {
         mca_coll_mscclpp_stage_vector(&call->send.read, peers(comm), scounts, sdispls, sdtype);
@@ -84,7 +84,7 @@ static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
 {
-    if (in_place(call, sbuf, rbuf)) {
+    if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_types(&call->recv.read, peers(comm), rcounts, rdispls, rdtypes);
     } else {
         mca_coll_mscclpp_stage_types(&call->send.read, peers(comm), scounts, sdispls, sdtypes);
@@ -92,11 +92,11 @@ static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_types(&call->recv.write, peers(comm), rcounts, rdispls, rdtypes);
 }
 
-/* A reduction to which each rank contributes `in` elements, and of which it receives `out` elements. */
+/* Describes a reduction to which this rank contributes `in` elements, and of which it receives `out` elements. */
 static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_t in, size_t out,
                                struct ompi_datatype_t *dtype)
 {
-    mca_coll_mscclpp_stage_elements(in_place(call, sbuf, rbuf) ? &call->recv.read : &call->send.read, in, dtype);
+    mca_coll_mscclpp_stage_elements(set_buffers(call, sbuf, rbuf) ? &call->recv.read : &call->send.read, in, dtype);
     mca_coll_mscclpp_stage_elements(&call->recv.write, out, dtype);
 }
 
@@ -109,7 +109,10 @@ static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_c
     describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
 }
 
-/* In both groups of an intercommunicator, a contribution has one block for each rank of the own group. */
+/*
+ * MPI_Reduce_scatter_block: reads a block for each rank, and writes this rank's. On an intercommunicator, a
+ * contribution has a block for each rank of its own group.
+ */
 static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                           struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                           struct ompi_communicator_t *comm)
@@ -142,7 +145,10 @@ static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_m
     describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
 }
 
-/* The first rank receives nothing. Unless it works in place, its receive buffer is not significant, and of any size. */
+/*
+ * MPI_Exscan: reads `count` elements, and writes as many, except on rank 0. That rank receives nothing, and unless it
+ * works in place, its receive buffer is not significant and of any size.
+ */
 static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {

@@ -35,7 +35,7 @@ static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
     return 0;
 }
 
-/* The bytes of all blocks of a buffer. */
+/* The bytes of all blocks of a layout. */
 static uint64_t all_bytes(const layout_t *layout)
 {
     uint64_t bytes = 0;
@@ -49,7 +49,8 @@ static uint64_t all_bytes(const layout_t *layout)
     return bytes;
 }
 
-static bool is_root(const mca_coll_mscclpp_stage_view_t *view, struct ompi_communicator_t *comm)
+/* True if this rank is the root. */
+static bool has_root_role(const mca_coll_mscclpp_stage_view_t *view, struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? MPI_ROOT == view->root : ompi_comm_rank(comm) == view->root;
 }
@@ -65,9 +66,9 @@ static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
  * inter-communicator, where the root exchanges data only with the other group.
  */
 static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
-                         bool root, int self, int peers, pair_t *pairs)
+                         bool is_root, int self, int peers, pair_t *pairs)
 {
-    if (!root) {
+    if (!is_root) {
         if (view->root >= 0 && view->root < peers) {
             pairs[view->root].to = all_bytes(&call->send.read);
         }
@@ -82,20 +83,23 @@ static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_co
     }
 }
 
-/* Fills in what a call whose data come from the root sends to each peer and expects from it. */
+/*
+ * Fills in what a call whose data come from the root sends to each peer and expects from it. `self` as for
+ * fill_to_root.
+ */
 static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
-                           bool root, int self, int peers, pair_t *pairs)
+                           bool is_root, int self, int peers, pair_t *pairs)
 {
-    const bool all = MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL == view->pattern;
+    const bool to_all = MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL == view->pattern;
 
-    if (!root) {
+    if (!is_root) {
         if (view->root >= 0 && view->root < peers) {
             pairs[view->root].from = all_bytes(&call->recv.write);
         }
         return;
     }
     for (int peer = 0; peer < peers; ++peer) {
-        pairs[peer].to = all ? all_bytes(&call->recv.read) : block_bytes(&call->send.read, peers, peer);
+        pairs[peer].to = to_all ? all_bytes(&call->recv.read) : block_bytes(&call->send.read, peers, peer);
     }
     if (self >= 0) {
         pairs[self].from =
@@ -103,14 +107,17 @@ static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_
     }
 }
 
-/* The rank at the other end of edge `index`, in the order of the blocks; -1 if there is none. */
+/*
+ * The rank at the other end of edge `index`, where edges are in the order of the blocks; negative if there is none.
+ * `in`: an edge to this rank.
+ */
 static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 {
     if (OMPI_COMM_IS_CART(comm)) {
-        int before = MPI_PROC_NULL, behind = MPI_PROC_NULL;
+        int lower = MPI_PROC_NULL, upper = MPI_PROC_NULL;
 
-        (void)comm->c_topo->topo.cart.cart_shift(comm, index / 2, 1, &before, &behind);
-        return 0 == index % 2 ? before : behind;
+        (void)comm->c_topo->topo.cart.cart_shift(comm, index / 2, 1, &lower, &upper);
+        return 0 == index % 2 ? lower : upper;
     }
     if (OMPI_COMM_IS_GRAPH(comm)) {
         const mca_topo_base_comm_graph_t *graph = comm->c_topo->mtc.graph;
@@ -125,7 +132,7 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                             struct ompi_communicator_t *comm, int peers, pair_t *pairs)
 {
-    const bool all = MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL == view->pattern;
+    const bool to_all = MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL == view->pattern;
     int in, out;
 
     mca_coll_mscclpp_stage_degrees(comm, &in, &out);
@@ -133,7 +140,7 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
         const int peer = neighbour(comm, edge, false);
 
         if (peer >= 0 && peer < peers) {
-            pairs[peer].to += all ? all_bytes(&call->send.read) : block_bytes(&call->send.read, out, edge);
+            pairs[peer].to += to_all ? all_bytes(&call->send.read) : block_bytes(&call->send.read, out, edge);
         }
     }
     for (int edge = 0; edge < in; ++edge) {
@@ -145,9 +152,9 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
     }
 }
 
-/* Describes a call, in the form in which ranks compare calls. */
-static void fill(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
-                 struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
+/* Describes a call in the form in which ranks compare calls. check->pairs must be zeroed. */
+static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
+                          struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
 {
     const int peers = mca_coll_mscclpp_check_peers(comm);
     const int self = OMPI_COMM_IS_INTER(comm) ? -1 : ompi_comm_rank(comm);
@@ -182,11 +189,11 @@ static void fill(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_msccl
         }
         break;
     case MCA_COLL_MSCCLPP_STAGE_TO_ROOT:
-        fill_to_root(call, view, is_root(view, comm), self, peers, check->pairs);
+        fill_to_root(call, view, has_root_role(view, comm), self, peers, check->pairs);
         break;
     case MCA_COLL_MSCCLPP_STAGE_FROM_ROOT:
     case MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL:
-        fill_from_root(call, view, is_root(view, comm), self, peers, check->pairs);
+        fill_from_root(call, view, has_root_role(view, comm), self, peers, check->pairs);
         break;
     case MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL:
     case MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_EACH:
@@ -217,7 +224,7 @@ int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_msc
     }
     check.has_root = view->rooted;
     check.root = view->root;
-    fill(call, view, module->comm, &check);
+    describe_call(call, view, module->comm, &check);
     check.hopeless = MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state &&
                      (has_device_data(&call->recv) || has_device_data(&call->send));
     rc = mca_coll_mscclpp_check_call(module, &check);

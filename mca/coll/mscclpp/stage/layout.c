@@ -20,10 +20,10 @@
  */
 #define HOLE_MAX 4096
 
-/* One block of a layout, all in bytes. */
+/* One block of a layout. Sizes, offsets and bounds are in bytes. */
 typedef struct {
     const struct ompi_datatype_t *type;
-    ptrdiff_t offset; /* from the buffer's address to the first element, bytes */
+    ptrdiff_t offset; /* from the buffer's address to the first element */
     size_t count;
     size_t size; /* bytes of data in one element */
     ptrdiff_t extent;
@@ -31,7 +31,7 @@ typedef struct {
     ptrdiff_t true_ub;
 } block_t;
 
-/* Where the data of one element lies. This is kept from block to block, because most blocks have the same type. */
+/* Where the data of one element lies. It is kept from block to block, because most blocks have the same type. */
 typedef struct {
     const struct ompi_datatype_t *type; /* NULL: no type yet */
     mca_coll_mscclpp_stage_pieces_t list;
@@ -40,7 +40,7 @@ typedef struct {
 /* The state of making one plan. */
 typedef struct {
     uintptr_t address; /* address of the buffer */
-    uintptr_t base;    /* start of the allocation that was last asked about */
+    uintptr_t base;    /* start of the allocation about which the GPU's runtime was asked last */
     size_t length;     /* length of that allocation, bytes; 0 if not known */
     element_t element;
 } builder_t;
@@ -89,6 +89,7 @@ static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, b
     return true;
 }
 
+/* The index after a layout's last block. */
 static int blocks_end(const mca_coll_mscclpp_stage_layout_t *layout)
 {
     return MCA_COLL_MSCCLPP_STAGE_NOTHING == layout->kind ? layout->first : layout->first + layout->blocks;
@@ -138,7 +139,7 @@ static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
     return 1 == piece->count && 1 == piece->repeats;
 }
 
-/* Appends a piece. */
+/* Appends a piece. Returns an MPI error code, which is logged. */
 static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
 {
     if (list->used == list->capacity) {
@@ -173,22 +174,22 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
     *high_p = piece->offset + (ptrdiff_t)piece->length + (runs > 0 ? runs : 0) + (repeats > 0 ? repeats : 0);
 }
 
-/* Bytes from an offset to the end of the allocation that contains it; 0 if not known. */
-static size_t room_at(builder_t *builder, ptrdiff_t offset)
+/* The number of bytes from an offset to the end of the allocation that contains it; 0 if that is not known. */
+static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
 {
-    uintptr_t at = builder->address + (uintptr_t)offset;
+    uintptr_t address = builder->address + (uintptr_t)offset;
 
-    if (at - builder->base >= builder->length) {
+    if (address - builder->base >= builder->length) {
         mscclpp_mem_info_t info;
 
-        mca_coll_mscclpp_state.gpu->query((const void *)at, &info);
+        mca_coll_mscclpp_state.gpu->query((const void *)address, &info);
         builder->base = (uintptr_t)info.base;
         builder->length = info.base == NULL ? 0 : info.length;
     }
-    return at - builder->base < builder->length ? builder->length - (at - builder->base) : 0;
+    return address - builder->base < builder->length ? builder->length - (address - builder->base) : 0;
 }
 
-/* Merges `piece` into `last` unless `last` would then lie in more allocations than before. True if they are merged. */
+/* Merges `piece` into `last` if it lies in it, or follows it and does not begin a new allocation. True if merged. */
 static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last,
                         const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -197,7 +198,8 @@ static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last
     if (!is_single(last) || !is_single(piece) || last->together != piece->together) {
         return false;
     }
-    if (piece->offset == end && (!piece->together || room_at(builder, last->offset) >= last->length + piece->length)) {
+    if (piece->offset == end &&
+        (!piece->together || bytes_to_end(builder, last->offset) >= last->length + piece->length)) {
         last->length += piece->length;
         return true;
     }
@@ -213,20 +215,20 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_piece_t *piece)
 {
     mca_coll_mscclpp_stage_piece_t part = *piece;
-    size_t left = piece->length;
+    size_t bytes_left = piece->length;
     ptrdiff_t low, high;
     int rc = OMPI_SUCCESS;
 
     mca_coll_mscclpp_stage_piece_bounds(piece, &low, &high);
-    part.together = room_at(builder, low) >= (size_t)(high - low);
+    part.together = bytes_to_end(builder, low) >= (size_t)(high - low);
     if (!is_single(piece)) {
         return pieces_push(list, &part);
     }
-    for (; left > 0 && OMPI_SUCCESS == rc; left -= part.length, part.offset += (ptrdiff_t)part.length) {
-        size_t room = room_at(builder, part.offset);
+    for (; bytes_left > 0 && OMPI_SUCCESS == rc; bytes_left -= part.length, part.offset += (ptrdiff_t)part.length) {
+        size_t available = bytes_to_end(builder, part.offset);
 
-        part.length = room > 0 && room < left ? room : left;
-        part.together = room > 0;
+        part.length = available > 0 && available < bytes_left ? available : bytes_left;
+        part.together = available > 0;
         if (0 == list->used || !merge_piece(builder, &list->pieces[list->used - 1], &part)) {
             rc = pieces_push(list, &part);
         }
@@ -235,44 +237,44 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
 }
 
 /*
- * Asks Open MPI for up to *used_p segments of one element. Their bases are offsets from the element's address. True if
- * these are all segments; *length_p is then their total length.
+ * Asks Open MPI for the first *used_p segments of one element, and sets *used_p to their number. Their bases are
+ * offsets from the element's address. True if the element has no more segments; *length_p is then their total length.
  */
 static bool segments_read(const struct ompi_datatype_t *type, struct iovec *segments, uint32_t *used_p,
                           size_t *length_p)
 {
     opal_convertor_t convertor;
-    bool whole = false;
+    bool have_all = false;
 
     *length_p = 0;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     if (OPAL_SUCCESS ==
         opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, 1, NULL, 0, &convertor)) {
-        whole = 1 == opal_convertor_raw(&convertor, segments, used_p, length_p);
+        have_all = 1 == opal_convertor_raw(&convertor, segments, used_p, length_p);
     }
     OBJ_DESTRUCT(&convertor);
-    return whole;
+    return have_all;
 }
 
 /* Merges adjacent segments, which Open MPI does not always do. Returns the number of segments that are left. */
 static uint32_t segments_merge(struct iovec *segments, uint32_t used)
 {
-    uint32_t left = 0;
+    uint32_t kept = 0;
 
     for (uint32_t index = 0; index < used; ++index) {
         const struct iovec *segment = &segments[index];
 
-        if (left > 0 &&
-            (uintptr_t)segments[left - 1].iov_base + segments[left - 1].iov_len == (uintptr_t)segment->iov_base) {
-            segments[left - 1].iov_len += segment->iov_len;
+        if (kept > 0 &&
+            (uintptr_t)segments[kept - 1].iov_base + segments[kept - 1].iov_len == (uintptr_t)segment->iov_base) {
+            segments[kept - 1].iov_len += segment->iov_len;
         } else if (segment->iov_len > 0) {
-            segments[left++] = *segment;
+            segments[kept++] = *segment;
         }
     }
-    return left;
+    return kept;
 }
 
-/* Segments of one length at one distance from each other become one piece. */
+/* Appends segments to the element's pieces. Segments of one length at one distance from each other become one piece. */
 static int element_add_segments(element_t *element, const struct iovec *segments, uint32_t used)
 {
     int rc = OMPI_SUCCESS;
@@ -280,13 +282,13 @@ static int element_add_segments(element_t *element, const struct iovec *segments
     for (uint32_t index = 0; index < used && OMPI_SUCCESS == rc;) {
         mca_coll_mscclpp_stage_piece_t piece = {
             .offset = (ptrdiff_t)segments[index].iov_base, .length = segments[index].iov_len, .count = 1, .repeats = 1};
-        ptrdiff_t least = (ptrdiff_t)piece.length;
+        ptrdiff_t length = (ptrdiff_t)piece.length;
 
         if (index + 1 < used) {
             piece.stride = (ptrdiff_t)segments[index + 1].iov_base - piece.offset;
         }
         /* In a type that is only read, bytes may occur twice, but a piece never overlaps itself. */
-        while ((piece.stride >= least || piece.stride <= -least) && index + piece.count < used &&
+        while ((piece.stride >= length || piece.stride <= -length) && index + piece.count < used &&
                segments[index + piece.count].iov_len == piece.length &&
                (ptrdiff_t)segments[index + piece.count].iov_base ==
                    piece.offset + (ptrdiff_t)piece.count * piece.stride) {
@@ -298,33 +300,33 @@ static int element_add_segments(element_t *element, const struct iovec *segments
     return rc;
 }
 
-/* Finds out where the data of one element lies. */
+/* Finds out where the data of one element of `size` bytes lies. Returns an MPI error code, which is logged. */
 static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
 {
     struct iovec *segments = NULL;
     uint32_t used = 0;
     size_t length = 0;
-    bool whole = false;
+    bool have_all = false;
     int rc;
 
     element->type = NULL;
     pieces_release(&element->list);
-    /* An element has no more segments than bytes. */
-    for (size_t capacity = SEGMENTS_FIRST, last = 0; !whole && last < size; capacity *= SEGMENTS_GROWTH) {
-        last = capacity < UINT32_MAX ? capacity : UINT32_MAX;
+    /* Asks for more and more segments. An element has no more of them than bytes. */
+    for (size_t capacity = SEGMENTS_FIRST, asked = 0; !have_all && asked < size; capacity *= SEGMENTS_GROWTH) {
+        asked = capacity < UINT32_MAX ? capacity : UINT32_MAX;
         mca_coll_mscclpp_stage_spare_put(segments);
-        segments = mca_coll_mscclpp_stage_spare_get(last * sizeof(*segments));
+        segments = mca_coll_mscclpp_stage_spare_get(asked * sizeof(*segments));
         if (segments == NULL) {
-            mscclpp_error("out of memory for %zu segments of a datatype", last);
+            mscclpp_error("out of memory for %zu segments of a datatype", asked);
             return MPI_ERR_NO_MEM;
         }
-        used = (uint32_t)last;
-        whole = segments_read(type, segments, &used, &length);
-        if (UINT32_MAX == last) {
+        used = (uint32_t)asked;
+        have_all = segments_read(type, segments, &used, &length);
+        if (UINT32_MAX == asked) {
             break;
         }
     }
-    if (whole && length == size) {
+    if (have_all && length == size) {
         rc = element_add_segments(element, segments, segments_merge(segments, used));
     } else {
         mscclpp_error("a datatype of %zu bytes of data cannot be staged: Open MPI describes %zu bytes in %u segments",
@@ -364,7 +366,7 @@ void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *lis
 }
 
 /* Turns a piece of one element into that of `count` elements. Neighbouring columns, for example, become a wider one. */
-static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
+static void repeat_piece(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {
     ptrdiff_t width = (ptrdiff_t)(piece->length * count);
 
@@ -382,7 +384,7 @@ static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_
     }
 }
 
-/* True if it is better to read the block with its holes than without. builder->element describes the block's type. */
+/* True if a block of the type in builder->element is to be read with its holes, as these have few bytes on average. */
 static bool is_read_whole(builder_t *builder, const block_t *block, const mca_coll_mscclpp_stage_piece_t *span)
 {
     const size_t bytes = block->size * block->count;
@@ -393,7 +395,7 @@ static bool is_read_whole(builder_t *builder, const block_t *block, const mca_co
     }
     /* Elements that are sent may overlap, so that they have more bytes than their span. */
     return (bytes >= span->length || (span->length - bytes) / HOLE_MAX <= runs * block->count) &&
-           room_at(builder, span->offset) >= span->length;
+           bytes_to_end(builder, span->offset) >= span->length;
 }
 
 /* Adds the elements of a block with holes. builder->element describes the block's type. */
@@ -405,15 +407,15 @@ static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builde
         mca_coll_mscclpp_stage_piece_t piece = builder->element.list.pieces[index];
 
         piece.offset += block->offset;
-        repeat(&piece, block->count, block->extent);
+        repeat_piece(&piece, block->count, block->extent);
         rc = pieces_add(list, builder, &piece);
     }
     return rc;
 }
 
-/* Adds the data of each block. If `holes`, also adds the bytes within a block's holes where that is better. */
+/* Adds the data of each block. If `may_add_holes`, also adds the bytes within a block's holes where that is better. */
 static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
-                      const mca_coll_mscclpp_stage_layout_t *layout, bool holes)
+                      const mca_coll_mscclpp_stage_layout_t *layout, bool may_add_holes)
 {
     block_t block;
     int rc = OMPI_SUCCESS;
@@ -433,8 +435,8 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
             rc = element_read(&builder->element, block.type, block.size);
         }
         if (OMPI_SUCCESS == rc) {
-            rc = holes && is_read_whole(builder, &block, &span) ? pieces_add(list, builder, &span)
-                                                                : add_elements(list, builder, &block);
+            rc = may_add_holes && is_read_whole(builder, &block, &span) ? pieces_add(list, builder, &span)
+                                                                        : add_elements(list, builder, &block);
         }
     }
     return rc;
@@ -479,7 +481,10 @@ static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
            MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind;
 }
 
-/* Looks for a byte of a layout for which `matches` is true. */
+/*
+ * Looks for a byte of a layout for which `matches` is true. *enough_p is set if no other byte of the argument needs to
+ * be asked about, because all of them are in one allocation.
+ */
 static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
                         bool (*matches)(const void *), const char **address_p, bool *enough_p)
@@ -532,7 +537,7 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
     return found;
 }
 
-/* The bytes of all pieces of a list. */
+/* The number of bytes in all pieces of a list. */
 static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 {
     size_t bytes = 0;
@@ -543,8 +548,8 @@ static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
     return bytes;
 }
 
-/* Widens the plan's bounds so that they include a layout. Returns whether they include anything now. */
-static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool any)
+/* Widens the plan's bounds, if it `has_bounds`, so that they include a layout. Returns whether it has bounds now. */
+static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool has_bounds)
 {
     block_t block;
 
@@ -553,12 +558,12 @@ static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_st
             mca_coll_mscclpp_stage_piece_t span = block_span(&block);
             ptrdiff_t high = span.offset + (ptrdiff_t)span.length;
 
-            plan->low = any && plan->low < span.offset ? plan->low : span.offset;
-            plan->high = any && plan->high > high ? plan->high : high;
-            any = true;
+            plan->low = has_bounds && plan->low < span.offset ? plan->low : span.offset;
+            plan->high = has_bounds && plan->high > high ? plan->high : high;
+            has_bounds = true;
         }
     }
-    return any;
+    return has_bounds;
 }
 
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,

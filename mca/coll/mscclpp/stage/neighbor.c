@@ -12,21 +12,21 @@ typedef mca_coll_mscclpp_stage_call_t call_t;
 typedef struct {
     int in;
     int out;
-    bool holes; /* some neighbours do not exist; the blocks received from them stay as they are */
+    bool has_holes; /* some neighbours do not exist; the blocks received from them stay as they are */
 } degrees_t;
 
-/* In a grid, absent neighbours have blocks, too: an edge that is not periodic leads to MPI_PROC_NULL. */
+/* The degrees in a grid. Absent neighbours count, too: their edges lead to MPI_PROC_NULL. */
 static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
 {
     degrees_t degrees = {.in = 2 * cart->ndims, .out = 2 * cart->ndims};
 
     for (int dim = 0; dim < cart->ndims; ++dim) {
-        degrees.holes = degrees.holes || !cart->periods[dim];
+        degrees.has_holes = degrees.has_holes || !cart->periods[dim];
     }
     return degrees;
 }
 
-/* A graph's index holds running sums of its nodes' degrees. */
+/* The degrees in a graph, whose index holds running sums of its nodes' degrees. */
 static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank)
 {
     int degree = graph->index[rank] - (rank > 0 ? graph->index[rank - 1] : 0);
@@ -34,7 +34,7 @@ static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank
     return (degrees_t){.in = degree, .out = degree};
 }
 
-/* How many neighbours this rank receives from and sends to. */
+/* How many edges lead to this rank and from it; none without a topology. */
 static degrees_t degrees_of(struct ompi_communicator_t *comm)
 {
     degrees_t degrees = {0};
@@ -58,7 +58,7 @@ void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p,
     *out_p = degrees.out;
 }
 
-/* Notes the buffers of a neighbourhood call, and returns the degrees. */
+/* Sets the addresses of the call's buffers, and returns the degrees of this rank. */
 static degrees_t set_buffers(call_t *call, const void *sbuf, void *rbuf, struct ompi_communicator_t *comm)
 {
     call->send.address = sbuf;
@@ -66,10 +66,13 @@ static degrees_t set_buffers(call_t *call, const void *sbuf, void *rbuf, struct 
     return degrees_of(comm);
 }
 
-/* All blocks are copied back, so the copy must also hold the blocks that no neighbour sends. */
-static void keep_holes(call_t *call, degrees_t degrees)
+/*
+ * Makes the call read what it writes, if some neighbours do not exist. All blocks are copied back to the device, so the
+ * copy must hold the old data of the blocks that no neighbour sends.
+ */
+static void keep_absent_blocks(call_t *call, degrees_t degrees)
 {
-    if (degrees.holes) {
+    if (degrees.has_holes) {
         call->recv.read = call->recv.write;
     }
 }
@@ -83,7 +86,7 @@ static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll
 
     mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
-    keep_holes(call, degrees);
+    keep_absent_blocks(call, degrees);
 }
 
 /* MPI_Neighbor_allgatherv: reads one block, unless there is no edge out, and writes one for each edge in. */
@@ -96,7 +99,7 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
 
     mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
     mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, displs, rdtype);
-    keep_holes(call, degrees);
+    keep_absent_blocks(call, degrees);
 }
 
 /* MPI_Neighbor_alltoall: reads a block for each edge out, and writes one for each edge in. */
@@ -108,7 +111,7 @@ static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_
 
     mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)degrees.out, sdtype);
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
-    keep_holes(call, degrees);
+    keep_absent_blocks(call, degrees);
 }
 
 /* MPI_Neighbor_alltoallv: reads a block for each edge out, and writes one for each edge in. */
@@ -121,7 +124,7 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
 
     mca_coll_mscclpp_stage_vector(&call->send.read, degrees.out, scounts, sdispls, sdtype);
     mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, rdispls, rdtype);
-    keep_holes(call, degrees);
+    keep_absent_blocks(call, degrees);
 }
 
 /* MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in bytes. */
@@ -134,7 +137,7 @@ static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll
 
     mca_coll_mscclpp_stage_offsets(&call->send.read, degrees.out, scounts, sdispls, sdtypes);
     mca_coll_mscclpp_stage_offsets(&call->recv.write, degrees.in, rcounts, rdispls, rdtypes);
-    keep_holes(call, degrees);
+    keep_absent_blocks(call, degrees);
 }
 
 STAGE_COLLECTIVE(neighbor_allgather,

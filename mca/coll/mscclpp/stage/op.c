@@ -3,7 +3,7 @@
  *
  * The result of a call must not depend on who serves it. A sum that overflows wraps around in kernels and in Open MPI's
  * plain functions. In Open MPI's component op/avx, elements of 8 and 16 bits saturate, except the last ones, which do
- * not fill a vector.
+ * not fill a vector. So staged calls of MPI_SUM use an operation with the plain functions for these types.
  */
 #include "mca/coll/mscclpp/stage/stage.h"
 

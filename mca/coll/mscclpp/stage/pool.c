@@ -12,6 +12,7 @@
 _Static_assert(MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << (CLASSES - 1) == MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX,
                "the classes reach from the smallest block to the largest");
 
+/* The first bytes of an unused block. */
 typedef struct unused_block {
     struct unused_block *next;
 } unused_block_t;
@@ -19,9 +20,9 @@ typedef struct unused_block {
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static unused_block_t *pool_unused[CLASSES];
 static unused_block_t *pool_excess; /* blocks that are to be freed */
-static size_t pool_kept;
+static size_t pool_kept;            /* bytes in pool_unused */
 
-/* The class of blocks for a size, which must not be above the largest block. */
+/* The smallest class whose blocks have `size` bytes or more. The size must not be above that of the largest block. */
 static int class_of(size_t size)
 {
     int index = 0;
@@ -33,8 +34,8 @@ static int class_of(size_t size)
 }
 
 /*
- * Freeing pinned memory may wait for every running kernel. A staged operation may end within a progress loop that
- * itself waits for one of this component's kernels, so it must not free memory there. Memory that the pool does not
+ * To free pinned memory may wait for every running kernel. A staged operation may end within a progress loop that
+ * itself waits for one of this component's kernels, so memory must not be freed there. Memory that the pool does not
  * keep is freed at the end of a blocking call, or by the next call that takes a block.
  */
 void mca_coll_mscclpp_stage_pool_trim(void)
@@ -119,7 +120,7 @@ void mca_coll_mscclpp_stage_pool_drain(void)
         pthread_mutex_lock(&pool_lock);
         block = pool_unused[index];
         pool_unused[index] = NULL;
-        for (unused_block_t *at = block; at != NULL; at = at->next) {
+        for (unused_block_t *unused = block; unused != NULL; unused = unused->next) {
             pool_kept -= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
         }
         pthread_mutex_unlock(&pool_lock);

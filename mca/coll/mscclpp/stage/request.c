@@ -23,9 +23,9 @@ static bool ready;
 static _Atomic(mca_coll_mscclpp_stage_request_t *) arrived;
 static mca_coll_mscclpp_stage_request_t *active;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
-static atomic_int under_way;
+static atomic_int under_way; /* number of requests in both lists */
 
-/* Gives a request to progress, without a lock. */
+/* Puts a request in the list of arrived ones, from which `progress` takes it. Needs no lock. */
 static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;
@@ -38,7 +38,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
     }
 }
 
-/* Ends the inner operation. Returns its error, or OMPI_SUCCESS. */
+/* Ends a complete inner request: makes it inactive if it is persistent, else frees it. Returns its MPI error code. */
 static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
 {
     int error = request->inner->req_status.MPI_ERROR;
@@ -87,7 +87,10 @@ static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
     ompi_request_complete(&request->super.super, true);
 }
 
-/* Returns the number of operations that ended. A call from within this function or by a second thread does nothing. */
+/*
+ * Makes progress on all requests: the callback of opal_progress. Returns the number of operations that ended. A call
+ * from within this function, or by a second thread, does nothing.
+ */
 static int progress(void)
 {
     mca_coll_mscclpp_stage_request_t **link;
@@ -166,9 +169,9 @@ static void give_back(mca_coll_mscclpp_stage_request_t *request)
 }
 
 /*
- * Keeps the communicator alive while the request exists. The inner operation uses the communicator, but Open MPI's does
- * not keep it alive: to free the communicator while the operation is under way, which MPI allows, would crash. The
- * reference is dropped where the request is freed and not where the operation ends, because the latter may happen
+ * Keeps the communicator alive while the request exists. Open MPI's inner operation uses the communicator, but does not
+ * keep it alive: if the application freed it while the operation is under way, which MPI allows, the program would
+ * crash. The reference is dropped where the request is freed and not where the operation ends, because that may happen
  * within any other call.
  */
 static void hold_communicator(mca_coll_mscclpp_stage_request_t *request)
@@ -176,6 +179,7 @@ static void hold_communicator(mca_coll_mscclpp_stage_request_t *request)
     OBJ_RETAIN(request->super.super.req_mpi_object.comm);
 }
 
+/* Drops the reference that hold_communicator took. */
 static void drop_communicator(struct ompi_communicator_t *comm)
 {
     OBJ_RELEASE(comm);

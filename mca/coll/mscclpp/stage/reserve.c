@@ -15,16 +15,18 @@
          address. */
 #endif
 
-/* Parts that lie closer together share a window. */
+/* Parts that lie at most this many bytes apart share a window. */
 #define NEAR ((ptrdiff_t)1 << 30)
 
 /* The addresses at which windows are tried: above those of programs, and below the end of the address space. */
-#define LOWEST ((uintptr_t)1 << 33)
-#define END ((uintptr_t)1 << 47)
+#define LOWEST_ADDRESS ((uintptr_t)1 << 33)
+#define END_ADDRESS ((uintptr_t)1 << 47)
+
+/* How many random addresses are tried. */
 #define TRIES 100
 
-/* Above this size windows are tried first, to leave enough address space for the call's other argument. */
-#define LONG ((size_t)1 << 36)
+/* Above this many bytes windows are tried first, to leave enough address space for the call's other argument. */
+#define WINDOWS_FROM ((size_t)1 << 36)
 
 /* The ranges that the parts occupy, in ascending order, in bytes from the buffer's address. */
 typedef struct {
@@ -34,10 +36,10 @@ typedef struct {
     } spans[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
 } spans_t;
 
-/* Adds a span, and merges it with the spans near it. False if there are too many spans. */
+/* Adds the span low .. high - 1, and merges it with the spans near it. False if there are too many spans. */
 static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 {
-    int first = 0, end, left;
+    int first = 0, end, behind;
 
     while (first < spans->count && spans->spans[first].high + NEAR < low) {
         ++first;
@@ -46,18 +48,18 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
         low = spans->spans[end].low < low ? spans->spans[end].low : low;
         high = spans->spans[end].high > high ? spans->spans[end].high : high;
     }
-    left = spans->count - end;
-    if (first + 1 + left > MCA_COLL_MSCCLPP_STAGE_WINDOWS) {
+    behind = spans->count - end;
+    if (first + 1 + behind > MCA_COLL_MSCCLPP_STAGE_WINDOWS) {
         return false;
     }
-    memmove(&spans->spans[first + 1], &spans->spans[end], (size_t)left * sizeof(spans->spans[0]));
+    memmove(&spans->spans[first + 1], &spans->spans[end], (size_t)behind * sizeof(spans->spans[0]));
     spans->spans[first].low = low;
     spans->spans[first].high = high;
-    spans->count = first + 1 + left;
+    spans->count = first + 1 + behind;
     return true;
 }
 
-/* Adds a span for each run of a piece, or one span for several runs that lie close together. */
+/* Adds the spans of a piece: one for each run, or one for runs that lie close together. False if there are too many. */
 static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
 {
     const bool far_runs = piece.count > 1 && (piece.stride > NEAR || piece.stride < -NEAR);
@@ -95,18 +97,18 @@ static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *li
 static char *map_memory(char *address, size_t size)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (address != NULL ? MAP_FIXED_NOREPLACE : 0);
-    void *found = mmap(address, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void *mapped = mmap(address, size, PROT_READ | PROT_WRITE, flags, -1, 0);
 
-    if (MAP_FAILED == found) {
+    if (MAP_FAILED == mapped) {
         return NULL;
     }
-    if (address != NULL && found != address) {
-        munmap(found, size);
+    if (address != NULL && mapped != address) {
+        munmap(mapped, size);
         return NULL;
     }
     /* With transparent huge pages, each part would take a huge page. */
-    (void)madvise(found, size, MADV_NOHUGEPAGE);
-    return found;
+    (void)madvise(mapped, size, MADV_NOHUGEPAGE);
+    return mapped;
 }
 
 void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room)
@@ -119,20 +121,23 @@ void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room)
     room->count = 0;
 }
 
-/* Maps memory at an address, and notes it in the room. */
+/* Maps memory at an address (NULL: anywhere), and notes it in the room. False if that fails. */
 static bool map_window(mca_coll_mscclpp_stage_room_t *room, char *address, size_t size)
 {
-    char *found = map_memory(address, size);
+    char *mapped = map_memory(address, size);
 
-    if (found != NULL) {
-        room->windows[room->count].address = found;
+    if (mapped != NULL) {
+        room->windows[room->count].address = mapped;
         room->windows[room->count].size = size;
         ++room->count;
     }
-    return found != NULL;
+    return mapped != NULL;
 }
 
-/* Maps a window for each span, as far behind `block` as the span lies behind plan->low. */
+/*
+ * Maps a window for each span. The copy of plan->low is to lie `in_page` bytes behind `block`, and all other copies as
+ * far from it as the data are from plan->low. If a window cannot be mapped, returns false with nothing mapped.
+ */
 static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t *spans, char *block, size_t in_page,
                         size_t slack, mca_coll_mscclpp_stage_room_t *room)
 {
@@ -150,16 +155,16 @@ static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t
     return true;
 }
 
-/* A random address, at a page boundary and above the first 8 GiB. NULL if there is none. */
-static char *guess(size_t size)
+/* A random address, at a page boundary, with room for `size` bytes within the range above. NULL if there is none. */
+static char *guess_address(size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uint64_t number;
 
-    if (size >= END - LOWEST || getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
+    if (size >= END_ADDRESS - LOWEST_ADDRESS || getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
         return NULL;
     }
-    return (char *)((LOWEST + number % (END - LOWEST - size)) / page * page);
+    return (char *)((LOWEST_ADDRESS + number % (END_ADDRESS - LOWEST_ADDRESS - size)) / page * page);
 }
 
 /* Maps windows at a random address. NULL if that fails, if there are too many parts, or if one window holds all. */
@@ -172,7 +177,7 @@ static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_p
     if (!add_pieces(&spans, &plan->in) || !add_pieces(&spans, &plan->out) || spans.count < 2) {
         return NULL;
     }
-    for (int i = 0; i < TRIES && (block = guess(size)) != NULL; ++i) {
+    for (int i = 0; i < TRIES && (block = guess_address(size)) != NULL; ++i) {
         if (map_windows(plan, &spans, block, in_page, slack, room)) {
             return block;
         }
@@ -187,7 +192,7 @@ mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_pla
     char *block = NULL;
 
     room->count = 0;
-    if (size > LONG) {
+    if (size > WINDOWS_FROM) {
         block = find_windows(plan, in_page, slack, size, room);
     }
     if (block == NULL && map_window(room, NULL, size)) {

@@ -22,7 +22,7 @@ static role_t role_of(int root, struct ompi_communicator_t *comm)
     return ompi_comm_rank(comm) == root ? ROOT : PEER;
 }
 
-/* The number of ranks that the root exchanges blocks with. The root is one of them, except on an intercommunicator. */
+/* The number of ranks that the root exchanges blocks with, itself included, except on an intercommunicator. */
 static int peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
@@ -38,7 +38,7 @@ typedef struct {
     bool in_place;
 } to_root_t;
 
-/* Which of its buffers this rank uses in a call whose data go to the root. */
+/* Sets the addresses of the buffers of a call whose data go to the root, and tells which of them this rank uses. */
 static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
     role_t role = role_of(root, comm);
@@ -57,7 +57,7 @@ typedef struct {
     bool receives;
 } from_root_t;
 
-/* Which of its buffers this rank uses in a call whose data come from the root. */
+/* Sets the addresses of the buffers of a call whose data come from the root, and tells which of them this rank uses. */
 static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
     role_t role = role_of(root, comm);

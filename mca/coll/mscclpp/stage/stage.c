@@ -12,25 +12,28 @@
 #define ALIGNMENT 64
 
 /*
- * The number of places that a copy can have in its block. Up to two of them may give pointers that are not allowed: see
- * buffer_place.
+ * The number of places that a copy can have in its block, ALIGNMENT bytes apart. Up to two of them may give pointers
+ * that are not allowed: see choose_place.
  */
 #define PLACES 3
 
 /* A block that is too large for the pool is not pinned if the call copies less than 1 byte in SPARSE of it. */
 #define SPARSE 4
 
+/* The most devices of a process that can be staged. */
 #define DEVICES_MAX 64
 
+/* The staging stream of each device; NULL: not made yet. The lock is held while one is made. */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
 
+/* The MPI error code for a status. */
 static int to_mpi(mscclpp_status_t status)
 {
     return MSCCLPP_ERR_NO_MEMORY == status ? MPI_ERR_NO_MEM : mca_coll_mscclpp_status_to_ompi(status);
 }
 
-/* The staging stream of a device, made when it is first used. */
+/* Yields the staging stream of a device, or of the current one if `device` is negative. Makes it when first used. */
 static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
@@ -72,6 +75,7 @@ void mca_coll_mscclpp_stage_open(int device)
     (void)stream_of(device, &stream);
 }
 
+/* True if some touched byte of an argument is in device memory. *address_p is the address of such a byte. */
 static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
 {
     return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_state.gpu->is_device, address_p);
@@ -84,13 +88,16 @@ bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
     return argument_on_device(&call->send, &address) || argument_on_device(&call->recv, &address);
 }
 
-/* Gets host memory for a buffer, if it is in device memory. */
+/*
+ * If a buffer is in device memory, finds out what has to be copied, and gets host memory for it: pinned memory, or, for
+ * few bytes that lie far apart, unpinned memory. Returns an MPI error code; on failure there is nothing to release.
+ */
 static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_argument_t *argument)
 {
     const char *address;
     mscclpp_mem_info_t info;
     mscclpp_status_t status;
-    uintptr_t low;
+    uintptr_t lowest_address;
     int rc;
 
     buffer->user = (char *)argument->address;
@@ -111,21 +118,22 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
     buffer->reserved =
         buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
-    low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
+    lowest_address = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
     status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
     /*
-     * The call goes on with unpinned memory, which is slow: the peers will be in the call, and an error would be worse.
+     * Without pinned memory, the call goes on with unpinned memory. That is slow, but an error would be worse, because
+     * the peers will be in the call.
      */
     buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
     if (buffer->reserved) {
-        status = mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT, &buffer->room,
-                                                &buffer->block);
+        status = mca_coll_mscclpp_stage_reserve(&buffer->plan, lowest_address % ALIGNMENT, PLACES * ALIGNMENT,
+                                                &buffer->room, &buffer->block);
     }
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         return to_mpi(status);
     }
-    buffer->host = (void *)((uintptr_t)buffer->block + low % ALIGNMENT - (uintptr_t)buffer->plan.low);
+    buffer->host = (void *)((uintptr_t)buffer->block + lowest_address % ALIGNMENT - (uintptr_t)buffer->plan.low);
     return OMPI_SUCCESS;
 }
 
@@ -149,7 +157,7 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
  * buffer's pointer: to libnbc, two equal pointers mean MPI_IN_PLACE. At most one of the constants is among the possible
  * places.
  */
-static void buffer_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
+static void choose_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
 {
     while (buffer->block != NULL &&
            (other == buffer->host || MPI_BOTTOM == buffer->host || MPI_IN_PLACE == buffer->host)) {
@@ -169,8 +177,8 @@ int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_co
         buffer_release(&stage->send);
         return rc;
     }
-    buffer_place(&stage->send, stage->recv.host);
-    buffer_place(&stage->recv, stage->send.host);
+    choose_place(&stage->send, stage->recv.host);
+    choose_place(&stage->recv, stage->send.host);
     return OMPI_SUCCESS;
 }
 
@@ -180,18 +188,22 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
     buffer_release(&stage->recv);
 }
 
-/* An address plus an offset, which may leave the object that the address points to. */
-static char *at(void *address, ptrdiff_t offset)
+/* Adds an offset to an address. The result may lie outside of the object that the address points to. */
+static char *add_offset(void *address, ptrdiff_t offset)
 {
     return (char *)((uintptr_t)address + (uintptr_t)offset);
 }
 
+/* The pieces that are copied to the device (`out`), or from it. */
 static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
 {
     return out ? &buffer->plan.out : &buffer->plan.in;
 }
 
-/* Copies `count` runs of the piece's length, `step` bytes apart. */
+/*
+ * Starts to copy `count` runs of the piece's length, `step` bytes apart, to the device if `out`, else from it. Uses one
+ * copy for all runs where they lie in one allocation and do not overlap.
+ */
 static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                   ptrdiff_t offset, size_t count, ptrdiff_t step, bool out)
 {
@@ -203,40 +215,40 @@ static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const
         offset += (ptrdiff_t)(count - 1) * step;
         step = -step;
     }
-    user = at(buffer->user, offset);
-    host = at(buffer->host, offset);
+    user = add_offset(buffer->user, offset);
+    host = add_offset(buffer->host, offset);
     if (piece->together && count > 1 && step >= (ptrdiff_t)piece->length) {
         return gpu->copy_rows(buffer->stream, out ? user : host, out ? host : user, (size_t)step, piece->length, count);
     }
     for (size_t run = 0; run < count && MSCCLPP_OK == status; ++run) {
-        user = at(buffer->user, offset + (ptrdiff_t)run * step);
-        host = at(buffer->host, offset + (ptrdiff_t)run * step);
+        user = add_offset(buffer->user, offset + (ptrdiff_t)run * step);
+        host = add_offset(buffer->host, offset + (ptrdiff_t)run * step);
         status = gpu->copy(buffer->stream, out ? user : host, out ? host : user, piece->length);
     }
     return status;
 }
 
-/* Copies a piece along its longer dimension, which takes the fewest copies. */
+/* Starts to copy a piece, with one copy_runs for each line of its longer dimension, as that takes the fewest copies. */
 static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                    bool out)
 {
     ptrdiff_t length = (ptrdiff_t)piece->length;
-    bool across = piece->repeats > piece->count && (piece->extent >= length || piece->extent <= -length);
-    size_t lines = across ? piece->count : piece->repeats;
+    bool along_repeats = piece->repeats > piece->count && (piece->extent >= length || piece->extent <= -length);
+    size_t lines = along_repeats ? piece->count : piece->repeats;
     mscclpp_status_t status = MSCCLPP_OK;
 
     for (size_t line = 0; line < lines && MSCCLPP_OK == status; ++line) {
-        ptrdiff_t offset = piece->offset + (ptrdiff_t)line * (across ? piece->stride : piece->extent);
+        ptrdiff_t offset = piece->offset + (ptrdiff_t)line * (along_repeats ? piece->stride : piece->extent);
 
-        status = copy_runs(buffer, piece, offset, across ? piece->repeats : piece->count,
-                           across ? piece->extent : piece->stride, out);
+        status = copy_runs(buffer, piece, offset, along_repeats ? piece->repeats : piece->count,
+                           along_repeats ? piece->extent : piece->stride, out);
     }
     return status;
 }
 
 /*
- * Orders the copies after the application's synchronous copies (mscclpp_gpu_ops_t.settle), for each part that may be a
- * separate allocation.
+ * Orders the copies of a piece after the application's synchronous copies (mscclpp_gpu_ops_t.settle). This takes one
+ * call for each part that may be a separate allocation.
  */
 static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buffer,
                                      const mca_coll_mscclpp_stage_piece_t *piece)
@@ -249,12 +261,12 @@ static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buff
         ptrdiff_t offset =
             piece->offset + (ptrdiff_t)(index / runs) * piece->extent + (ptrdiff_t)(index % runs) * piece->stride;
 
-        status = mca_coll_mscclpp_state.gpu->settle(at(buffer->user, offset));
+        status = mca_coll_mscclpp_state.gpu->settle(add_offset(buffer->user, offset));
     }
     return status;
 }
 
-/* Orders both copies of the call after the synchronous copies that the application made before. */
+/* Orders both copies of a buffer, in and out, after the synchronous copies that the application made before. */
 static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
@@ -268,7 +280,7 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
     return status;
 }
 
-/* Starts the copies between a device buffer and its host memory: to the host if `out`, else from it. */
+/* Starts the copies between a device buffer and its host memory: to the device if `out`, else from it. */
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
 {
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
@@ -283,7 +295,7 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
     return status;
 }
 
-/* Waits for a buffer's copies, or asks whether they have ended. */
+/* Waits for a buffer's copies or, without `wait`, asks whether they have ended; MSCCLPP_IN_PROGRESS: not yet. */
 static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out, bool wait)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
@@ -294,7 +306,7 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
     return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
 }
 
-/* Ends the copies of both buffers of a call, as end_copies does for one. */
+/* Waits for the copies of both buffers, or asks whether they have ended (*done_p). Returns an MPI error code. */
 static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *done_p)
 {
     mscclpp_status_t send = end_copies(&stage->send, out, wait);

@@ -96,21 +96,23 @@ typedef struct {
 /* The most windows of address space for an argument whose parts lie far apart. */
 #define MCA_COLL_MSCCLPP_STAGE_WINDOWS 16
 
+/* The mappings that hold the copies of one argument (reserve.c). */
 typedef struct {
     int count;
     struct {
         char *address;
-        size_t size;
+        size_t size; /* bytes */
     } windows[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
 } mca_coll_mscclpp_stage_room_t;
 
 /*
- * One argument of a call in progress. `block` is NULL if the buffer is not device memory; `host` is then its address.
+ * One argument of a call in progress. If the buffer is not device memory, nothing is copied: `block` is NULL, and
+ * `host` is the buffer's address.
  */
 typedef struct {
-    char *user;
-    void *host; /* the address that the previous component gets */
-    void *block;
+    char *user;  /* the address that the application passed */
+    void *host;  /* the address that the previous component gets in its place */
+    void *block; /* host memory that holds the copies */
     size_t block_size;
     bool reserved; /* `block` is the start of `room`, which may be mapped in parts only */
     mca_coll_mscclpp_stage_room_t room;
@@ -134,7 +136,10 @@ typedef struct {
 bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
                                  const char **address_p);
 
-/* For an argument with at least one touched byte. Returns an MPI error code; on success *plan has to be released. */
+/*
+ * Finds out what has to be copied for an argument, which must have at least one touched byte. Returns an MPI error
+ * code, which is logged; on success *plan has to be released.
+ */
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument);
 void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
@@ -166,7 +171,7 @@ void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room);
 
 /* ---- op.c ---- */
 
-/* Returns the operation to pass to the previous component. Call stage_op_init first. */
+/* Returns the operation to pass to the previous component in place of `op`. Call stage_op_init first. */
 struct ompi_op_t *mca_coll_mscclpp_stage_op(struct ompi_op_t *op);
 void mca_coll_mscclpp_stage_op_init(void);
 
@@ -175,7 +180,10 @@ void mca_coll_mscclpp_stage_op_init(void);
 /* True if the call touches device memory and so has to be staged. */
 bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call);
 
-/* Plans the call and takes its pinned memory. Returns an MPI error code; on success stage_release undoes it. */
+/*
+ * Finds out what the call copies, and takes host memory for it, pinned if there is any. Returns an MPI error code; on
+ * success stage_release gives the memory back.
+ */
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call);
 void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
 
@@ -192,8 +200,9 @@ int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
- * For a blocking call: `begin` prepares, copies in and counts the call; `end` takes the previous component's result,
- * copies out and releases.
+ * For a blocking call. `begin` prepares, copies in and counts the call. `end` copies out, unless the previous
+ * component's `result` is an error, and gives the memory back. Both return an MPI error code; after a failure of
+ * `begin` there is nothing to end.
  */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module);
@@ -219,7 +228,7 @@ typedef struct mca_coll_mscclpp_stage_request_t {
     mca_coll_mscclpp_counted_t counted; /* what the starts of a persistent operation are counted as */
     struct mca_coll_mscclpp_stage_request_t *next;
     bool copying; /* the inner request has ended and the copy back is under way */
-    int polls;
+    int polls;    /* how often the copy back has been asked for its end */
 } mca_coll_mscclpp_stage_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
@@ -252,16 +261,16 @@ typedef enum {
     MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_EACH
 } mca_coll_mscclpp_stage_pattern_t;
 
-/* What a comparison of calls needs besides the description. */
+/* What a comparison of calls needs besides the description of what the call reads and writes. */
 typedef struct {
     mca_coll_mscclpp_stage_pattern_t pattern;
     struct ompi_op_t *op; /* NULL: the collective has no operation */
-    bool rooted;
+    bool rooted;          /* the collective has a root */
     int root;
-    mca_coll_mscclpp_counts_t counts; /* counts of the parts */
+    mca_coll_mscclpp_counts_t counts; /* REDUCTION_OF_PARTS: the number of elements of each rank's part */
 } mca_coll_mscclpp_stage_view_t;
 
-/* Compares the call on all ranks. Returns an MPI error code. */
+/* Compares the call on all ranks (check/check.h), before it is served. Returns an MPI error code. */
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
 
