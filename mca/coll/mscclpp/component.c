@@ -24,7 +24,7 @@ static int component_open(void);
 static int component_close(void);
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads);
 
-/* The one symbol that the component exports. */
+/* The component's description, which Open MPI finds by this name. */
 extern __attribute__((visibility("default"))) mca_coll_base_component_t mca_coll_mscclpp_component;
 
 mca_coll_base_component_t mca_coll_mscclpp_component = {
@@ -47,7 +47,7 @@ mca_coll_base_component_t mca_coll_mscclpp_component = {
 MCA_BASE_COMPONENT_INIT(ompi, coll, mscclpp)
 #endif
 
-/* Writes a line of the log to the component's output stream. */
+/* The sink of the log: writes a line to the component's output stream. */
 static void log_to_opal_output(void *context, mscclpp_log_level_t level, const char *line)
 {
     static const char *const names[] = {"error: ", "warning: ", "", ""};
@@ -59,7 +59,7 @@ static void log_to_opal_output(void *context, mscclpp_log_level_t level, const c
                 line);
 }
 
-/* Sends the host library's log to Open MPI's output. Errors and warnings are always printed. */
+/* Sends the host library's log to Open MPI's output. Errors and warnings are printed whatever `verbose` is. */
 static void install_log_sink(void)
 {
     int verbose = mca_coll_mscclpp_state.config.verbose;
@@ -79,7 +79,7 @@ static bool abi_matches(void)
         const char *name;
         size_t ours;
         const opal_class_t *class;
-    } shared[] = {
+    } structures[] = {
 #define ABI_ROW(type_) {#type_, sizeof(type_), OBJ_CLASS(type_)}
         ABI_ROW(mca_coll_base_module_t),
         ABI_ROW(ompi_communicator_t),
@@ -93,18 +93,21 @@ static bool abi_matches(void)
 #undef ABI_ROW
     };
 
-    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); ++i) {
-        if (shared[i].ours != shared[i].class->cls_sizeof) {
+    for (size_t i = 0; i < sizeof(structures) / sizeof(structures[0]); ++i) {
+        if (structures[i].ours != structures[i].class->cls_sizeof) {
             mscclpp_error("built for another Open MPI: %s has %zu bytes here and %zu in the running library; component "
                           "disabled, build it again",
-                          shared[i].name, shared[i].ours, (size_t)shared[i].class->cls_sizeof);
+                          structures[i].name, structures[i].ours, (size_t)structures[i].class->cls_sizeof);
             return false;
         }
     }
     return true;
 }
 
-/* Sets the defaults and registers parameters and counters. Open MPI calls it before it opens the component. */
+/*
+ * Reads the parameters, and registers them and the counters. Open MPI calls this before it opens the component. An
+ * error disables the component.
+ */
 static int component_register(void)
 {
     int rc;
@@ -125,7 +128,7 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
-/* Opens the component: its log, the other components that it needs, and the exchange of settings. */
+/* Opens the log, loads the other components that communicators need, and publishes the settings of rank 0. */
 static int component_open(void)
 {
     mca_coll_mscclpp_state.output = opal_output_open(NULL);
@@ -135,7 +138,7 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
-/* Frees what the component holds, in the order in which one part needs another. */
+/* Frees what the component holds; each part before those that it needs. */
 static int component_close(void)
 {
     if (mca_coll_mscclpp_state.gpu != NULL) {
@@ -177,7 +180,7 @@ static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
     return 0 == strcmp(stage, "always");
 }
 
-/* The number of ranks that the launcher gives in an environment variable, or 0 if it gives none. */
+/* The number of ranks that the launcher has written into an environment variable; 0: there is none. */
 static long launcher_count(const char *variable)
 {
     const char *value = getenv(variable);
@@ -188,9 +191,10 @@ static long launcher_count(const char *variable)
 /* True if the ranks of this job may be on several nodes, or are to be treated so (ranks_per_node). */
 static bool may_span_nodes(const mscclpp_config_t *config)
 {
-    const long all = launcher_count("OMPI_COMM_WORLD_SIZE"), here = launcher_count("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const long ranks = launcher_count("OMPI_COMM_WORLD_SIZE"),
+               ranks_here = launcher_count("OMPI_COMM_WORLD_LOCAL_SIZE");
 
-    return 0 != config->ranks_per_node || all <= 0 || here < all;
+    return 0 != config->ranks_per_node || ranks <= 0 || ranks_here < ranks;
 }
 
 /*
@@ -217,7 +221,10 @@ static void read_files(mca_coll_mscclpp_state_t *state)
     }
 }
 
-/* Open MPI's question whether the component can be used: starts what the whole process needs. */
+/*
+ * Open MPI asks once, in MPI_Init, whether the component can be used. Starts what the whole process needs. If that
+ * fails, ends what was started, and the component is not used.
+ */
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -246,7 +253,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
         goto err_check_fini;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
-        goto err_watch_fini;
+        goto err_mixture_fini;
     }
     read_files(state);
     /* Called here because the application, if it will have threads, most likely has none yet. */
@@ -265,7 +272,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
                  state->stage_others ? "stage device buffers" : "are left alone");
     return OMPI_SUCCESS;
 
-err_watch_fini:
+err_mixture_fini:
     mca_coll_mscclpp_mixture_fini();
 
 err_check_fini:

@@ -4,7 +4,10 @@
 
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
+/*
+ * params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_, and reads the values
+ * that users have set. Returns an Open MPI error code.
+ */
 int mca_coll_mscclpp_register_params(void);
 
 /*
@@ -17,7 +20,7 @@ void mca_coll_mscclpp_adopt_settings(void);
 /* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
 void mca_coll_mscclpp_widen_selection(void);
 
-/* module.c: makes the module of a new communicator, or returns NULL. */
+/* module.c: makes the module of a new communicator. Returns NULL if this component does not serve it. */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
 
 /*

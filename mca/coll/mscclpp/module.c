@@ -1,5 +1,4 @@
-/* Modules, one for each communicator: which slots of its table of functions this component takes, and giving them back.
- */
+/* Modules, one for each communicator: take slots of its table of functions, and give them back. */
 #include "mca/coll/mscclpp/component.h"
 
 #include "mca/coll/mscclpp/check/check.h"
@@ -12,6 +11,7 @@
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/base/log.h"
 
+/* Clears a new module, or a spare one that is used again. */
 static void module_construct(mca_coll_mscclpp_module_t *module)
 {
     /*
@@ -22,15 +22,15 @@ static void module_construct(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Spare modules, used when there is no memory for a new one. Without a module another component would serve this rank,
- * and its peers, which do not know, would wait for it in their first call. With a spare module this rank takes part, or
- * tells its peers that it cannot. Open MPI must not free a spare, so each has an extra reference, and it can be used
+ * Spare modules, used when there is no memory for a new one. Without a module another component would serve this rank.
+ * Its peers would not know this, and wait for it in their first call. With a spare module this rank takes part, or
+ * tells its peers that it cannot. Each spare has an extra reference, so that Open MPI does not free it. It can be used
  * again when only that reference is left.
  */
 #define SPARES 64
 
 static mca_coll_mscclpp_module_t spares[SPARES]; /* the component's lock guards which of them are in use */
-static int spares_made;
+static int spares_made;                          /* the first so many have been constructed */
 
 /* True if a module is one of the spares. */
 static bool is_spare(const mca_coll_mscclpp_module_t *module)
@@ -38,18 +38,18 @@ static bool is_spare(const mca_coll_mscclpp_module_t *module)
     return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
 }
 
-/* Takes an unused spare module. NULL if all are in use. */
+/* Takes an unused spare module, which Open MPI releases as any other. NULL if all are in use. */
 static mca_coll_mscclpp_module_t *spare_take(void)
 {
     mca_coll_mscclpp_module_t *module = NULL;
-    bool used = false;
+    bool is_reused = false;
 
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    for (int i = 0; i < spares_made && !used; ++i) {
+    for (int i = 0; i < spares_made && !is_reused; ++i) {
         module = &spares[i];
-        used = 1 == module->super.super.obj_reference_count;
+        is_reused = 1 == module->super.super.obj_reference_count;
     }
-    if (used) {
+    if (is_reused) {
         OBJ_RETAIN(module);
     } else if (spares_made < SPARES) {
         module = &spares[spares_made++];
@@ -59,7 +59,7 @@ static mca_coll_mscclpp_module_t *spare_take(void)
         module = NULL;
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    if (used) {
+    if (is_reused) {
         opal_obj_run_destructors(&module->super.super);
         opal_obj_run_constructors(&module->super.super);
     }
@@ -78,7 +78,7 @@ static void release_previous(mca_coll_mscclpp_module_t *module)
     memset(&module->previous, 0, sizeof(module->previous));
 }
 
-/* Frees what a module holds. */
+/* Frees what a module holds. Open MPI may not have disabled the module before. */
 static void module_destruct(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_list_remove(module);
@@ -102,27 +102,28 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
         MCA_COLL_MSCCLPP_PREVIOUS_RETAIN(module->previous.slot_##_module);                                             \
     }
 
+/* Puts a function of this module into a slot, if another component serves the slot, too. */
 #define INSTALL(slot_, function_)                                                                                      \
     if (module->previous.slot_ != NULL && (function_) != NULL) {                                                       \
         module->own.slot_ = (function_);                                                                               \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
     }
 
-/* Installs the functions that compare calls (check_calls) in front of those that serve a slot by then. Used last. */
+/* Puts the function that compares calls (check_calls) in front of the one that serves a slot. Used after INSTALL. */
 #define INSTALL_CHECK(slot_)                                                                                           \
     if (module->previous.slot_ != NULL) {                                                                              \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, mca_coll_mscclpp_checked_##slot_);                          \
     }
 
 /*
- * Fills in the communicator's table. Open MPI enables modules in ascending order of priority, so the table still holds
- * the functions that would serve without this component. MPI_Comm_idup calls this function inside opal_progress, so
- * nothing here may wait or communicate.
+ * Fills in the communicator's table of functions, and keeps those that it replaces. Open MPI enables modules in
+ * ascending order of priority, so the table still holds the functions that would serve without this component.
+ * MPI_Comm_idup calls this function inside opal_progress, so nothing here may wait or communicate.
  */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
-    bool intra = !OMPI_COMM_IS_INTER(comm);
+    bool is_intra = !OMPI_COMM_IS_INTER(comm);
 
     if (comm->c_coll->coll_allreduce == NULL || comm->c_coll->coll_allreduce_module == NULL) {
         mscclpp_info("%s: no other component offers allreduce; not used", mca_coll_mscclpp_comm_name(comm));
@@ -134,7 +135,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         MCA_COLL_MSCCLPP_ALL(INSTALL_STAGE)
 #undef INSTALL_STAGE
     }
-    if (intra) {
+    if (is_intra) {
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
 #define INSTALL_NATIVE(slot_) INSTALL(slot_, mca_coll_mscclpp_native_##slot_)
 #define INSTALL_LATER(slot_)                                                                                           \
@@ -151,7 +152,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         MCA_COLL_MSCCLPP_COLLECTIVES(INSTALL_CHECK)
     }
     module->enabled = true;
-    if (intra) {
+    if (is_intra) {
         mca_coll_mscclpp_list_insert(module);
     }
     if (comm == &ompi_mpi_comm_self.comm) {
@@ -161,8 +162,8 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 }
 
 /*
- * Puts the previous functions back. Open MPI up to 5.0 calls this once for each slot that the module holds, and never
- * if it holds none.
+ * Puts the previous functions back, and releases the team. Open MPI up to 5.0 calls this once for each slot that the
+ * module holds, and never if it holds none, so only the first call does anything.
  */
 static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {

@@ -7,14 +7,20 @@
 
 #include "mca/common/base/log.h"
 
+/* The most parameters, words that one of them may take, and bytes of a word with its terminating zero. */
 #define PARAMS_MAX 96
 #define CHOICES_MAX 15
 #define CHOICE_LENGTH_MAX 32
 
 /*
- * Storage of the variables; Open MPI keeps the addresses. In Open MPI a string that may take only a few values is an
- * integer with an enumeration. Its words are kept here, and the configuration points to them. A decimal number is a
- * string in Open MPI, which would read any text as a number: "x" as 0, and here a time of 0 means no limit.
+ * Storage of the variables; Open MPI keeps its addresses. Two types are stored in another way than in the
+ * configuration.
+ *
+ * A string that may take only a few values is an integer in Open MPI, with an enumeration. Its number is in
+ * params_choice, and its word in params_word, to which the configuration points.
+ *
+ * A decimal number is a string, in params_decimal. If it were a number, Open MPI would accept any text and read "x" as
+ * 0, which for a time means that there is no limit.
  */
 static mscclpp_config_t params_native;
 static const char *params_decimal[PARAMS_MAX];
@@ -48,20 +54,20 @@ static void write_help(const mscclpp_param_t *param, char *text, size_t size)
     }
 }
 
-/* An enumeration of the words of param->choices, numbered from 0. */
+/* Makes an enumeration of the words of param->choices, numbered from 0. Returns an Open MPI error code. */
 static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t **enumeration_p)
 {
     mca_base_var_enum_value_t values[CHOICES_MAX + 1];
     char *words = strdup(param->choices);
-    char *rest = NULL;
+    char *position = NULL;
     int count = 0;
     int rc;
 
     if (words == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    for (char *word = strtok_r(words, "|", &rest); word != NULL && count < CHOICES_MAX;
-         word = strtok_r(NULL, "|", &rest)) {
+    for (char *word = strtok_r(words, "|", &position); word != NULL && count < CHOICES_MAX;
+         word = strtok_r(NULL, "|", &position)) {
         values[count].value = count;
         values[count].string = word;
         ++count;
@@ -100,7 +106,10 @@ static void choice_word(const char *choices, int number, char *word, size_t size
     (void)snprintf(word, size, "%.*s", (int)(end - choices), choices);
 }
 
-/* Registers one parameter with Open MPI. */
+/*
+ * Registers one parameter with Open MPI. Returns the index of its variable, or an Open MPI error code, which is
+ * negative.
+ */
 static int register_variable(const mscclpp_param_t *param)
 {
     static const mca_base_var_type_t types[] = {
@@ -156,9 +165,9 @@ static const char *file_text(int index)
 }
 
 /*
- * Takes over the value that Open MPI has read, if it is allowed, which mscclpp_config_set decides. `written` is the
- * text that Open MPI has read, if known. Open MPI itself accepts some texts as numbers or truth values that are
- * neither.
+ * Takes over the value that Open MPI has read into the configuration. If it is not allowed, mscclpp_config_set reports
+ * that and returns an error. `written`: the text that Open MPI has read; NULL: not known. It is preferred to the value,
+ * because Open MPI accepts some texts as numbers or truth values that are neither.
  */
 static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
 {
@@ -195,9 +204,9 @@ static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_
 }
 
 /*
- * Checks values in the environment before Open MPI reads them. Open MPI accepts garbage behind a number, differs
- * between its versions in this, and does not check ranges. mpirun puts the values of its command line into the
- * environment. A variable with a bad value is reported and not registered, so it keeps its default.
+ * True if the environment has a value for the parameter that is not allowed, which is reported. mpirun puts the values
+ * of its command line into the environment. Such a parameter is not registered, so that Open MPI does not read the
+ * value: it accepts garbage behind a number, and does not check ranges.
  */
 static bool environment_is_bad(const mscclpp_param_t *param)
 {
@@ -229,8 +238,7 @@ int mca_coll_mscclpp_register_params(void)
         }
         rc = register_variable(param);
         if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
-            continue; /* from a file, and not one of the words: Open MPI has told the user, and the default stays in
-                         force */
+            continue; /* from a file, and not one of the words: Open MPI has told the user, and the default stays */
         }
         if (rc < 0) {
             mscclpp_error("cannot register parameter %s with Open MPI (%d); component disabled", param->name, rc);

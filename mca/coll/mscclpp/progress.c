@@ -4,6 +4,7 @@
  */
 #include "mca/coll/mscclpp/component.h"
 
+/* The callback of opal_progress. */
 static int nodes_progress(void)
 {
     mscclpp_team_progress_all();

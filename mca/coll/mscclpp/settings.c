@@ -44,28 +44,28 @@ static bool decides_setup(const mscclpp_param_t *param)
 /* Warns that this rank was started with another value than rank 0. */
 static void report_difference(const mscclpp_param_t *param, uint64_t local, uint64_t rank_0)
 {
-    char set[64], value[64];
+    char local_text[64], rank_0_text[64];
 
-    mscclpp_settings_text(param, local, set, sizeof(set));
-    mscclpp_settings_text(param, rank_0, value, sizeof(value));
+    mscclpp_settings_text(param, local, local_text, sizeof(local_text));
+    mscclpp_settings_text(param, rank_0, rank_0_text, sizeof(rank_0_text));
     mscclpp_warn("parameter %s is %s on rank %d of this job and %s on rank 0, whose value counts on all ranks",
-                 param->name, set, (int)OPAL_PROC_MY_NAME.vpid, value);
+                 param->name, local_text, (int)OPAL_PROC_MY_NAME.vpid, rank_0_text);
 }
 
 void mca_coll_mscclpp_adopt_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
-    opal_process_name_t first = OPAL_PROC_MY_NAME;
+    opal_process_name_t first_process = OPAL_PROC_MY_NAME;
     mscclpp_settings_t local, rank_0;
     uint8_t *bytes = NULL;
     size_t size = 0;
     int rc = OMPI_SUCCESS;
 
-    if (0 == first.vpid || !MCA_COLL_MSCCLPP_HAVE_MODEX) {
+    if (0 == first_process.vpid || !MCA_COLL_MSCCLPP_HAVE_MODEX) {
         return;
     }
-    first.vpid = 0;
-    OPAL_MODEX_RECV(rc, state->version, &first, &bytes, &size);
+    first_process.vpid = 0;
+    OPAL_MODEX_RECV(rc, state->version, &first_process, &bytes, &size);
     if (OPAL_SUCCESS != rc || bytes == NULL) {
         mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
         return;

@@ -1,5 +1,4 @@
-/* For tests on the host twin: which memory of this process counts as device memory (twin_host_ranks, twin_shared_only).
- */
+/* For tests on the host twin: which memory counts as device memory (twin_host_ranks, twin_shared_only). */
 #include "mca/coll/mscclpp/component.h"
 
 #include <errno.h>
@@ -12,19 +11,20 @@
 /* After this many calls served by kernels, all buffers of this process count as host memory. */
 static uint64_t calls_before = UINT64_MAX;
 
+/* Only shared mappings count as device memory (twin_shared_only). */
 static bool shared_only;
 
-/* Finds the shared mapping that holds the address. False if there is none. */
-static bool shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *high_p)
+/* Finds the shared mapping that holds an address: low .. high - 1. False if there is none. */
+static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *high_p)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512];
     bool found = false;
 
     while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
-        char kind;
+        char sharing; /* 's': shared, 'p': private */
 
-        found = 3 == sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", low_p, high_p, &kind) && 's' == kind &&
+        found = 3 == sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", low_p, high_p, &sharing) && 's' == sharing &&
                 (uintptr_t)address >= *low_p && (uintptr_t)address < *high_p;
     }
     if (maps != NULL) {
@@ -38,7 +38,8 @@ static bool is_host(const void *address)
 {
     uintptr_t low, high;
 
-    return mca_coll_mscclpp_served_calls() >= calls_before || (shared_only && !shared_mapping(address, &low, &high));
+    return mca_coll_mscclpp_served_calls() >= calls_before ||
+           (shared_only && !find_shared_mapping(address, &low, &high));
 }
 
 /* Yields the allocation that contains an address of shared memory. */
@@ -46,13 +47,13 @@ static void find_bounds(const void *address, void **base_p, size_t *length_p)
 {
     uintptr_t low, high;
 
-    if (shared_mapping(address, &low, &high)) {
+    if (find_shared_mapping(address, &low, &high)) {
         *base_p = (void *)low;
         *length_p = high - low;
     }
 }
 
-/* Parses "RANK" or "RANK/CALLS". */
+/* Parses "RANK" or "RANK/CALLS"; without CALLS, *calls_p is 0. False if the text is neither. */
 static bool parse_rank(const char *text, long *rank_p, uint64_t *calls_p)
 {
     char *end;

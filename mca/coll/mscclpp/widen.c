@@ -1,9 +1,9 @@
 /*
  * Adds the components that `--mca coll mscclpp` leaves out.
  *
- * That option tells Open MPI to load this component alone, but then no communicator can be made, because each of 50
- * functions needs some component. This component adds the others while it is opened, because the list of components is
- * not final before.
+ * That option tells Open MPI to load this component alone. But then no communicator can be made, because each of 50
+ * functions needs a component that serves it. So this component loads others while it is opened; the list of components
+ * is not final before.
  *
  * A program that uses Open MPI's parameters before MPI_Init, as MPI_T_init_thread does, registers all components
  * whatever the list says, and may change the list. Components that the list does not name are unloaded before the first
@@ -21,7 +21,7 @@ static const char *const needed[] = {"basic", "libnbc"};
 
 #define NEEDED_COUNT ((int)(sizeof(needed) / sizeof(needed[0])))
 
-/* Whether a list has a name. */
+/* True if a list, which NULL ends, has the name. A list may be NULL. */
 static bool is_listed(char **names, const char *name)
 {
     for (; names != NULL && *names != NULL; ++names) {
@@ -47,8 +47,8 @@ static bool is_loaded(const char *name)
 }
 
 /*
- * True if a component could be loaded. Always ask this before loading, because loading a component that does not exist
- * is fatal.
+ * True if a component exists and can be loaded. To be asked before a component is loaded, because to load one that does
+ * not exist is fatal.
  */
 static bool can_be_loaded(const char *name)
 {
@@ -89,8 +89,9 @@ static bool start_component(const mca_base_component_t *component)
 }
 
 /*
- * Loads one component that exists. Components are loaded one at a time, so that a file that cannot be loaded does not
- * keep others from loading. Open MPI reports such a file to the user.
+ * Loads one component, which must exist, and opens it. Returns true if it can be used. Components are loaded one at a
+ * time, so that a file that cannot be loaded does not keep others from loading. Open MPI reports such a file to the
+ * user.
  */
 static bool load_component(char *name)
 {
@@ -125,7 +126,10 @@ static bool load_component(char *name)
     return loaded_any;
 }
 
-/* The names of a list whose components exist and are not loaded. */
+/*
+ * Those names of a list, which has commas between, whose components exist and are not loaded. The caller frees the
+ * result.
+ */
 static char **missing_names(const char *list)
 {
     char **wanted = opal_argv_split(list, ',');
@@ -141,8 +145,8 @@ static char **missing_names(const char *list)
 }
 
 /*
- * The names to load: those of the user's widen_list, or those of the default if MPI_Init would fail with the user's
- * list.
+ * The names of the components to load: those of the parameter widen_list or, if MPI_Init would fail with these, which
+ * is reported, those of its default. The caller frees the result.
  */
 static char **choose_names(void)
 {

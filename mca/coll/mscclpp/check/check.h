@@ -48,8 +48,8 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
 
 /*
  * Compares a call with those of the other ranks, before it is served. Returns OMPI_SUCCESS if the calls match, or if
- * the call is not a blocking one, whose comparison goes on; else an MPI error code. After a failure other than a
- * mismatch, no further call of the communicator is compared, and each fails.
+ * the call is not a blocking one, whose comparison goes on; else an MPI error code. If the comparison itself failed, no
+ * further call of the communicator is compared, and each fails.
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 

@@ -192,8 +192,10 @@ static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const
     return true;
 }
 
-/* True if `sender`, of rank `from`, sends as many bytes to rank `to` as `receiver` expects. Else `text` says what
- * differs. */
+/*
+ * True if `sender`, of rank `from`, sends as many bytes to rank `to` as `receiver` expects. Else `text` says what
+ * differs.
+ */
 static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
                          const mca_coll_mscclpp_signature_t *receiver, int to, char *text, size_t size)
 {

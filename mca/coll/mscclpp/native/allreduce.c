@@ -24,7 +24,7 @@ static int stage_call(mca_coll_mscclpp_module_t *module, const void *sendbuf, vo
     return mca_coll_mscclpp_stage_allreduce(sendbuf, recvbuf, count, datatype, op, module->comm, &module->super);
 }
 
-/* Serves a call whose buffers are in host memory by the component before this one, and lets other ranks know. */
+/* Serves a call on host memory by the component before this one. Other ranks can see meanwhile that it does so. */
 static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                         mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
@@ -44,7 +44,6 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
     return rc;
 }
 
-/* With the parameter mixed_buffers: true on all ranks if any of them passed device memory. */
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p)
 {
     int local = *device_p;
@@ -156,16 +155,16 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
                                               module->previous.iallreduce_module));
 }
 
-/* The arguments of a nonblocking call, for the parts that run in its turn. */
+/* The names of the arguments that a nonblocking or persistent request keeps. */
 #define PASSED (sbuf, rbuf, count, type, op)
 
-/* Gives a request to the component before this one. */
+/* Carries out a nonblocking call without kernels, in its turn. */
 static int hand_over(mca_coll_mscclpp_request_t *request)
 {
     return other_iallreduce(MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->module, &request->inner);
 }
 
-/* Serves a nonblocking call in its turn. */
+/* Carries out a nonblocking call in its turn: with kernels if possible. */
 static int serve_later(mca_coll_mscclpp_request_t *request)
 {
     int rc;
@@ -179,7 +178,7 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
  * integers in host memory, and not at the same point on all ranks. Such calls must not be counted. On GPUs, calls on
  * host memory are never counted. On the twin all memory is device memory, so the caller's address decides.
  */
-static bool is_applications(const mca_coll_mscclpp_module_t *module, const void *caller)
+static bool is_from_application(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
     return !mca_coll_mscclpp_state.gpu->twin ||
            (!module->inner && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
@@ -195,10 +194,10 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
     const bool device = 0 != count && ompi_datatype_is_predefined(type) &&
                         (mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf)) &&
                         !mca_coll_mscclpp_state.config.mixed_buffers &&
-                        is_applications(module, __builtin_return_address(0));
+                        is_from_application(module, __builtin_return_address(0));
 
     (void)comm;
-    if (!device && mca_coll_mscclpp_request_none(module)) {
+    if (!device && mca_coll_mscclpp_request_is_idle(module)) {
         return other_iallreduce(sbuf, rbuf, count, type, op, module, request_p);
     }
     request = mca_coll_mscclpp_request_new(module, device ? serve_later : hand_over, device);
@@ -229,7 +228,7 @@ static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *args)
     return mscclpp_allreduce_prepare(team, args);
 }
 
-/* Serves one start of a persistent request. */
+/* Serves one start of a persistent request, in its fiber. Returns an MPI error code. */
 static int serve_again(mca_coll_mscclpp_request_t *request)
 {
     mscclpp_allreduce_args_t args = persistent_args(MCA_COLL_MSCCLPP_KEPT(request, PASSED));
@@ -242,14 +241,15 @@ static int serve_again(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * Makes the lane of a persistent request. *lane_p is NULL, on all ranks alike, if kernels are not to serve the request.
+ * Makes the lane of a persistent request, which waits for all ranks. *lane_p is NULL, on all ranks, if kernels do not
+ * serve the request. Returns an MPI error code.
  */
 static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                      struct ompi_datatype_t *type, struct ompi_op_t *op, mca_coll_mscclpp_lane_t **lane_p)
 {
     const void *const buffers[2] = {sbuf, rbuf};
     mscclpp_allreduce_args_t args;
-    uint64_t most = 0;
+    uint64_t most = 0; /* not needed here */
 
     *lane_p = NULL;
     if (0 == count || !ompi_datatype_is_predefined(type) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
@@ -264,7 +264,7 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
                                       prepare_team, &args, lane_p);
 }
 
-/* MPI_Allreduce_init. */
+/* MPI_Allreduce_init. Collective, and waits, which MPI allows. */
 static int make_persistent(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                            struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
                            ompi_request_t **request_p, mca_coll_base_module_t *base)

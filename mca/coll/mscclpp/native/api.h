@@ -39,7 +39,10 @@ typedef enum {
     MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW
 } mca_coll_mscclpp_queue_coll_t;
 
-/* MPI's arguments, as far as the collective has them. A broadcast's buffer is recvbuf, its type recvtype. */
+/*
+ * One queued call: MPI's arguments, as far as the collective has them. A broadcast's buffer is recvbuf, and a
+ * collective with one count and one type has them in recvcount and recvtype.
+ */
 typedef struct {
     size_t size; /* bytes of this structure */
     mca_coll_mscclpp_queue_coll_t coll;
@@ -69,7 +72,7 @@ typedef struct {
 
 typedef enum {
     MCA_COLL_MSCCLPP_QUEUED,
-    MCA_COLL_MSCCLPP_NOT_QUEUED, /* nothing has happened on any rank */
+    MCA_COLL_MSCCLPP_NOT_QUEUED, /* nothing has happened on any rank; the caller serves the call in another way */
     MCA_COLL_MSCCLPP_QUEUE_TIMEOUT,
     MCA_COLL_MSCCLPP_QUEUE_PEER, /* another rank failed */
     MCA_COLL_MSCCLPP_QUEUE_BUSY, /* two operations of one communicator ran at once */
@@ -79,7 +82,10 @@ typedef enum {
 typedef struct {
     uint32_t version;
     uint32_t size; /* bytes of this structure */
-    /* Queues a call in its stream. Collective in the first call of a communicator, which waits. */
+    /*
+     * Queues a call in its stream. The first one of a communicator waits for all ranks. *code_p is an MPI error code
+     * for MCA_COLL_MSCCLPP_QUEUE_ERROR.
+     */
     mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
     /* Tells whether the communicator's queued operations have failed. Never waits. `text` is empty if nothing is known.

@@ -73,8 +73,10 @@ static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
     return module->keeps_comm;
 }
 
-/* Finds a module for which `is_wanted` is true; NULL: there is none. The lock is released before the caller uses the
- * module, because such use may take the lock. */
+/*
+ * Finds a module for which `is_wanted` is true; NULL: there is none. The lock is released before the caller uses the
+ * module, because such use may take the lock.
+ */
 static mca_coll_mscclpp_module_t *find_module(bool (*is_wanted)(const mca_coll_mscclpp_module_t *))
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -123,7 +125,7 @@ int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
     return rc;
 }
 
-/* Makes the team. Called in the communicator's first call on device memory, except for persistent requests. */
+/* Makes the communicator's own team, in its first call on device memory that is not of a persistent request. */
 static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf)
 {
     mscclpp_team_t *team;
@@ -136,7 +138,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     return status;
 }
 
-/* Warns, once in each process, if an algorithm was chosen by name but cannot serve. */
+/* Warns, once in each process, if the user named an algorithm that cannot serve because there is no team. */
 static void report_refusal(const mca_coll_mscclpp_module_t *module)
 {
     static bool told;
@@ -158,7 +160,7 @@ static void append(char *text, size_t size, const char *name)
     (void)snprintf(text + used, size - used, "%s%s", 0 == used ? "" : ", ", name);
 }
 
-/* Rank 0 writes to the log which functions are served on the device and which are not. */
+/* On rank 0: logs which collectives kernels serve, and which they do not. */
 static void report_native(const mca_coll_mscclpp_module_t *module)
 {
     char native[512] = "", others[512] = "";
@@ -181,7 +183,6 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
                  '\0' != others[0] ? others : "none of those that kernels know");
 }
 
-/* Makes the team if this is its first call. True if there is one to serve the call. */
 bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                   mscclpp_status_t *status_p)
 {

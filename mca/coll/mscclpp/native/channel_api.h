@@ -27,7 +27,7 @@ typedef struct {
     int (*memory_view)(const struct mscclpp_user_memory *memory, mscclpp_dev_user_memory_t *view);
 
     /* kind: 0 for any, 1 for memory channels, 2 for port channels. */
-    int (*channels_create)(struct mscclpp_user_memory *memory, int kind, int n, const int *peers, int per_peer,
+    int (*channels_create)(struct mscclpp_user_memory *memory, int kind, int peer_count, const int *peers, int per_peer,
                            struct mscclpp_user_channels **channels_p);
     int (*channels_free)(struct mscclpp_user_channels *channels);
     int (*channels_count)(const struct mscclpp_user_channels *channels);

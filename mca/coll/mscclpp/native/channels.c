@@ -8,20 +8,23 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/user.h"
 
-/* Makes the communicator's object for applications' channels, once there is a team. */
+/* For mca_coll_mscclpp_lane_make: makes the communicator's object for channels in *context, once there is a team. */
 static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
 {
     return mscclpp_user_create(team, &mca_coll_mscclpp_state.config, context);
 }
 
-/* Makes the communicator's object for channels, and its team, in the first call, which waits for all ranks. *user_p
- * is NULL, on all ranks, if there can be none. `base` is an address on the device to use. */
+/*
+ * Yields the communicator's object for channels. The first call makes it, with a team, and waits for all ranks. `base`
+ * is an address on the device to use. If there can be no such object, logs this, and returns
+ * MPI_ERR_UNSUPPORTED_OPERATION on all ranks.
+ */
 static int ensure_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
 {
     const void *const buffers[2] = {base, base};
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
     mca_coll_mscclpp_lane_t *lane;
-    uint64_t most = 0;
+    uint64_t most = 0; /* not needed here */
     int rc = OMPI_SUCCESS;
 
     *user_p = NULL;
@@ -59,7 +62,10 @@ mscclpp_status_t mca_coll_mscclpp_channels_find_failure(const mca_coll_mscclpp_m
     return module->user == NULL ? MSCCLPP_OK : mscclpp_user_find_failure(module->user, text, size);
 }
 
-/* The MPI error code for a status. */
+/*
+ * The MPI error code for a status. The functions below are those of the table (channel_api.h); they call the functions
+ * of mca/common/user/user.h of the same names.
+ */
 static int mpi_code(mscclpp_status_t status)
 {
     return MSCCLPP_ERR_NOT_SUPPORTED == status ? MPI_ERR_UNSUPPORTED_OPERATION
@@ -85,10 +91,11 @@ static int memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_mem
     return mpi_code(mscclpp_user_memory_view(memory, view));
 }
 
-static int channels_create(mscclpp_user_memory_t *memory, int kind, int n, const int *peers, int per_peer,
+static int channels_create(mscclpp_user_memory_t *memory, int kind, int peer_count, const int *peers, int per_peer,
                            mscclpp_user_channels_t **channels_p)
 {
-    return mpi_code(mscclpp_user_channels_create(memory, (mscclpp_user_kind_t)kind, n, peers, per_peer, channels_p));
+    return mpi_code(
+        mscclpp_user_channels_create(memory, (mscclpp_user_kind_t)kind, peer_count, peers, per_peer, channels_p));
 }
 
 static int channels_free(mscclpp_user_channels_t *channels)

@@ -1,5 +1,6 @@
 /*
- * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h).
+ * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). Each returns false
+ * if there is nothing to do.
  *
  * All ranks decide the same way whether a call goes to the gate, as that depends only on what MPI requires to be equal:
  * the amount of data of a block, the type, the operation, the root. If a type has holes on one rank only, that rank
@@ -7,8 +8,8 @@
  */
 #include "mca/coll/mscclpp/native/define.h"
 
-/* Start of element `index` of a buffer. */
-static char *element(const void *buffer, ptrdiff_t index, type_t *type)
+/* The address of element `index` of a buffer. */
+static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 {
     ptrdiff_t lb, extent;
 
@@ -17,8 +18,8 @@ static char *element(const void *buffer, ptrdiff_t index, type_t *type)
 }
 
 /*
- * Describes the input of a call in place: this rank's data lie in its receive buffer, after `skip` elements. If the
- * output is packed, this data is packed separately, and the call is no longer in place.
+ * Describes the input of a call in place: `count` elements in this rank's receive buffer, after `skip` others. If the
+ * output is packed, the input is packed separately, and kernels see a call that is not in place.
  */
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {
@@ -26,7 +27,7 @@ static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, t
     call->args.said_in_place = true;
     if (call->args.out_pack_count > 0) {
         call->args.in_place = false;
-        mca_coll_mscclpp_native_send(call, element(rbuf, (ptrdiff_t)skip, type), count, type);
+        mca_coll_mscclpp_native_send(call, element_address(rbuf, (ptrdiff_t)skip, type), count, type);
     }
     call->buffers[0] = NULL;
 }
@@ -114,14 +115,14 @@ static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scoun
 }
 
 /*
- * Describes the input of a call in place whose output is packed: packs this rank's own block separately, to be sent to
- * all ranks.
+ * Describes the input of an all-gather in place whose output is packed: this rank's own block, which goes to all ranks
+ * and is packed separately.
  */
 static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, int rank)
 {
     const ptrdiff_t displ = mca_coll_mscclpp_displ_at(blocks->displs, rank);
 
-    mca_coll_mscclpp_native_send_one(call, element(blocks->address, displ, blocks->type),
+    mca_coll_mscclpp_native_send_one(call, element_address(blocks->address, displ, blocks->type),
                                      (size_t)mca_coll_mscclpp_count_at(blocks->counts, rank), blocks->type, -1);
     call->buffers[0] = NULL;
 }
@@ -150,8 +151,8 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
 }
 
 /*
- * Describes an exchange of blocks, of which only the two ranks concerned know the size. In place, what a rank receives
- * takes the place of what it sends.
+ * Describes an exchange in which only the sender and the receiver of a block know its size. In place, what a rank
+ * receives takes the place of what it sends.
  */
 static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, const mca_coll_mscclpp_blocks_t *recv)
 {
@@ -241,7 +242,10 @@ static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t sco
     return true;
 }
 
-/* Describes the buffers of a reduction; NULL: this rank has no such buffer. */
+/*
+ * Describes the type, operation and buffers of a reduction. `rbuf` NULL: this rank has no receive buffer. Marks the
+ * call as staged if kernels do not know the type or the operation.
+ */
 static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *type, struct ompi_op_t *op)
 {
     call->args.dtype = mca_coll_mscclpp_dtype(type);
@@ -267,15 +271,15 @@ static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, co
 }
 
 /*
- * Describes a reduction whose result is divided into blocks without gaps. The last element of a block ends with its
- * data.
+ * Describes a reduction whose result is divided into blocks without gaps: for each rank a block of
+ * count_of(counts, rank) elements. A block ends with the data of its last element, without the padding behind it.
  */
 static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(const void *counts, int peer),
                                 const void *counts)
 {
     const uint64_t extent = mscclpp_dev_dtype_extent(call->args.dtype);
     const uint64_t gap = extent - mscclpp_dev_dtype_true_extent(call->args.dtype);
-    uint64_t first = 0;
+    uint64_t elements_before = 0;
 
     call->args.varied = true;
     call->args.send = call->send;
@@ -283,9 +287,9 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
     for (int peer = 0; peer < call->ranks; ++peer) {
         const uint64_t count = count_of(counts, peer);
 
-        call->send[peer].offset = first * extent;
+        call->send[peer].offset = elements_before * extent;
         call->send[peer].bytes = 0 == count ? 0 : count * extent - gap;
-        first += count;
+        elements_before += count;
         if (call->send[peer].bytes > call->args.most) {
             call->args.most = call->send[peer].bytes;
         }
@@ -294,24 +298,26 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
         call->recv[peer].offset = 0;
         call->recv[peer].bytes = call->send[rank].bytes;
     }
-    return 0 != first;
+    return 0 != elements_before;
 }
 
-/* The count of a rank's block, where all are equal. */
+/* For fill_reduced_blocks, where all blocks have one count. */
 static uint64_t same_count(const void *counts, int peer)
 {
     (void)peer;
     return (uint64_t) * (const count_t *)counts;
 }
 
-/* The count of a rank's block, where they differ. */
+/* For fill_reduced_blocks, where each block has its own count. */
 static uint64_t count_at(const void *counts, int peer)
 {
     return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);
 }
 
-/* Describes MPI_Reduce_scatter_block: all blocks have one size. If the last element ends with padding, the blocks
- * lie further apart than that size. */
+/*
+ * Describes MPI_Reduce_scatter_block: all blocks have one size. If elements end with padding, blocks lie further apart
+ * than that size.
+ */
 static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, void *rbuf, count_t rcount,
                                       type_t *type, struct ompi_op_t *op)
 {
@@ -332,7 +338,7 @@ static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *
     return call->staged || fill_reduced_blocks(call, rank, count_at, &rcounts);
 }
 
-/* Describes MPI_Scan. */
+/* Describes MPI_Scan: rank r gets the combined operands of ranks 0 to r. */
 static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                       struct ompi_op_t *op)
 {
@@ -342,8 +348,10 @@ static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, coun
     return 0 != count;
 }
 
-/* Describes MPI_Exscan. The receive buffer of rank 0 is not significant, unless rank 0 works in place and has its
- * operand there. */
+/*
+ * Describes MPI_Exscan. The receive buffer of rank 0 is not significant, unless rank 0 works in place and has its
+ * operand there.
+ */
 static bool fill_exscan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                         struct ompi_op_t *op)
 {

@@ -22,6 +22,13 @@ typedef struct ompi_datatype_t type_t;
  *
  * The function fill_<name> has to exist. It describes a call's arguments in `call`, and returns false if there is
  * nothing to do. What kernels do not serve is staged, or left to Open MPI where that takes device buffers itself.
+ *
+ * The functions of MPI are call_<name>, start_<name> (nonblocking) and make_<name> (persistent). The others:
+ *     other_<name>, other_i<name>: serve a call without kernels
+ *     describe_<name>: describes a queued call
+ *     later_<name>: serves a nonblocking call when it has its turn
+ *     hand_over_<name>: leaves such a call to another component
+ *     again_<name>: serves a start of a persistent request
  */
 #define LIST(...) __VA_ARGS__
 #define NATIVE(name_, id_, params_, args_)                                                                             \
@@ -100,24 +107,24 @@ typedef struct ompi_datatype_t type_t;
                              mca_coll_base_module_t *base)                                                             \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
-        const bool never = mca_coll_mscclpp_native_never(module);                                                      \
+        const bool is_excluded = mca_coll_mscclpp_native_excludes_nonblocking(module);                                 \
         mca_coll_mscclpp_request_t *request;                                                                           \
         call_t call;                                                                                                   \
                                                                                                                        \
-        if (mca_coll_mscclpp_request_none(module)) {                                                                   \
-            bool at_once = never;                                                                                      \
+        if (mca_coll_mscclpp_request_is_idle(module)) {                                                                \
+            bool goes_at_once = is_excluded;                                                                           \
                                                                                                                        \
-            if (!never) {                                                                                              \
+            if (!is_excluded) {                                                                                        \
                 (void)mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                \
                 (void)fill_##name_(&call, ompi_comm_rank(comm), LIST args_);                                           \
-                at_once = mca_coll_mscclpp_native_goes_at_once(module, &call);                                         \
+                goes_at_once = mca_coll_mscclpp_native_pass_at_once(module, &call);                                    \
                 mca_coll_mscclpp_native_end(&call);                                                                    \
             }                                                                                                          \
-            if (at_once) {                                                                                             \
+            if (goes_at_once) {                                                                                        \
                 return other_i##name_(LIST args_, comm, request_p, module);                                            \
             }                                                                                                          \
         }                                                                                                              \
-        request = mca_coll_mscclpp_request_new(module, never ? hand_over_##name_ : later_##name_, !never);             \
+        request = mca_coll_mscclpp_request_new(module, is_excluded ? hand_over_##name_ : later_##name_, !is_excluded); \
         if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \

@@ -6,21 +6,22 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 
 /*
- * allreduce.c: with the parameter mixed_buffers. Yields true on all ranks if any of them passed device memory. Returns
- * an MPI error code.
+ * allreduce.c: with the parameter mixed_buffers, lets all ranks agree on the kind of memory. *device_p: first whether
+ * this rank passes device memory, then whether any rank does. Waits for all ranks. Returns an MPI error code.
  */
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p);
 
 /*
- * bind.c: makes the team if this is the communicator's first call on device buffers. True if there is a team to serve
- * the call. Otherwise *status_p is MSCCLPP_OK if the call can be served in another way, or an error.
+ * bind.c: makes the team if this is the communicator's first call on device buffers, which waits for all ranks. True if
+ * there is a team to serve the call. Otherwise *status_p is MSCCLPP_OK if the call can be served in another way, or an
+ * error.
  */
 bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                   mscclpp_status_t *status_p);
 
 /*
- * make.c: makes a new team of the communicator in each call. Collective. MSCCLPP_ERR_NOT_SUPPORTED is returned on all
- * ranks or none. `port`: see mca/coll/mscclpp/oob/oob.h.
+ * make.c: makes a new team of the communicator, for the device that holds the buffers. Collective, and waits.
+ * MSCCLPP_ERR_NOT_SUPPORTED is returned on all ranks or none. `port`: see mca/coll/mscclpp/oob/oob.h.
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
@@ -34,10 +35,13 @@ static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *modul
     __atomic_store_n(&module->in_hand, call, __ATOMIC_RELAXED);
 }
 
-/* Returns the error for a call on a communicator that an earlier call has broken. */
+/* Returns the MPI error code for a call on a communicator that an earlier call has broken. Logs this the first time. */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
 
-/* Releases the module's team. Local, and never waits for other ranks. The communicator may be unusable by then. */
+/*
+ * Frees the module's team, its lanes and its channels. Local, and never waits for other ranks. The communicator may
+ * already be unusable.
+ */
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 
 /* Makes MPI_Finalize free the teams that are left. Returns an Open MPI error code, which is logged. */

@@ -6,8 +6,6 @@
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/base/log.h"
 
-/* Lanes: the teams that carry out persistent requests. */
-
 /* The most lanes of one communicator. Each has its own scratch in device memory. */
 #define MAX_LANES 32
 
@@ -34,13 +32,16 @@ static void insert_lane(mca_coll_mscclpp_lane_t *lane)
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
 }
 
-/* Replaces the values by their maxima over all ranks. */
-static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t *values, int number)
+/* What ranks agree on before they make a lane: the maxima of these values. */
+enum { PASSES_DEVICE, LARGEST_BLOCK, HAS_NO_LANE, AGREED };
+
+/* Replaces the values by their maxima over all ranks. Waits for all ranks. Returns an MPI error code. */
+static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t values[AGREED])
 {
-    uint64_t local[3];
+    uint64_t local[AGREED];
 
     memcpy(local, values, sizeof(local));
-    return module->previous.allreduce(local, values, number, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+    return module->previous.allreduce(local, values, AGREED, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
                                       module->previous.allreduce_module);
 }
 
@@ -49,7 +50,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
                                void *context, mca_coll_mscclpp_lane_t **lane_p)
 {
     mca_coll_mscclpp_lane_t *lane = NULL;
-    uint64_t agreed[3] = {device, *most, 1};
+    uint64_t agreed[AGREED] = {[PASSES_DEVICE] = device, [LARGEST_BLOCK] = *most, [HAS_NO_LANE] = 1};
     mscclpp_status_t status;
     int rc;
 
@@ -59,14 +60,14 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     }
     if (count_lanes(module) < MAX_LANES) {
         lane = calloc(1, sizeof(*lane));
-        agreed[2] = lane == NULL;
+        agreed[HAS_NO_LANE] = lane == NULL;
     }
-    rc = find_maxima(module, agreed, 3);
-    if (OMPI_SUCCESS != rc || 0 == agreed[0] || 0 != agreed[2]) {
+    rc = find_maxima(module, agreed);
+    if (OMPI_SUCCESS != rc || 0 == agreed[PASSES_DEVICE] || 0 != agreed[HAS_NO_LANE]) {
         free(lane);
         return rc;
     }
-    *most = agreed[1];
+    *most = agreed[LARGEST_BLOCK];
     lane->module = module;
     lane->port.number = ++module->lanes_made;
     status = mca_coll_mscclpp_make_team(module, buffers[0], buffers[1], &lane->port, &lane->team);
@@ -86,7 +87,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     return OMPI_SUCCESS;
 }
 
-/* Frees a lane whose request is inactive. Not collective. */
+/* Frees a lane whose request is inactive, and its team. Not collective. */
 static void lane_free(mca_coll_mscclpp_lane_t *lane)
 {
     mca_coll_mscclpp_lane_t **link = &lane->module->lanes;

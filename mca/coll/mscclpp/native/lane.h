@@ -15,17 +15,19 @@ struct mca_coll_mscclpp_lane {
     mca_coll_mscclpp_oob_port_t port;
     mscclpp_team_t *team; /* NULL once the communicator has been freed */
     mca_coll_mscclpp_queue_t queue;
-    uint64_t calls;   /* starts so far */
+    uint64_t calls;   /* number of starts so far, or of queued calls */
     uint64_t rung;    /* number of starts without a launch that have been counted */
     bool broken;      /* a start has failed, and all further ones fail */
-    bool told_broken; /* that has been reported */
+    bool told_broken; /* the failure has been reported */
 };
 
 /*
- * Makes a lane. Collective, and waits. *lane_p is NULL on all ranks if there is no lane: for host memory, without
- * memory, or if there are many lanes already. `device` says whether this rank passes device memory.
- * *most is the size of the largest block, first of this rank and then of all ranks. `prepare` prepares the team for the
- * request, and tells, the same on all ranks, whether kernels will serve it. Returns an MPI error code.
+ * Makes a lane. Collective, and waits. `buffers` are those that this rank passes; `device`: one of them is device
+ * memory. *most is the size of the largest block in bytes, first of this rank and then of all ranks.
+ *
+ * `prepare` prepares the new team for the request. It returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if kernels
+ * cannot serve the request. *lane_p is NULL on all ranks in that case, if no rank passes device memory, if a rank has
+ * no memory, if there are many lanes already, or if the communicator can have none. Returns an MPI error code.
  */
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device,
                                uint64_t *most, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
@@ -41,10 +43,13 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_
 /* Called when the communicator is freed. Its persistent requests stay, but can no longer be started. */
 void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module);
 
-/* Begins the next start, in a fiber. Returns its number, or 0 and an MPI error code in *rc_p if it fails at once. */
+/*
+ * Begins the next start of the request; called in its fiber. Returns the number of the start. If the start fails at
+ * once, returns 0, with an MPI error code in *rc_p.
+ */
 uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *collective, int *rc_p);
 
-/* Ends that start with `status`. Returns an MPI error code. */
+/* Ends that start with `status`. After an error all further starts fail. Returns an MPI error code. */
 int mca_coll_mscclpp_lane_finish(mca_coll_mscclpp_lane_t *lane, mscclpp_coll_t coll, mscclpp_status_t status);
 
 #endif

@@ -9,9 +9,9 @@
 #include "mca/common/setup/setup.h"
 
 /*
- * Finds the first rank on this node, among processes of the same job. What Open MPI knows of its own job is the same on
- * all ranks. What it knows of processes of other jobs, which joined later, may differ on the two sides, so the team
- * itself compares their machines.
+ * Finds the first rank on this node, among processes of this rank's job. What Open MPI knows of its own job is the same
+ * on all ranks. What it knows of processes of other jobs, which joined later, may differ on the two sides, so for these
+ * the team itself compares machines.
  */
 static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
 {
@@ -28,7 +28,7 @@ static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_
     }
 }
 
-/* The device that holds the buffers, or else the one that the application has chosen. */
+/* Yields the device that holds the buffers, or else the one that the application has chosen. */
 static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, int *device_p)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
@@ -49,8 +49,8 @@ static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, 
 }
 
 /*
- * Makes the team. All ranks call this function, each after it has chosen its device. Until the first exchange, every
- * decision has to be the same on all ranks.
+ * Until the team's first exchange, every decision has to be the same on all ranks. A rank that cannot take part in that
+ * exchange therefore abstains from it, which tells the others.
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p)

@@ -23,14 +23,17 @@
 /* Before this rank ends the job, peers have this time to print what they know. */
 #define GRACE_SECONDS 1.0
 
-/* True if a call is still in the component before this one. */
+/* True if the component before this one is serving call `call` on host buffers. */
 static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     return 0 != __atomic_load_n(&module->in_host_call, __ATOMIC_ACQUIRE) &&
            call == __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
 }
 
-/* Finds a module that has been in the same host call for long; NULL if there is none. `watchers` keeps it alive. */
+/*
+ * Finds a module that has been in one host call for longer than PATIENCE_SECONDS; NULL if there is none. Raises its
+ * `watchers`, which keep it alive, and which the caller lowers again.
+ */
 static mca_coll_mscclpp_module_t *find_suspect(double time, uint64_t *call_p)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -62,7 +65,7 @@ static mca_coll_mscclpp_module_t *find_suspect(double time, uint64_t *call_p)
     return module;
 }
 
-/* A rank that passed device memory in the call in which this one passed host memory, or -1. */
+/* Finds a rank that passed device memory in the call in which this one passed host memory; -1: none. */
 static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     mscclpp_team_t *team = __atomic_load_n(&module->team, __ATOMIC_ACQUIRE);
@@ -85,8 +88,8 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 }
 
 /*
- * Called from Open MPI's progress: checks now and then whether this rank waits in host memory for a rank that waits on
- * the device.
+ * The callback of opal_progress: looks now and then whether this rank waits in a host call for a rank that passed
+ * device memory. Does not return if so. Counts as no progress.
  */
 static int find_mixture(void)
 {
@@ -96,14 +99,14 @@ static int find_mixture(void)
     mca_coll_mscclpp_module_t *module;
     double time;
     uint64_t call = 0;
-    int none = 0;
+    int idle = 0;
     int peer;
 
     /* Threads may lose a count now and then. An exact count would cost more and is not needed. */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
     if (0 != count % CALL_INTERVAL ||
-        !__atomic_compare_exchange_n(&searching, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        !__atomic_compare_exchange_n(&searching, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         return 0; /* the search runs opal_progress, which calls this function again */
     }
     time = mscclpp_now();

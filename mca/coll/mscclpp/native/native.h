@@ -1,7 +1,7 @@
 /*
- * Collectives other than all-reduce that kernels serve. Each describes its call, and all of them go through one gate,
- * which decides who serves the call. Device buffers that the gate does not serve are staged
- * (mca/coll/mscclpp/stage/stage.h). Host buffers go to the previous component.
+ * Collectives other than all-reduce that kernels serve. Each describes its call, and passes the description through the
+ * gate (serve.c), which all of them share and which decides who serves the call. Device buffers that the gate does not
+ * serve are staged (mca/coll/mscclpp/stage/stage.h). Host buffers go to the previous component.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
 #define MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
@@ -86,32 +86,32 @@ void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const voi
 void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer);
 
-/* Forgets buffers whose blocks, of sizes that differ, are all without data: they may be any pointers. */
+/* For calls whose blocks differ in size: drops a buffer whose blocks are all empty, as it may be any pointer. */
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
 /* Bytes of data in `count` elements. */
 size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type);
 
 /*
- * serve.c: serves the call, unless its buffers are host memory or it has to be staged. True if the call is over, with
- * its result in *rc_p. Otherwise the caller stages the call or passes it to the previous component, and then calls
- * `leave`.
+ * serve.c: serves a blocking call, unless its buffers are host memory or it has to be staged. True if the call is over,
+ * with its result, an MPI error code, in *rc_p. Otherwise the caller stages the call or passes it to the previous
+ * component, and then calls `leave`.
  */
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
 
-/* Serves a call that already has its number, in a fiber. */
+/* Does the same for a nonblocking call, which has its number already. Runs in a fiber. There is no `leave`. */
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 
-/* True if no nonblocking call of the communicator ever goes through the gate. Equal on all ranks. */
-bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module);
+/* True if the communicator's nonblocking calls never go through the gate. Equal on all ranks. */
+bool mca_coll_mscclpp_native_excludes_nonblocking(const mca_coll_mscclpp_module_t *module);
 
 /*
- * For a nonblocking call that goes through the gate while no other call of the communicator is in progress. True if the
- * call can go to another component at once: this rank passes host memory, and there is no team whose ranks could have
- * decided otherwise. The call has then been counted.
+ * For a nonblocking call that would go through the gate, while no other call of the communicator is in progress. If it
+ * can go to another component at once, numbers it and returns true: this rank passes host memory, and there is no team
+ * whose ranks could have decided otherwise.
  */
-bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
+bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 
 /*
  * For persistent requests. The first function makes the request's lane, or yields NULL on all ranks if kernels do not

@@ -1,9 +1,9 @@
 /*
  * The edges of a communicator's topology. A neighbourhood collective is an exchange of blocks like MPI_Alltoallv, with
  * one block for each edge in place of one for each rank. Two ranks may share several edges, in a periodic grid of two
- * processes for example. Their blocks then travel as one, in an order that both ranks know: in a grid, what goes in the
- * negative direction is received from the positive one, and in a graph the n-th edge to a rank is that rank's n-th edge
- * from this one.
+ * processes for example. Their blocks then travel as one, in an order that both ranks know. In a grid, what a rank
+ * sends in the negative direction is received from the positive one. In a graph, the n-th edge to a rank is that rank's
+ * n-th edge from this one.
  */
 #include "mca/coll/mscclpp/native/define.h"
 
@@ -13,11 +13,15 @@
 
 #include "ompi/mca/topo/topo.h"
 
-/* The neighbour of a grid on edge `edge`: in each dimension first the lower one, then the upper one. */
+/*
+ * The rank at the other end of an edge of a grid; MPI_PROC_NULL: none. A rank has two edges in each dimension, first
+ * that to the lower neighbour and then that to the upper one.
+ */
 static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int edge)
 {
     const int dim = edge / 2, size = cart->dims[dim];
-    int coordinate = cart->coords[dim] + (0 == edge % 2 ? -1 : 1), step = 1;
+    int coordinate = cart->coords[dim] + (0 == edge % 2 ? -1 : 1);
+    int step = 1; /* from a rank to the next one in the dimension */
 
     if (0 == cart->periods[dim] && (coordinate < 0 || coordinate >= size)) {
         return MPI_PROC_NULL;
@@ -46,7 +50,7 @@ static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
     return 0;
 }
 
-/* The rank at the other end of an edge. */
+/* The rank at the other end of an edge out of a rank (`out`) or into it. */
 static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int edge)
 {
     if (OMPI_COMM_IS_CART(comm)) {
@@ -60,15 +64,19 @@ static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int
     return out ? comm->c_topo->mtc.dist_graph->out[edge] : comm->c_topo->mtc.dist_graph->in[edge];
 }
 
-/* Sorts edges by peer, and edges of one peer by turn. */
-static int by_peer(const void *left, const void *right)
+/* For qsort: orders edges by peer, and edges of one peer by turn. */
+static int compare_edges(const void *left, const void *right)
 {
-    const mca_coll_mscclpp_edge_t *a = left, *b = right;
+    const mca_coll_mscclpp_edge_t *first = left, *second = right;
 
-    return a->peer != b->peer ? (a->peer > b->peer) - (a->peer < b->peer) : (a->turn > b->turn) - (a->turn < b->turn);
+    return first->peer != second->peer ? (first->peer > second->peer) - (first->peer < second->peer)
+                                       : (first->turn > second->turn) - (first->turn < second->turn);
 }
 
-/* Finds the edges of this rank. Returns NULL without memory, which is logged. */
+/*
+ * Finds the edges out of this rank (`out`) or into it, without those that lead nowhere. NULL without memory, which is
+ * logged.
+ */
 static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bool out)
 {
     const int rank = ompi_comm_rank(comm), degree = degree_of(comm, rank, out);
@@ -83,36 +91,42 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
     for (int i = 0; i < degree; ++i) {
         const int peer = neighbor_of(comm, rank, out, i);
 
+        /* In a grid, the peer numbers edges as this rank does, but sees the opposite direction: edge i is its i ^ 1. */
         if (MPI_PROC_NULL != peer) {
             edges->edge[edges->count++] =
                 (mca_coll_mscclpp_edge_t){.peer = peer, .block = i, .turn = out && OMPI_COMM_IS_CART(comm) ? i ^ 1 : i};
         }
     }
-    qsort(edges->edge, (size_t)edges->count, sizeof(edges->edge[0]), by_peer);
+    qsort(edges->edge, (size_t)edges->count, sizeof(edges->edge[0]), compare_edges);
     for (int i = 1; i < edges->count; ++i) {
         edges->parallel = edges->parallel || edges->edge[i].peer == edges->edge[i - 1].peer;
     }
     return edges;
 }
 
-/* Returns the edges of the topology, which are looked up once, since it never changes. None without memory, which
- * becomes the call's error. */
+/*
+ * Returns the edges out of this rank (`out`) or into it. They are found once, since a topology never changes. Without
+ * memory this becomes the call's error, and there are no edges.
+ */
 static const mca_coll_mscclpp_edges_t *edges_of(call_t *call, bool out)
 {
     static const mca_coll_mscclpp_edges_t none = {.count = 0};
-    mca_coll_mscclpp_edges_t **place = out ? &call->module->edges_out : &call->module->edges_in;
+    mca_coll_mscclpp_edges_t **kept = out ? &call->module->edges_out : &call->module->edges_in;
 
-    if (*place == NULL) {
-        *place = find_edges(call->module->comm, out);
+    if (*kept == NULL) {
+        *kept = find_edges(call->module->comm, out);
     }
-    if (*place == NULL) {
+    if (*kept == NULL) {
         call->rc = MPI_ERR_NO_MEM;
         return &none;
     }
-    return *place;
+    return *kept;
 }
 
-/* Sends one block to all destinations. Describes it once, unless a destination gets it several times. */
+/*
+ * Describes one block that goes to all destinations: once, or, if some destination gets it several times, once for each
+ * edge.
+ */
 static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     const uint64_t bytes = mca_coll_mscclpp_native_bytes(blocks->count, blocks->type);
@@ -132,17 +146,17 @@ static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
     }
 }
 
-/* Completes a call from its two buffers, whose edges are not set yet. */
+/* Describes a call by the blocks of its two buffers, whose edges this function sets. Always returns true. */
 static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_mscclpp_blocks_t *recv)
 {
-    const bool same = send->regular && 0 == send->distance;
+    const bool is_one_block = send->regular && 0 == send->distance;
 
     send->edges = edges_of(call, true);
     recv->edges = edges_of(call, false);
     call->args.varied = true;
     call->args.known = false;
     mca_coll_mscclpp_native_recv_blocks(call, recv);
-    if (same) {
+    if (is_one_block) {
         send_same(call, send);
     } else {
         mca_coll_mscclpp_native_send_blocks(call, send);
@@ -207,8 +221,10 @@ static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, co
     return fill_edges(call, &send, &recv);
 }
 
-/* Describes MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in
- * bytes. */
+/*
+ * Describes MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in
+ * bytes.
+ */
 static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,
                                     const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf, counts_t rcounts,
                                     const MPI_Aint *roffsets, type_t *const *rtypes)

@@ -11,7 +11,7 @@ typedef mca_coll_mscclpp_request_t request_t;
 
 #define PREVIOUS(slot_, ...) (module->previous.slot_(__VA_ARGS__, module->previous.slot_##_module))
 
-/* Hands a barrier to the component before this one in its turn. */
+/* Hands a barrier to the component before this one when it has its turn. Returns an MPI error code. */
 static int barrier_later(request_t *request)
 {
     module_t *module = request->module;
@@ -19,20 +19,20 @@ static int barrier_later(request_t *request)
     return PREVIOUS(ibarrier, module->comm, &request->inner);
 }
 
-/* MPI_Ibarrier: hands the call to the component before this one, after the calls in progress. */
+/* MPI_Ibarrier: hands the call to the component before this one, at once or, if calls are in progress, after these. */
 static int start_barrier(struct ompi_communicator_t *comm, ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
     module_t *module = (module_t *)base;
     request_t *request;
 
-    if (mca_coll_mscclpp_request_none(module)) {
+    if (mca_coll_mscclpp_request_is_idle(module)) {
         return PREVIOUS(ibarrier, comm, request_p);
     }
     request = mca_coll_mscclpp_request_new(module, barrier_later, false);
     return request == NULL ? MPI_ERR_NO_MEM : mca_coll_mscclpp_request_submit(request, request_p);
 }
 
-/* MPI_Barrier_init: hands the call over after the calls in progress. */
+/* MPI_Barrier_init: waits for the calls in progress, and then hands the call over. */
 static int make_barrier(struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,
                         mca_coll_base_module_t *base)
 {

@@ -17,8 +17,8 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
 
-/* Called when a datatype is freed, or its list is replaced. */
-static int list_deleted(MPI_Datatype type, int keyval, void *value, void *context)
+/* Frees a list. Open MPI calls this when its datatype is freed. */
+static int free_list(MPI_Datatype type, int keyval, void *value, void *context)
 {
     (void)type;
     (void)keyval;
@@ -27,8 +27,8 @@ static int list_deleted(MPI_Datatype type, int keyval, void *value, void *contex
     return MPI_SUCCESS;
 }
 
-/* Makes the key. Call with the lock held. */
-static int make_key(void)
+/* Makes the key, if there is none. Call with the lock held. Returns an Open MPI error code. */
+static int ensure_key(void)
 {
     ompi_attribute_fn_ptr_union_t copy;
     ompi_attribute_fn_ptr_union_t delete;
@@ -37,11 +37,11 @@ static int make_key(void)
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_attr_type_copy_none(&copy); /* a duplicate of the type makes its own list */
-    mca_coll_mscclpp_attr_type_delete(&delete, list_deleted);
+    mca_coll_mscclpp_attr_type_delete(&delete, free_list);
     return ompi_attr_create_keyval(TYPE_ATTR, copy, delete, &key, NULL, 0, NULL);
 }
 
-/* Makes a type's list of pieces and attaches it. Call with the lock held. */
+/* Makes a type's list of pieces, which the caller attaches to it. Returns an MPI error code, which is logged. */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 {
     mca_coll_mscclpp_stage_pieces_t pieces;
@@ -79,7 +79,7 @@ int mca_coll_mscclpp_pieces_of(const struct ompi_datatype_t *type, const mscclpp
     int rc;
 
     pthread_mutex_lock(&lock);
-    rc = make_key();
+    rc = ensure_key();
     if (OMPI_SUCCESS == rc) {
         rc = ompi_attr_get_c(owner->d_keyhash, key, &value, &has_list);
     }

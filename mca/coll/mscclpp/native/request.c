@@ -9,19 +9,19 @@
  * function has run.
  */
 static opal_free_list_t requests;
-static bool ready;
+static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 
-/* Guards the queues, and `active`, the list of queues that hold calls. */
+/* Guards the queues, and the list of those that hold calls. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mca_coll_mscclpp_queue_t *active;
+static mca_coll_mscclpp_queue_t *active_queues;
 
 /* Held by the one thread that runs calls. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static mca_coll_mscclpp_request_t *handed_over; /* requests that other components complete */
 
-static atomic_int under_way;
+static atomic_int under_way; /* number of requests that are queued, run, or have been handed over */
 
-/* Puts a request at the end of its communicator's queue. */
+/* Puts a request at the end of its queue. */
 static void append_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
@@ -32,8 +32,8 @@ static void append_request(mca_coll_mscclpp_request_t *request)
     pthread_mutex_lock(&lock);
     if (queue->first == NULL) {
         queue->end = &queue->first;
-        queue->next = active;
-        active = queue;
+        queue->next = active_queues;
+        active_queues = queue;
     }
     *queue->end = request;
     queue->end = &request->next;
@@ -41,13 +41,13 @@ static void append_request(mca_coll_mscclpp_request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* Removes the oldest call of a queue once it is over. */
+/* Removes the oldest call of a queue, which is over. */
 static void remove_first(mca_coll_mscclpp_queue_t *queue)
 {
     pthread_mutex_lock(&lock);
     queue->first = queue->first->next;
     if (queue->first == NULL) {
-        mca_coll_mscclpp_queue_t **link = &active;
+        mca_coll_mscclpp_queue_t **link = &active_queues;
 
         while (queue != *link) {
             link = &(*link)->next;
@@ -77,8 +77,8 @@ static void complete_request(mca_coll_mscclpp_request_t *request)
     (void)ompi_request_complete(&request->super.super, true);
 }
 
-/* The body of a call's fiber. */
-static void serve(void *argument)
+/* Carries out a call: the body of its fiber. */
+static void run_call(void *argument)
 {
     mca_coll_mscclpp_request_t *request = argument;
 
@@ -88,11 +88,11 @@ static void serve(void *argument)
     request->result = request->serve(request);
 }
 
-/* Resumes a call's fiber. False if the call is over. */
+/* Runs a call until it waits or ends. False if it is over, with its result set; without memory for a fiber it fails. */
 static bool resume_call(mca_coll_mscclpp_request_t *request)
 {
     if (request->fiber == NULL) {
-        request->fiber = mscclpp_fiber_create(serve, request);
+        request->fiber = mscclpp_fiber_create(run_call, request);
     }
     if (request->fiber == NULL) {
         request->result = MPI_ERR_NO_MEM;
@@ -101,7 +101,10 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
     return !mscclpp_fiber_resume(request->fiber);
 }
 
-/* Runs the calls of a queue, oldest first, until one has to wait. Returns the number of calls that ended. */
+/*
+ * Runs the calls of a queue, oldest first, until one has to wait. Calls that another component completes leave the
+ * queue, too. Returns the number of requests that were completed.
+ */
 static int advance_queue(mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_request_t *request;
@@ -141,14 +144,13 @@ static int advance_handed_over(void)
     return ended;
 }
 
-/* Begins a turn of running calls. False if another thread has the turn, or inside a fiber, since the code that
- * resumed the fiber has it. */
+/* Takes the turn to run calls. False if another thread has it, or the code that resumed the fiber of the caller. */
 static bool begin_turn(void)
 {
     return !mscclpp_fiber_inside() && !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
 }
 
-/* Ends the turn. */
+/* Gives the turn to run calls back. */
 static void end_turn(void)
 {
     atomic_flag_clear_explicit(&busy, memory_order_release);
@@ -160,12 +162,12 @@ static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
     mca_coll_mscclpp_queue_t *next;
 
     pthread_mutex_lock(&lock);
-    next = queue == NULL ? active : queue->next;
+    next = queue == NULL ? active_queues : queue->next;
     pthread_mutex_unlock(&lock);
     return next;
 }
 
-/* Advances all queues. Open MPI's progress calls it. Returns how many requests ended. */
+/* Advances all queues: the callback of opal_progress. Returns how many requests were completed. */
 static int progress(void)
 {
     mca_coll_mscclpp_queue_t *queue, *next;
@@ -191,7 +193,7 @@ void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue)
     }
 }
 
-/* Appends a request that was started, and begins it if no other is before it. */
+/* Queues a request, and runs it at once if no other is before it and this thread can take the turn. */
 static void begin_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
@@ -205,7 +207,7 @@ static void begin_request(mca_coll_mscclpp_request_t *request)
     }
 }
 
-/* req_free. A request under way stays: its buffers are in use, and MPI does not allow it to be freed. */
+/* Frees a request (req_free), unless it is under way: its buffers are in use then, and MPI forbids it. */
 static int free_request(ompi_request_t **outer)
 {
     mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)*outer;
@@ -223,7 +225,10 @@ static int free_request(ompi_request_t **outer)
     return OMPI_SUCCESS;
 }
 
-/* req_start. MPI_Startall passes runs of requests that share this function, so all of them are this component's. */
+/*
+ * Starts persistent requests (req_start). MPI_Startall passes runs of requests that share this function, so all of them
+ * are this component's.
+ */
 static int start_requests(size_t count, ompi_request_t **outers)
 {
     for (size_t index = 0; index < count; ++index) {
@@ -240,9 +245,9 @@ static int start_requests(size_t count, ompi_request_t **outers)
     return OMPI_SUCCESS;
 }
 
-/* Makes a request that runs `serve_it` in its turn. NULL if there is no memory. */
+/* Makes a request for a call that `serve` carries out. Without memory it logs this and returns NULL. */
 static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
-                                                int (*serve_it)(mca_coll_mscclpp_request_t *request), bool persistent)
+                                                int (*serve)(mca_coll_mscclpp_request_t *request), bool persistent)
 {
     mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)(void *)opal_free_list_get(&requests);
     ompi_request_t *outer;
@@ -259,34 +264,34 @@ static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *modul
     outer->req_start = persistent ? start_requests : NULL;
     request->module = module;
     request->queue = queue;
-    request->serve = serve_it;
+    request->serve = serve;
     request->lane = NULL;
     request->call = 0;
     return request;
 }
 
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
-                                                         int (*serve_it)(mca_coll_mscclpp_request_t *request),
-                                                         bool number)
+                                                         int (*serve)(mca_coll_mscclpp_request_t *request),
+                                                         bool is_numbered)
 {
-    mca_coll_mscclpp_request_t *request = make_request(module, &module->queue, serve_it, false);
+    mca_coll_mscclpp_request_t *request = make_request(module, &module->queue, serve, false);
 
     if (request == NULL) {
         return NULL;
     }
     request->super.super.req_state = OMPI_REQUEST_ACTIVE;
-    if (number) {
+    if (is_numbered) {
         request->call = module->calls + 1;
         __atomic_store_n(&module->calls, request->call, __ATOMIC_RELAXED);
     }
     return request;
 }
 
-mca_coll_mscclpp_request_t *
-mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
-                                        int (*serve_it)(mca_coll_mscclpp_request_t *request))
+mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module,
+                                                                    mca_coll_mscclpp_queue_t *queue,
+                                                                    int (*serve)(mca_coll_mscclpp_request_t *request))
 {
-    mca_coll_mscclpp_request_t *request = make_request(module, queue, serve_it, true);
+    mca_coll_mscclpp_request_t *request = make_request(module, queue, serve, true);
 
     if (request != NULL) {
         OBJ_RETAIN(module);
@@ -324,16 +329,16 @@ int mca_coll_mscclpp_request_init(void)
         OBJ_DESTRUCT(&requests);
         return rc;
     }
-    ready = true;
+    is_ready = true;
     return OMPI_SUCCESS;
 }
 
 void mca_coll_mscclpp_request_fini(void)
 {
-    if (!ready) {
+    if (!is_ready) {
         return;
     }
-    ready = false;
+    is_ready = false;
     (void)opal_progress_unregister(progress);
     OBJ_DESTRUCT(&requests);
     mscclpp_fiber_drain();

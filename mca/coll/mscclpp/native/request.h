@@ -78,37 +78,38 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_request_t);
 #define EACH_8(do_, request_, name_, ...) do_(request_, name_), EACH_7(do_, request_, __VA_ARGS__)
 
 /*
- * Makes a request, with everything set but `passed`. The caller owns it until it is submitted. Without memory it
- * returns NULL, which is logged. `number`: the call is numbered as one that kernels may serve.
+ * Makes the request of a nonblocking call, with everything set but `passed`. `is_numbered`: the call is numbered as one
+ * that kernels may serve. The caller owns the request until it is submitted. Without memory it logs this and returns
+ * NULL.
  */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
                                                          int (*serve)(mca_coll_mscclpp_request_t *request),
-                                                         bool number);
+                                                         bool is_numbered);
 
-/* Makes a persistent request, inactive, in its own queue. */
+/* Makes a persistent request, which is inactive. Its starts go to `queue`. NULL without memory, which is logged. */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module,
                                                                     mca_coll_mscclpp_queue_t *queue,
                                                                     int (*serve)(mca_coll_mscclpp_request_t *request));
 
-/* Starts the request, or queues it behind those in progress. Returns an MPI error code. */
+/* Starts the request, or queues it behind those in progress, and passes it to the application. Never fails. */
 int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p);
 
 /*
  * True if no call of the communicator is in progress. A call for another component may then go there at once. Otherwise
  * it has to take its turn, since all ranks have to hand over calls in the same order.
  */
-static inline bool mca_coll_mscclpp_request_none(const mca_coll_mscclpp_module_t *module)
+static inline bool mca_coll_mscclpp_request_is_idle(const mca_coll_mscclpp_module_t *module)
 {
     return 0 == __atomic_load_n(&module->queue.count, __ATOMIC_ACQUIRE);
 }
 
-/* Waits until a queue is empty. */
+/* Waits until a queue is empty. Called in a fiber it returns at once, because a call of the queue is running then. */
 void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue);
 
 /* Used by blocking calls, which run after all nonblocking calls that have been started. */
 static inline void mca_coll_mscclpp_request_await(mca_coll_mscclpp_module_t *module)
 {
-    if (OPAL_UNLIKELY(!mca_coll_mscclpp_request_none(module))) {
+    if (OPAL_UNLIKELY(!mca_coll_mscclpp_request_is_idle(module))) {
         mca_coll_mscclpp_request_await_queue(&module->queue);
     }
 }

@@ -7,10 +7,12 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
-#define AGREE_ALWAYS                                                                                                   \
-    16                 /* before there is a team, ranks agree in this many of the calls in which some may pass no      \
-                          data */
-#define AGREE_EVERY 64 /* and then in one of this many such calls */
+/*
+ * Before there is a team, ranks agree in the first AGREE_ALWAYS of the calls in which some ranks may pass no data, and
+ * later in one of AGREE_EVERY such calls.
+ */
+#define AGREE_ALWAYS 16
+#define AGREE_EVERY 64
 
 /* True if there is a team. Its ranks on one node can then agree, through its board, on who serves a call. */
 static bool has_board(const mca_coll_mscclpp_module_t *module)
@@ -19,8 +21,9 @@ static bool has_board(const mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Decides for a rank that sends and receives nothing. It does what its peers do, because they may wait for it. Peers
- * that pass nothing do not decide either. If no rank decides, the call is served as one on host buffers.
+ * For a rank that sends and receives nothing: waits until its peers have decided whether the call is on device memory,
+ * and returns their decision. The rank must do what they do, because they may wait for it. If all ranks of the node
+ * pass nothing, none of them decides, and the call is served as one on host buffers.
  */
 static bool follow_peers(mca_coll_mscclpp_module_t *module)
 {
@@ -38,8 +41,9 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Yields on all ranks whether any of them passes device memory, and the size of the largest block. A rank that comes
- * too late breaks the communicator if some rank passes device memory.
+ * Lets all ranks agree on whether any of them passes device memory (*device_p: first whether this rank does), and on
+ * the size of the largest block, in the call. Waits for all ranks. If one comes too late while some rank passes device
+ * memory, this breaks the communicator. Returns an MPI error code.
  */
 static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
 {
@@ -75,16 +79,17 @@ static bool passes_device(const mca_coll_mscclpp_native_t *call)
 static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 {
     const mscclpp_dev_block_t *blocks = MSCCLPP_COLL_ALLGATHERV == call->args.coll ? call->recv : call->send;
-    bool all = call->args.known;
+    bool pass_data = call->args.known;
 
-    for (int peer = 0; peer < call->ranks && call->args.varied && all; ++peer) {
-        all = 0 != blocks[peer].bytes;
+    for (int peer = 0; peer < call->ranks && call->args.varied && pass_data; ++peer) {
+        pass_data = 0 != blocks[peer].bytes;
     }
-    return all;
+    return pass_data;
 }
 
 /*
- * True if the ranks have to agree on the kind of memory before they serve the call. May mark the call as staged.
+ * Decides whether the ranks have to agree on the kind of memory before they serve the call, and returns true if so. May
+ * mark the call as staged. All ranks decide the same.
  *
  * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. On one
  * node, it reads the team's board. Ranks of other nodes do not see that board, and making a team takes all ranks, so in
@@ -93,14 +98,14 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
  * A program that passes only host memory never has a team, and would pay for an agreement in every call. So after the
  * first few calls, the ranks agree only in some calls, and in the others they stage device memory.
  */
-static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
+static bool must_agree_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
-    const bool board = has_board(module);
+    const bool can_read_board = has_board(module);
 
-    if (call->ranks < 2 || (board && !mscclpp_team_spans_nodes(module->team)) || all_pass_data(call)) {
+    if (call->ranks < 2 || (can_read_board && !mscclpp_team_spans_nodes(module->team)) || all_pass_data(call)) {
         return false;
     }
-    if (board) {
+    if (can_read_board) {
         return true;
     }
     if (MCA_COLL_MSCCLPP_TEAM_NONE != module->team_state || mca_coll_mscclpp_state.finalizing) {
@@ -138,7 +143,7 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
 }
 
-/* Serves a call on the device. Returns false if the call must go another way. */
+/* Serves a call on the device. True if the call is over, with its result in *rc_p; else it has to be staged. */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     mscclpp_status_t status;
@@ -170,10 +175,10 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
 }
 
 /*
- * True if the call is on device memory. The first rank in the call decides for all; without a board, each rank decides
- * for itself.
+ * Decides whether the call is on device memory, and returns true if so. The first rank of the node in the call decides
+ * for all; without a board, each rank decides for itself.
  */
-static bool takes_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
+static bool decide_on_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
     const bool device = passes_device(call);
 
@@ -190,7 +195,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
     call->args.call = module->in_hand;
-    if (agrees_first(module, call)) {
+    if (must_agree_first(module, call)) {
         device = passes_device(call);
         *rc_p = agree_on_exchange(module, call, &device);
         if (OMPI_SUCCESS != *rc_p) {
@@ -203,7 +208,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
             return true;
         }
     } else {
-        device = takes_device(module, call);
+        device = decide_on_device(module, call);
     }
     if (OPAL_LIKELY(!device)) {
         begin_host_call(module);
@@ -222,13 +227,13 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 
     call->args.call = module->in_hand;
     call->args.early = true;
-    if (agrees_first(module, call)) {
+    if (must_agree_first(module, call)) {
         *rc_p = agree_on_exchange(module, call, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
     } else {
-        device = takes_device(module, call);
+        device = decide_on_device(module, call);
     }
     if (!device) {
         announce_host(module);
@@ -241,13 +246,13 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
     return serve_on_device(module, call, rc_p);
 }
 
-bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module)
+bool mca_coll_mscclpp_native_excludes_nonblocking(const mca_coll_mscclpp_module_t *module)
 {
     /* With mixed_buffers, ranks would have to wait for one another before each call. */
     return mca_coll_mscclpp_state.config.mixed_buffers || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS;
 }
 
-bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
+bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
     if (__atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL || passes_device(call)) {
         return false;

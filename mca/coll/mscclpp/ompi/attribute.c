@@ -3,7 +3,7 @@
 
 #include "mca/common/base/log.h"
 
-/* guarded by the component's lock */
+/* Whether MPI_COMM_SELF has the attribute, and what to call when it is deleted. Guarded by the component's lock. */
 static bool attribute_self_set;
 static void (*attribute_ended)(void);
 
@@ -22,8 +22,8 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 }
 
 /*
- * Attaches an attribute with a key of its own, which is freed together with it. There would be no moment to free a
- * common key.
+ * Each attribute has a key of its own, which is freed together with it. If attributes shared a key, there would be no
+ * moment to free it.
  */
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value)

@@ -2,9 +2,10 @@
 
 #include <float.h>
 
-/* An entry of the tables below. Missing entries are 0, which means that there is no counterpart. */
+/* The entry for a value in the tables below. Entries that are left out are 0: there is no counterpart. */
 #define ROW(value_) ((unsigned char)((value_) + 1))
 
+/* The type of an integer with this many bytes. */
 #define SIGNED_OF(size_)                                                                                               \
     (1 == (size_)   ? MSCCLPP_DTYPE_INT8                                                                               \
      : 2 == (size_) ? MSCCLPP_DTYPE_INT16                                                                              \
@@ -66,6 +67,7 @@ static const unsigned char mpi_rows[] = {
 #endif
 };
 
+/* Operations by Open MPI's number. */
 static const unsigned char op_rows[] = {
     [OMPI_OP_MAX] = ROW(MSCCLPP_OP_MAX),       [OMPI_OP_MIN] = ROW(MSCCLPP_OP_MIN),
     [OMPI_OP_SUM] = ROW(MSCCLPP_OP_SUM),       [OMPI_OP_PROD] = ROW(MSCCLPP_OP_PROD),
@@ -75,7 +77,7 @@ static const unsigned char op_rows[] = {
     [OMPI_OP_MAXLOC] = ROW(MSCCLPP_OP_MAXLOC), [OMPI_OP_MINLOC] = ROW(MSCCLPP_OP_MINLOC),
 };
 
-/* Looks up an entry. Returns `none` where the table has none. */
+/* Looks up the value of an entry. Returns `none` if the table has no such entry. */
 static int look_up(const unsigned char *rows, size_t count, long index, int none)
 {
     return index >= 0 && (size_t)index < count && 0 != rows[index] ? rows[index] - 1 : none;

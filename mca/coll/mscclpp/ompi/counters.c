@@ -13,6 +13,7 @@
 /* Who served a call. Calls counted as RUNG or BY_PLANS are also counted as BY_KERNELS. */
 typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } way_t;
 
+/* The ways as the variables' names and descriptions word them. */
 static const struct {
     const char *name;
     const char *what;
@@ -25,6 +26,7 @@ static const struct {
     [PASSED] = {"passed", "left to the component before this one, as they were"},
 };
 
+/* The collectives' names in the variables. */
 static const char *const collectives[MCA_COLL_MSCCLPP_COUNTED_LAST] = {
 #define NAME(name_) #name_,
     MCA_COLL_MSCCLPP_BLOCKING(NAME)
@@ -39,18 +41,19 @@ static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
         [MSCCLPP_COLL_LAST] = MCA_COLL_MSCCLPP_COUNTED_allreduce,
 };
 
-/* name of the plan that served the last call; "": no plan did */
+/* The name of the plan that served the last call; "": no plan did. */
 static char plan[MCA_COLL_MSCCLPP_PLAN_NAME];
-static bool has_plan;
+static bool has_plan; /* `plan` is not empty; atomic, so that calls without plans need not take the lock */
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The values of the counters, which are atomic. */
 static unsigned long long served_calls;
 static unsigned long long staged_calls;
 static unsigned long long rung_calls;
 static unsigned long long planned_calls;
 static unsigned long long calls[MCA_COLL_MSCCLPP_COUNTED_LAST][WAYS];
 
-/* Registers a counter with MPI's tool interface. If that fails, only its value cannot be read. */
+/* Registers a counter with MPI's tool interface. A failure is ignored: tools then do not see the counter. */
 static void register_counter(const char *name, const char *description, unsigned long long *counter)
 {
     (void)mca_base_component_pvar_register(
@@ -59,7 +62,7 @@ static void register_counter(const char *name, const char *description, unsigned
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL, counter);
 }
 
-/* Registers a variable whose value is a text. */
+/* Registers a variable whose value is a text, which `read` yields. `length` tells its size. */
 static void register_text(const char *name, const char *description, mca_base_notify_fn_t length,
                           mca_base_get_value_fn_t read)
 {
@@ -69,8 +72,8 @@ static void register_text(const char *name, const char *description, mca_base_no
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, length, NULL);
 }
 
-/* Tells MPI the number of characters of the variable. */
-static int count_plan(struct mca_base_pvar_t *variable, mca_base_pvar_event_t event, void *object, int *count)
+/* Tells MPI the size of the plan's name, when a tool binds the variable. */
+static int plan_length(struct mca_base_pvar_t *variable, mca_base_pvar_event_t event, void *object, int *count)
 {
     (void)variable, (void)object;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
@@ -79,7 +82,7 @@ static int count_plan(struct mca_base_pvar_t *variable, mca_base_pvar_event_t ev
     return OPAL_SUCCESS;
 }
 
-/* Yields the name of the plan that served the last call. */
+/* Yields the name of the plan that served the last call, when a tool reads the variable. */
 static int read_plan(const struct mca_base_pvar_t *variable, void *value, void *object)
 {
     (void)variable, (void)object;
@@ -120,7 +123,7 @@ void mca_coll_mscclpp_register_counters(void)
     register_text("plan",
                   "Name of the execution plan that served this process's last collective call on device buffers; empty "
                   "if none did",
-                  count_plan, read_plan);
+                  plan_length, read_plan);
     for (int i = 0; i < MCA_COLL_MSCCLPP_COUNTED_LAST; ++i) {
         for (int way = 0; way < WAYS; ++way) {
             (void)snprintf(name, sizeof(name), "%s_%s", collectives[i], ways[way].name);
@@ -131,7 +134,7 @@ void mca_coll_mscclpp_register_counters(void)
     }
 }
 
-/* Adds to a collective's counter. */
+/* Adds `more` to a collective's counter. COUNTED_LAST has no counters. */
 static void add_to_count(mca_coll_mscclpp_counted_t counted, way_t way, uint64_t more)
 {
     if (counted < MCA_COLL_MSCCLPP_COUNTED_LAST) {
@@ -144,7 +147,7 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
-/* Counts a call if a plan has served it, and keeps the plan's name. */
+/* Counts a call if its algorithm is a plan, whose name is then kept; else notes that no plan served the last call. */
 static void count_plan_of(mca_coll_mscclpp_counted_t counted, const char *algorithm)
 {
     if (0 == strncmp(algorithm, "plan:", strlen("plan:"))) {
@@ -166,7 +169,6 @@ void mca_coll_mscclpp_count_named(const mscclpp_team_t *team)
     count_plan_of(MCA_COLL_MSCCLPP_COUNTED_LAST, mscclpp_team_last_algorithm(team));
 }
 
-/* Counts a served call. *rung is the number of the team's calls that have been counted as RUNG. */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)
 {

@@ -131,16 +131,16 @@ typedef struct mca_coll_mscclpp_lane mca_coll_mscclpp_lane_t;
 /* Calls under way that run one after the other, oldest first. Private to native/request.c. */
 typedef struct mca_coll_mscclpp_queue {
     mca_coll_mscclpp_request_t *first;
-    mca_coll_mscclpp_request_t **end;
+    mca_coll_mscclpp_request_t **end;    /* the link that a further call is put into */
     struct mca_coll_mscclpp_queue *next; /* the next queue that holds calls */
     int count;                           /* number of calls in the queue; atomic */
 } mca_coll_mscclpp_queue_t;
 
 /* One edge of a topology, as its sender or its receiver sees it. */
 typedef struct {
-    int peer;
+    int peer;  /* the rank at the other end */
     int block; /* index of the edge's block in the buffer */
-    int turn;  /* index among the edges between the same two ranks; equal at both ends */
+    int turn;  /* orders the edges between the same two ranks, in the same way at both ends */
 } mca_coll_mscclpp_edge_t;
 
 /* The edges of this rank that lead to a peer, sorted by peer and turn. */
@@ -156,8 +156,8 @@ typedef struct {
  */
 typedef struct mca_coll_mscclpp_module_t {
     mca_coll_base_module_t super;
-    struct mca_coll_mscclpp_module_t *next; /* in the list of enabled modules; guarded by the component's lock */
-    struct mca_coll_mscclpp_module_t **link;
+    struct mca_coll_mscclpp_module_t *next;  /* in the list of enabled modules; guarded by the component's lock */
+    struct mca_coll_mscclpp_module_t **link; /* what points to this module in that list; NULL: it is not in the list */
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous;
     mca_coll_mscclpp_own_t own; /* with check_calls, called by the functions that compare calls */
@@ -224,7 +224,7 @@ static inline bool mca_coll_mscclpp_is_device(const void *buffer)
     return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer);
 }
 
-/* For messages: the communicator's name, or a text saying that it has none. */
+/* For messages: the communicator's name, or a text that says that it has none. */
 static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communicator_t *comm)
 {
     const char *name = comm->c_name;
@@ -240,7 +240,7 @@ static inline void mca_coll_mscclpp_progress(void)
     }
 }
 
-/* state.c: the list of enabled modules. */
+/* state.c: the list of enabled modules. To remove a module that is not in the list does nothing. */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module);
 
@@ -284,10 +284,14 @@ typedef enum {
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts counting, because the team may have
                                                                         served another module before */
+/*
+ * Counts a call that kernels or copy engines served: with the module's team, or with another one. *rung is the number
+ * of that team's calls without a launch that have been counted. MSCCLPP_COLL_LAST stands for all-reduce.
+ */
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll);
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung);
-/* Counts a queued call, if a plan serves it. `team` is the one that it is queued in. */
+/* Counts a call that was queued in `team`, if a plan serves it. */
 void mca_coll_mscclpp_count_queued(mscclpp_coll_t coll, const mscclpp_team_t *team);
 /* Counts a plan that the program has run by its name. */
 void mca_coll_mscclpp_count_named(const mscclpp_team_t *team);
@@ -296,11 +300,11 @@ void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_m
 void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* counts a call that was left to the
                                                                            previous component */
 
-/* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST if there is no counterpart. */
+/* convert.c: the kernels' type or operation. MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST: they know none like it. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
 mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);
 
-/* convert.c: the error code of MPI or Open MPI for a status. */
+/* convert.c: the error code for a status, which a collective can return to the application. */
 int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
 
 #endif
