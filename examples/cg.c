@@ -20,14 +20,15 @@
 
 #define SIZE_MAX_ALLOWED 16384L
 #define TOLERANCE 1e-10 /* of the residual, relative to the first one */
-#define LOOK_EVERY 10   /* steps; looking at the residual copies it to the host */
+#define ERROR_ALLOWED 1e-6
+#define LOOK_EVERY 10 /* steps: looking at the residual copies it to the host, which takes time */
 
 static int rank, size;
 
 /* This rank's rows of the grid. */
 typedef struct {
     size_t columns;
-    size_t first;
+    size_t first; /* index of the first row in the grid */
     size_t rows;
 } part_t;
 
@@ -38,7 +39,7 @@ static void fail(const char *text)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* The rows of the grid that this rank has. */
+/* The rows that this rank has of a grid of n x n points. */
 static part_t divide(size_t n)
 {
     part_t part = {n, n * (size_t)rank / (size_t)size, 0};
@@ -47,19 +48,23 @@ static part_t divide(size_t n)
     return part;
 }
 
-/* Fills the rows above and below this rank's with those of its neighbours; at the edges of the square they are 0. */
+/*
+ * Fills the rows above and below this rank's part of `vector` with those of its neighbours. At the edges of the square
+ * they stay 0. `border` is host memory for four rows.
+ */
 static void exchange_borders(double *vector, const part_t *part, double *border)
 {
     const int above = rank == 0 ? MPI_PROC_NULL : rank - 1, below = rank == size - 1 ? MPI_PROC_NULL : rank + 1;
     const int columns = (int)part->columns;
-    double *first = border, *last = border + columns, *from_above = last + columns, *from_below = from_above + columns;
+    double *first_row = border, *last_row = border + columns;
+    double *from_above = last_row + columns, *from_below = from_above + columns;
 
     cg_wait();
-    cg_to_host(first, vector, part->columns);
-    cg_to_host(last, vector + (part->rows - 1) * part->columns, part->columns);
-    MPI_Sendrecv(first, columns, MPI_DOUBLE, above, 0, from_below, columns, MPI_DOUBLE, below, 0, MPI_COMM_WORLD,
+    cg_to_host(first_row, vector, part->columns);
+    cg_to_host(last_row, vector + (part->rows - 1) * part->columns, part->columns);
+    MPI_Sendrecv(first_row, columns, MPI_DOUBLE, above, 0, from_below, columns, MPI_DOUBLE, below, 0, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
-    MPI_Sendrecv(last, columns, MPI_DOUBLE, below, 1, from_above, columns, MPI_DOUBLE, above, 1, MPI_COMM_WORLD,
+    MPI_Sendrecv(last_row, columns, MPI_DOUBLE, below, 1, from_above, columns, MPI_DOUBLE, above, 1, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     if (above != MPI_PROC_NULL) {
         cg_to_device(vector - part->columns, from_above, part->columns);
@@ -77,7 +82,7 @@ static void dot(double *result, const double *a, const double *b, const part_t *
     MPI_Allreduce(MPI_IN_PLACE, result, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* A number in device memory. */
+/* Copies a number from device memory, and returns it. */
 static double value_of(const double *number)
 {
     double value;
@@ -86,7 +91,7 @@ static double value_of(const double *number)
     return value;
 }
 
-/* What the solver is to find, at a point of the grid. */
+/* The value at a point of the grid that the solver is to find. */
 static double solution(size_t row, size_t column, size_t n)
 {
     const double x = (double)(column + 1) / (double)(n + 1), y = (double)(row + 1) / (double)(n + 1);
@@ -94,30 +99,33 @@ static double solution(size_t row, size_t column, size_t n)
     return x * (1.0 - x) * exp(y) * sin(7.0 * y);
 }
 
-/* Solves A x = b. `p` holds b at first. Returns the number of steps. */
+/*
+ * Solves A x = b. At first `x` is 0, and both the residual `r` and the direction `p` are b. `ap`, `scalars` (three
+ * numbers) and `border` are work space. Returns the number of steps.
+ */
 static long solve(double *x, double *r, double *p, double *ap, double *scalars, const part_t *part, double *border)
 {
     const size_t count = part->rows * part->columns;
-    const long most = 20 * (long)part->columns + 100;
-    double *rr = &scalars[0], *rr_new = &scalars[1], *pap = &scalars[2], *keep;
-    double first, now;
+    const long max_steps = 20 * (long)part->columns + 100; /* far more than are needed */
+    double *rr = &scalars[0], *rr_new = &scalars[1], *pap = &scalars[2], *old_rr;
+    double first_square, square; /* of the residual */
     long step;
 
     dot(rr, r, r, part);
-    first = now = value_of(rr);
-    for (step = 0; step < most && now > TOLERANCE * TOLERANCE * first; ++step) {
+    first_square = square = value_of(rr);
+    for (step = 0; step < max_steps && square > TOLERANCE * TOLERANCE * first_square; ++step) {
         exchange_borders(p, part, border);
         cg_stencil(ap, p, part->rows, part->columns);
         dot(pap, p, ap, part);
         cg_advance(x, r, p, ap, rr, pap, count);
         dot(rr_new, r, r, part);
         cg_turn(p, r, rr_new, rr, count);
-        keep = rr;
+        old_rr = rr;
         rr = rr_new;
-        rr_new = keep;
+        rr_new = old_rr;
         if (step % LOOK_EVERY == LOOK_EVERY - 1) {
             cg_wait();
-            now = value_of(rr); /* equal on all ranks, so all of them stop together */
+            square = value_of(rr); /* equal on all ranks, so all of them stop together */
         }
     }
     return step;
@@ -127,7 +135,7 @@ int main(int argc, char **argv)
 {
     char *end = NULL;
     long n = argc > 1 ? strtol(argv[1], &end, 10) : 256;
-    int number;
+    int machine_rank;
     MPI_Comm machine;
 
     MPI_Init(&argc, &argv);
@@ -142,10 +150,10 @@ int main(int argc, char **argv)
         return 2;
     }
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-    MPI_Comm_rank(machine, &number);
+    MPI_Comm_rank(machine, &machine_rank);
     MPI_Comm_free(&machine);
 
-    const char *device = cg_open(number);
+    const char *device = cg_open(machine_rank);
     const part_t part = divide((size_t)n);
     const size_t count = part.rows * part.columns, bordered = count + 2 * part.columns;
     double *x = cg_alloc(count), *r = cg_alloc(count), *ap = cg_alloc(count), *scalars = cg_alloc(3);
@@ -170,22 +178,22 @@ int main(int argc, char **argv)
     long steps = solve(x, r, p, ap, scalars, &part, border);
     double seconds = MPI_Wtime() - start;
 
-    double error = 0.0, worst;
+    double error = 0.0, largest_error;
     cg_wait();
     cg_to_host(host, x, count);
     for (size_t i = 0; i < count; ++i) {
         double wanted = solution(part.first + i / part.columns, i % part.columns, part.columns);
         error = fmax(error, fabs(host[i] - wanted));
     }
-    if (isnan(error) || error > 1e-6) {
-        error = INFINITY; /* MPI_MAX need not see a NaN */
+    if (isnan(error) || error > ERROR_ALLOWED) {
+        error = INFINITY; /* MPI_MAX may overlook a NaN */
     }
-    MPI_Reduce(&error, &worst, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    MPI_Bcast(&worst, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&error, &largest_error, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&largest_error, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         printf("cg: %ld x %ld points on %d ranks (%s): %ld steps of %.1f us, largest error %.1e: %s\n", n, n, size,
-               device, steps, steps > 0 ? 1e6 * seconds / (double)steps : 0.0, worst,
-               worst <= 1e-6 ? "right" : "WRONG");
+               device, steps, steps > 0 ? 1e6 * seconds / (double)steps : 0.0, largest_error,
+               largest_error <= ERROR_ALLOWED ? "right" : "WRONG");
     }
     free(border);
     free(host);
@@ -195,5 +203,5 @@ int main(int argc, char **argv)
     cg_free(r);
     cg_free(x);
     MPI_Finalize();
-    return worst <= 1e-6 ? 0 : 1;
+    return largest_error <= ERROR_ALLOWED ? 0 : 1;
 }

@@ -5,7 +5,7 @@
 #include "cg.h"
 
 #define THREADS 256
-#define BLOCKS_MAX 512 /* of a scalar product, each of which leaves one sum */
+#define BLOCKS_MAX 512 /* the most blocks of a scalar product, each of which leaves one sum */
 
 #define CHECK(call_)                                                                                                   \
     do {                                                                                                               \
@@ -17,7 +17,7 @@
     } while (0)
 
 static cudaStream_t stream;
-static double *sums; /* of the blocks */
+static double *sums; /* device memory: one sum for each block of a scalar product */
 
 const char *cg_open(int number)
 {
@@ -59,6 +59,7 @@ void cg_to_host(double *to, const double *from, size_t count)
     CHECK(cudaStreamSynchronize(stream));
 }
 
+/* The number of blocks whose threads take one element each. */
 static unsigned blocks_of(size_t count)
 {
     return (unsigned)((count + THREADS - 1) / THREADS);
@@ -71,10 +72,10 @@ static __global__ void stencil(double *y, const double *x, size_t rows, size_t c
 
     if (i < rows * columns) {
         const size_t column = i % columns;
-        const double *at = &x[i];
-        double left = column > 0 ? at[-1] : 0.0, right = column + 1 < columns ? at[1] : 0.0;
+        const double *center = &x[i];
+        double left = column > 0 ? center[-1] : 0.0, right = column + 1 < columns ? center[1] : 0.0;
 
-        y[i] = 4.0 * at[0] - left - right - *(at - columns) - *(at + columns);
+        y[i] = 4.0 * center[0] - left - right - *(center - columns) - *(center + columns);
     }
 }
 
@@ -84,22 +85,22 @@ void cg_stencil(double *y, const double *x, size_t rows, size_t columns)
     CHECK(cudaGetLastError());
 }
 
-/* The sum of a block's threads, in the first of them. */
+/* Adds up the numbers of a block's threads. The first thread returns the sum. */
 static __device__ double add_up(double mine)
 {
-    __shared__ double part[THREADS];
+    __shared__ double partial[THREADS];
 
-    part[threadIdx.x] = mine;
+    partial[threadIdx.x] = mine;
     for (unsigned half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half) {
-            part[threadIdx.x] += part[threadIdx.x + half];
+            partial[threadIdx.x] += partial[threadIdx.x + half];
         }
     }
-    return part[threadIdx.x];
+    return partial[threadIdx.x];
 }
 
-/* The scalar product of a and b, one sum for each block. */
+/* The scalar product of a and b: leaves one sum for each block. */
 static __global__ void dot_blocks(double *block_sums, const double *a, const double *b, size_t count)
 {
     double mine = 0.0;
@@ -113,7 +114,7 @@ static __global__ void dot_blocks(double *block_sums, const double *a, const dou
     }
 }
 
-/* Adds up the sums of all blocks. */
+/* Adds up the sums that dot_blocks has left. One block. */
 static __global__ void dot_end(double *result, const double *block_sums, unsigned blocks)
 {
     double mine = 0.0;

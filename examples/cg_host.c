@@ -41,10 +41,10 @@ void cg_stencil(double *y, const double *x, size_t rows, size_t columns)
 {
     for (size_t row = 0; row < rows; ++row) {
         for (size_t column = 0; column < columns; ++column) {
-            const double *at = &x[row * columns + column];
-            double left = column > 0 ? at[-1] : 0.0, right = column + 1 < columns ? at[1] : 0.0;
+            const double *center = &x[row * columns + column];
+            double left = column > 0 ? center[-1] : 0.0, right = column + 1 < columns ? center[1] : 0.0;
 
-            y[row * columns + column] = 4.0 * at[0] - left - right - *(at - columns) - *(at + columns);
+            y[row * columns + column] = 4.0 * center[0] - left - right - *(center - columns) - *(center + columns);
         }
     }
 }

@@ -20,17 +20,21 @@
 
 #define SIZE_MAX_ALLOWED 16384L
 #define TOLERANCE 1e-10 /* of the residual, relative to the first one */
+#define ERROR_ALLOWED 1e-6
+#define QUEUED_CALLS 5 /* an all-gather and an all-reduce before the loop, one all-gather and two all-reduces in it */
 
 static int rank, size;
 
 /* This rank's rows of the grid, and the first and last rows of all ranks. */
 typedef struct {
-    size_t columns, first, rows;
-    double *edges;     /* own */
-    double *all_edges; /* in the order of ranks */
+    size_t columns;
+    size_t first; /* index of this rank's first row in the grid */
+    size_t rows;
+    double *edges;     /* device memory: this rank's first and last row */
+    double *all_edges; /* device memory: the edges of all ranks, in the order of ranks */
 } part_t;
 
-/* What the solver is to find, at a point of the grid. */
+/* The value at a point of the grid that the solver is to find. */
 static double solution(size_t row, size_t column, size_t n)
 {
     const double x = (double)(column + 1) / (double)(n + 1), y = (double)(row + 1) / (double)(n + 1);
@@ -38,13 +42,16 @@ static double solution(size_t row, size_t column, size_t n)
     return x * (1.0 - x) * exp(y) * sin(7.0 * y);
 }
 
-/* Queues the exchange of the rows at the borders of `vector`. At the edges of the square they stay 0. */
+/*
+ * Queues the exchange that fills the rows above and below this rank's part of `vector` with those of its neighbours. At
+ * the edges of the square they stay 0.
+ */
 static void exchange_borders(double *vector, const part_t *part)
 {
-    const size_t columns = part->columns, inner = (part->rows - 1) * columns;
+    const size_t columns = part->columns, last_row = (part->rows - 1) * columns;
 
     loop_copy(part->edges, vector, columns);
-    loop_copy(part->edges + columns, vector + inner, columns);
+    loop_copy(part->edges + columns, vector + last_row, columns);
     MPIX_Mscclpp_allgather_enqueue(part->edges, 2 * (MPI_Count)columns, MPI_DOUBLE, part->all_edges,
                                    2 * (MPI_Count)columns, MPI_DOUBLE, MPI_COMM_WORLD, loop_stream());
     if (rank > 0) {
@@ -55,14 +62,14 @@ static void exchange_borders(double *vector, const part_t *part)
     }
 }
 
-/* Queues a scalar product over all ranks. */
+/* Queues a scalar product over all ranks, which leaves *result in device memory on each of them. */
 static void dot(double *result, const double *a, const double *b, size_t count)
 {
     loop_dot(result, a, b, count);
     MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, result, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, loop_stream());
 }
 
-/* Queues one step. */
+/* Queues one step of the method, the body of the loop. */
 static void step(double *x, double *r, double *p, double *ap, double *scalars, const part_t *part)
 {
     const size_t count = part->rows * part->columns;
@@ -81,7 +88,7 @@ int main(int argc, char **argv)
 {
     char *end = NULL;
     long n = argc > 1 ? strtol(argv[1], &end, 10) : 256;
-    int number;
+    int machine_rank;
     MPI_Comm machine;
 
     MPI_Init(&argc, &argv);
@@ -97,10 +104,10 @@ int main(int argc, char **argv)
         return 2;
     }
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-    MPI_Comm_rank(machine, &number);
+    MPI_Comm_rank(machine, &machine_rank);
     MPI_Comm_free(&machine);
 
-    const char *device = cg_open(number);
+    const char *device = cg_open(machine_rank);
     part_t part = {.columns = (size_t)n, .first = (size_t)n * (size_t)rank / (size_t)size};
     part.rows = (size_t)n * (size_t)(rank + 1) / (size_t)size - part.first;
     part.edges = cg_alloc(2 * part.columns);
@@ -113,11 +120,12 @@ int main(int argc, char **argv)
     loop_control_t control = {0.0, 20.0 * (double)n + 100.0, 0.0};
 
     loop_open((loop_control_t *)control_memory);
-    /* b = A times the solution; r = p = b, as x is 0 at first. The first queued call sets up, so none is captured. */
+    /* b = A times the solution; r = p = b, as x is 0 at first. */
     for (size_t i = 0; i < count; ++i) {
         host[i] = solution(part.first + i / part.columns, i % part.columns, part.columns);
     }
     cg_to_device(p, host, count);
+    /* The communicator's first queued call waits for all ranks, which a captured one cannot do, so it comes before. */
     exchange_borders(p, &part);
     loop_stencil(r, p, part.rows, part.columns);
     loop_copy(p, r, count);
@@ -135,7 +143,7 @@ int main(int argc, char **argv)
     loop_run();
     double seconds = MPI_Wtime() - start;
 
-    double error = 0.0, worst;
+    double error = 0.0, largest_error;
     cg_to_host((double *)&control, control_memory, sizeof(control) / sizeof(double));
     cg_to_host(host, x, count);
     for (size_t i = 0; i < count; ++i) {
@@ -144,16 +152,16 @@ int main(int argc, char **argv)
     }
     MPI_Count queued = 0;
     MPIX_Mscclpp_query(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_QUEUED, &queued);
-    if (isnan(error) || error > 1e-6 || control.steps >= control.most || queued != 5) {
-        error = INFINITY; /* MPI_MAX need not see a NaN */
+    if (isnan(error) || error > ERROR_ALLOWED || control.steps >= control.max_steps || queued != QUEUED_CALLS) {
+        error = INFINITY; /* MPI_MAX may overlook a NaN */
     }
-    MPI_Reduce(&error, &worst, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    MPI_Bcast(&worst, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&error, &largest_error, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&largest_error, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         printf("cg_loop: %ld x %ld points on %d ranks (%s): %.0f steps of %.1f us in one launch, largest error %.1e: "
                "%s\n",
-               n, n, size, device, control.steps, 1e6 * seconds / control.steps, worst,
-               worst <= 1e-6 ? "right" : "WRONG");
+               n, n, size, device, control.steps, 1e6 * seconds / control.steps, largest_error,
+               largest_error <= ERROR_ALLOWED ? "right" : "WRONG");
     }
     loop_close();
     free(host);
@@ -166,5 +174,5 @@ int main(int argc, char **argv)
     cg_free(part.all_edges);
     cg_free(part.edges);
     MPI_Finalize();
-    return worst <= 1e-6 ? 0 : 1;
+    return largest_error <= ERROR_ALLOWED ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 /*
  * What the solver in cg_loop.c asks of the device beside cg.h: the same operations in the order of a stream, and a loop
  * that the device repeats by itself. cg_loop_cuda.cu does this by a WHILE node of a CUDA graph, cg_loop_host.c by a
- * loop of the host twin.
+ * loop of the host twin. Errors end the program.
  */
 #ifndef EXAMPLES_CG_LOOP_H
 #define EXAMPLES_CG_LOOP_H
@@ -14,36 +14,39 @@ extern "C" {
 
 /* What ends the loop, in device memory. */
 typedef struct {
-    double limit; /* of the squared residual */
-    double most;  /* steps */
-    double steps; /* so far */
+    double limit;     /* of the squared residual: the loop ends at or below it */
+    double max_steps; /* the loop ends after so many steps */
+    double steps;     /* number of steps so far */
 } loop_control_t;
 
-/* After cg_open. `control` is for loop_next. Ends the program, with exit status 77, where there are no such loops. */
+/*
+ * Makes the stream and the loop; call cg_open first. loop_next will use `control`, in device memory. Ends the program
+ * with exit status 77 where there are no such loops.
+ */
 void loop_open(loop_control_t *control);
 void loop_close(void);
 
 /* The stream that all of these use: a cudaStream_t, or a stream of the host twin. */
 void *loop_stream(void);
 
-/* Within device memory. */
+/* Copies `count` numbers within device memory. */
 void loop_copy(double *to, const double *from, size_t count);
 
-/* As in cg.h. */
+/* The operations of cg.h. */
 void loop_stencil(double *y, const double *x, size_t rows, size_t columns);
 void loop_dot(double *result, const double *a, const double *b, size_t count);
 void loop_advance(double *x, double *r, const double *p, const double *ap, const double *rr, const double *pap,
                   size_t count);
 void loop_turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count);
 
-/* The last operation of a turn: *rr = *rr_new, one more step, and whether there is another turn. */
+/* The last operation of a step: *rr = *rr_new. Counts the step, and decides whether the loop goes on. */
 void loop_next(double *rr, const double *rr_new);
 
-/* What is put into the stream between these is the loop's body. */
+/* What is put into the stream between these two calls becomes the loop's body, and is not carried out yet. */
 void loop_begin(void);
 void loop_end(void);
 
-/* Runs the loop until it ends, by one launch. */
+/* Launches the loop once, and waits until it has ended. */
 void loop_run(void);
 
 /* Waits for the stream. */

@@ -57,14 +57,14 @@ void loop_wait(void)
 static loop_control_t *control;
 static cudaGraph_t graph;
 static cudaGraphExec_t instance;
-static cudaGraphConditionalHandle handle;
+static cudaGraphConditionalHandle handle; /* the loop's condition */
 
 void loop_open(loop_control_t *control_)
 {
     control = control_;
     stream = (cudaStream_t)cg_stream();
     CHECK(cudaGraphCreate(&graph, 0));
-    /* Each launch of the graph begins with 1. */
+    /* Each launch of the graph sets the condition to 1, so that the loop begins. */
     CHECK(cudaGraphConditionalHandleCreate(&handle, graph, 1, cudaGraphCondAssignDefault));
 }
 
@@ -74,13 +74,13 @@ void loop_close(void)
     CHECK(cudaGraphDestroy(graph));
 }
 
-/* Ends a step: keeps the residual, and decides whether the graph's loop goes on. */
+/* Ends a step: takes over the squared residual, counts the step, and decides whether the graph's loop goes on. */
 static __global__ void next(double *rr, const double *rr_new, loop_control_t *control,
                             cudaGraphConditionalHandle handle)
 {
     *rr = *rr_new;
     control->steps += 1;
-    cudaGraphSetConditional(handle, *rr > control->limit && control->steps < control->most);
+    cudaGraphSetConditional(handle, *rr > control->limit && control->steps < control->max_steps);
 }
 
 void loop_next(double *rr, const double *rr_new)

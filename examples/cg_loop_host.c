@@ -9,17 +9,18 @@
 #include "cg.h"
 #include "cg_loop.h"
 
-/* An operation in the stream, with its arguments. It stays for ever, as the loop repeats it. */
+/* An operation in the stream, with its arguments. It is never freed, since the loop repeats it. */
 typedef struct operation {
     void (*carry_out)(const struct operation *operation);
-    double *to[2];
-    const double *from[4];
-    size_t count[2];
+    double *to[2];         /* what it writes */
+    const double *from[4]; /* what it reads */
+    size_t count[2];       /* numbers in a vector, or rows and columns */
 } operation_t;
 
-static void *stream, *body;
+static void *stream;
+static void *body; /* the graph that the loop repeats */
 static loop_control_t *control;
-static uint64_t goes_on;
+static uint64_t goes_on; /* the loop's condition */
 
 /* Ends the job if a call failed. */
 static void check(int code, const char *what)
@@ -30,7 +31,7 @@ static void check(int code, const char *what)
     }
 }
 
-/* Runs in the stream's thread. */
+/* Carries out an operation, in the stream's thread. */
 static void carry_out(void *argument)
 {
     const operation_t *operation = argument;
@@ -38,8 +39,8 @@ static void carry_out(void *argument)
     operation->carry_out(operation);
 }
 
-/* Queues an operation in the stream. */
-static void put(operation_t operation)
+/* Queues a copy of an operation in the stream. */
+static void queue_operation(operation_t operation)
 {
     operation_t *kept = malloc(sizeof(*kept));
 
@@ -68,68 +69,70 @@ void *loop_stream(void)
     return stream;
 }
 
-static void copy(const operation_t *o)
+static void copy(const operation_t *operation)
 {
-    memcpy(o->to[0], o->from[0], o->count[0] * sizeof(double));
+    memcpy(operation->to[0], operation->from[0], operation->count[0] * sizeof(double));
 }
 
 void loop_copy(double *to, const double *from, size_t count)
 {
-    put((operation_t){copy, {to}, {from}, {count}});
+    queue_operation((operation_t){copy, {to}, {from}, {count}});
 }
 
-static void stencil(const operation_t *o)
+static void stencil(const operation_t *operation)
 {
-    cg_stencil(o->to[0], o->from[0], o->count[0], o->count[1]);
+    cg_stencil(operation->to[0], operation->from[0], operation->count[0], operation->count[1]);
 }
 
 void loop_stencil(double *y, const double *x, size_t rows, size_t columns)
 {
-    put((operation_t){stencil, {y}, {x}, {rows, columns}});
+    queue_operation((operation_t){stencil, {y}, {x}, {rows, columns}});
 }
 
-static void dot(const operation_t *o)
+static void dot(const operation_t *operation)
 {
-    cg_dot(o->to[0], o->from[0], o->from[1], o->count[0]);
+    cg_dot(operation->to[0], operation->from[0], operation->from[1], operation->count[0]);
 }
 
 void loop_dot(double *result, const double *a, const double *b, size_t count)
 {
-    put((operation_t){dot, {result}, {a, b}, {count}});
+    queue_operation((operation_t){dot, {result}, {a, b}, {count}});
 }
 
-static void advance(const operation_t *o)
+static void advance(const operation_t *operation)
 {
-    cg_advance(o->to[0], o->to[1], o->from[0], o->from[1], o->from[2], o->from[3], o->count[0]);
+    cg_advance(operation->to[0], operation->to[1], operation->from[0], operation->from[1], operation->from[2],
+               operation->from[3], operation->count[0]);
 }
 
 void loop_advance(double *x, double *r, const double *p, const double *ap, const double *rr, const double *pap,
                   size_t count)
 {
-    put((operation_t){advance, {x, r}, {p, ap, rr, pap}, {count}});
+    queue_operation((operation_t){advance, {x, r}, {p, ap, rr, pap}, {count}});
 }
 
-static void turn(const operation_t *o)
+static void turn(const operation_t *operation)
 {
-    cg_turn(o->to[0], o->from[0], o->from[1], o->from[2], o->count[0]);
+    cg_turn(operation->to[0], operation->from[0], operation->from[1], operation->from[2], operation->count[0]);
 }
 
 void loop_turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count)
 {
-    put((operation_t){turn, {p}, {r, rr_new, rr}, {count}});
+    queue_operation((operation_t){turn, {p}, {r, rr_new, rr}, {count}});
 }
 
-/* Ends a step: keeps the residual, and decides whether the loop goes on. */
-static void next(const operation_t *o)
+/* Ends a step: takes over the squared residual, counts the step, and decides whether the loop goes on. */
+static void next(const operation_t *operation)
 {
-    *o->to[0] = *o->from[0];
+    *operation->to[0] = *operation->from[0];
     control->steps += 1;
-    __atomic_store_n(&goes_on, *o->to[0] > control->limit && control->steps < control->most, __ATOMIC_RELEASE);
+    __atomic_store_n(&goes_on, *operation->to[0] > control->limit && control->steps < control->max_steps,
+                     __ATOMIC_RELEASE);
 }
 
 void loop_next(double *rr, const double *rr_new)
 {
-    put((operation_t){next, {rr}, {rr_new}, {0}});
+    queue_operation((operation_t){next, {rr}, {rr_new}, {0}});
 }
 
 void loop_begin(void)

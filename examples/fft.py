@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A Fourier transform of an array that is spread over the ranks: transposed by MPI_Alltoallw of subarrays.
 
-Each rank has a slab of a three-dimensional array. It transforms the two axes of which it has all of, and then needs the
-third one whole. One Alltoallw moves that: each block is a subarray of what one rank has and of what another one gets,
-described by MPI datatypes, so nothing is packed or copied by hand. This is how mpi4py-fft and similar libraries
+Each rank has a slab of a three-dimensional array. It transforms the two axes that it has in full. Then it needs the
+third axis in full, and one Alltoallw moves the data: each block is a subarray of what one rank has and of what another
+one gets, described by MPI datatypes, so nothing is packed or copied by hand. This is how mpi4py-fft and its like
 transpose. Without CuPy or a GPU the arrays are NumPy's; with the host twin, Alltoallw takes them as if they were on a
 GPU.
 
@@ -40,31 +40,31 @@ def choose_device():
     machine.Free()
 
 
-def ready():
-    """MPI knows nothing of streams: what it reads has to be there."""
+def finish_work():
+    """Waits for the GPU. MPI knows nothing of streams, so what it reads has to be there before the call."""
     if xp is not numpy:
         xp.cuda.get_current_stream().synchronize()
 
 
-def part(length, rank):
-    """The begin and end of a rank's part of an axis."""
+def bounds_of(length, rank):
+    """Where a rank's part of an axis begins and ends."""
     return length * rank // SIZE, length * (rank + 1) // SIZE
 
 
 class Transposition:
-    """From slabs along axis `old` to slabs along axis `new`, of an array of this shape."""
+    """Moves an array of this shape, divided along axis `old`, to one that is divided along axis `new`."""
 
     def __init__(self, shape, old, new):
-        begin, end = part(shape[old], RANK)
+        begin, end = bounds_of(shape[old], RANK)
         self.before = [n if axis != old else end - begin for axis, n in enumerate(shape)]
-        begin, end = part(shape[new], RANK)
+        begin, end = bounds_of(shape[new], RANK)
         self.after = [n if axis != new else end - begin for axis, n in enumerate(shape)]
-        self.sent = [self._block(self.before, new, part(shape[new], rank)) for rank in range(SIZE)]
-        self.received = [self._block(self.after, old, part(shape[old], rank)) for rank in range(SIZE)]
+        self.sent = [self._block(self.before, new, bounds_of(shape[new], rank)) for rank in range(SIZE)]
+        self.received = [self._block(self.after, old, bounds_of(shape[old], rank)) for rank in range(SIZE)]
 
     @staticmethod
     def _block(shape, axis, bounds):
-        """The subarray within these bounds of an axis. One without elements may not be described: None."""
+        """The datatype of the subarray within these bounds of an axis. None if it is empty: MPI has no such type."""
         starts = [0] * len(shape)
         sizes = list(shape)
         starts[axis], sizes[axis] = bounds[0], bounds[1] - bounds[0]
@@ -80,9 +80,9 @@ class Transposition:
         return [array, counts, [0] * SIZE, types]
 
     def __call__(self, array):
-        """Moves the array to the new distribution, and returns the part that is here then."""
+        """Moves the array to the new distribution, and returns this rank's part of it."""
         result = xp.empty(self.after, dtype=complex)
-        ready()
+        finish_work()
         COMM.Alltoallw(self._message(array, self.sent), self._message(result, self.received))
         return result
 
@@ -107,16 +107,16 @@ def main():
         array = xp.fft.fftn(array, axes=(1, 2))
         return xp.fft.fft(transpose(array), axis=0)
 
-    begin, end = part(shape[0], RANK)
+    begin, end = bounds_of(shape[0], RANK)
     slab = xp.ascontiguousarray(xp.asarray(whole[begin:end]))
     result = transform(slab)
-    begin, end = part(shape[1], RANK)
+    begin, end = bounds_of(shape[1], RANK)
     expected = xp.asarray(numpy.fft.fftn(whole)[:, begin:end])
     largest = float(abs(expected).max()) if expected.size else 1.0
     difference = float(abs(result - expected).max()) / largest if expected.size else 0.0
     difference = COMM.allreduce(difference, MPI.MAX)
 
-    ready()
+    finish_work()
     COMM.Barrier()
     start = time.perf_counter()
     for _ in range(10):

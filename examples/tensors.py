@@ -35,20 +35,20 @@ def choose_device():
 
 
 def buffer(tensor):
-    """What mpi4py is given: contiguous memory of a type that MPI knows, which bfloat16 and half are not."""
+    """What mpi4py takes for a tensor, which must be contiguous, and of a type that MPI knows: not bfloat16 or half."""
     tensor = tensor.detach()
     return tensor if tensor.is_cuda else tensor.numpy()
 
 
 def add_up(tensor):
-    """The sum over all ranks, in place."""
+    """Replaces a tensor by the sum of those of all ranks."""
     if tensor.is_cuda:
-        torch.cuda.current_stream().synchronize()  # MPI knows nothing of streams
+        torch.cuda.current_stream().synchronize()  # MPI knows nothing of streams, so its input has to be there
     COMM.Allreduce(MPI.IN_PLACE, buffer(tensor), MPI.SUM)
 
 
 def gradients(model, inputs, targets, total):
-    """One vector with the gradients of these samples, of `total` ones."""
+    """One vector with what these samples contribute to the gradients of the mean error over `total` samples."""
     model.zero_grad()
     torch.nn.functional.mse_loss(model(inputs), targets, reduction="sum").div(total).backward()
     return torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters()])
@@ -68,7 +68,7 @@ def main():
     whole = gradients(model, inputs, targets, SAMPLES)
     difference = float((vector - whole).abs().max() / whole.abs().max())
 
-    # Any type that MPI knows.
+    # MPI adds up tensors of any type that it knows.
     wrong = []
     for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8):
         tensor = torch.arange(1000, device=device).remainder(5).to(dtype) + RANK

@@ -38,7 +38,7 @@ def choose_device():
 
 
 class Net:
-    """Two layers. Parameters and gradients are one vector each, so that one Allreduce takes all gradients."""
+    """A network of two layers. Its gradients are one vector, so that one Allreduce adds up all of them."""
 
     def __init__(self, module, seed):
         self.xp = module
@@ -57,12 +57,12 @@ class Net:
         return vector[:cut].reshape(INPUTS, HIDDEN), vector[cut:].reshape(HIDDEN, 1)
 
     def differentiate(self, inputs, targets, total):
-        """Gradients of the squared error of these samples, of `total` ones, and the error."""
+        """Sets the gradients to what these samples, of `total` ones, contribute. Returns their part of the mean error."""
         hidden = self.xp.tanh(inputs @ self.first)
         error = hidden @ self.second - targets
         self.second_gradient[:] = hidden.T @ error * (2.0 / total)
-        back = error @ self.second.T * (1.0 - hidden * hidden)
-        self.first_gradient[:] = inputs.T @ back * (2.0 / total)
+        hidden_error = error @ self.second.T * (1.0 - hidden * hidden)
+        self.first_gradient[:] = inputs.T @ hidden_error * (2.0 / total)
         return float((error * error).sum()) / total
 
     def step(self):
@@ -71,14 +71,14 @@ class Net:
 
 
 def samples(step):
-    """A batch, the same on all ranks; an application would load its part only."""
+    """The batch of a step, the same on all ranks. An application would load only the part of this rank."""
     random = numpy.random.RandomState(1000 + step)
     inputs = random.standard_normal((BATCH, INPUTS))
     return inputs, numpy.sin(inputs[:, :1] * 2.0) + 0.5 * inputs[:, 1:2]
 
 
-def ready():
-    """MPI knows nothing of streams: what it is to read has to be there."""
+def finish_work():
+    """Waits for the GPU. MPI knows nothing of streams, so what it reads has to be there before the call."""
     if xp is not numpy:
         xp.cuda.get_current_stream().synchronize()
 
@@ -91,14 +91,14 @@ def main():
     for step in range(STEPS):
         inputs, targets = samples(step)
         net.differentiate(xp.asarray(inputs[begin:end]), xp.asarray(targets[begin:end]), BATCH)
-        ready()
+        finish_work()
         COMM.Allreduce(MPI.IN_PLACE, net.gradients, MPI.SUM)
         net.step()
-        # The same by one process, to compare with.
+        # Each rank also takes the step alone, with the whole batch, to compare with.
         errors.append(alone.differentiate(inputs, targets, BATCH))
         alone.step()
-    mine = net.parameters if xp is numpy else xp.asnumpy(net.parameters)
-    difference = COMM.allreduce(float(numpy.abs(mine - alone.parameters).max()), MPI.MAX)
+    parameters = net.parameters if xp is numpy else xp.asnumpy(net.parameters)
+    difference = COMM.allreduce(float(numpy.abs(parameters - alone.parameters).max()), MPI.MAX)
     good = difference < 1e-9 and errors[-1] < 0.5 * errors[0]
     if RANK == 0:
         print(f"train: {STEPS} steps on {SIZE} ranks ({xp.__name__}), error {errors[0]:.3f} to {errors[-1]:.3f}, "

@@ -12,7 +12,7 @@
 
 static int rank, ranks;
 
-/* Starts MPI, and chooses the GPU by the rank on this machine. */
+/* Starts MPI, and chooses the GPU by the rank on this machine. With one rank, ends the program as skipped. */
 static void begin(int *argc, char ***argv)
 {
     MPI_Comm machine;
@@ -32,10 +32,13 @@ static void begin(int *argc, char ***argv)
     (void)stage_open(local);
 }
 
-/* Prints what kernels have reported, and whether all ranks are right. Returns the exit status. */
+/*
+ * Prints what kernels have reported, and whether the results of all ranks are right; `wrong`: those of this rank are
+ * not. Ends MPI. Returns the program's exit status.
+ */
 static int finish(const char *name, int wrong)
 {
-    int code, all;
+    int code, wrong_ranks;
     char text[300];
 
     MPIX_Mscclpp_get_async_error(MPI_COMM_WORLD, &code, text, sizeof(text));
@@ -44,17 +47,17 @@ static int finish(const char *name, int wrong)
         wrong = 1;
     }
     wrong = wrong != 0;
-    MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&wrong, &wrong_ranks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0) {
-        printf("%s on %d ranks: %s\n", name, ranks, all == 0 ? "right" : "WRONG");
+        printf("%s on %d ranks: %s\n", name, ranks, wrong_ranks == 0 ? "right" : "WRONG");
     }
     stage_close();
     MPI_Finalize();
-    return all != 0;
+    return wrong_ranks != 0;
 }
 
 /* Returns the memory, or ends the program if it is NULL. */
-static inline void *must(void *memory)
+static inline void *not_null(void *memory)
 {
     if (memory == NULL) {
         fprintf(stderr, "no memory\n");
@@ -64,28 +67,28 @@ static inline void *must(void *memory)
 }
 
 /*
- * Memory channels to all other ranks, `per_peer` to each, in device memory in the order of ranks; room is left for the
- * rank itself.
+ * Makes memory channels to all other ranks, `per_peer` to each. Returns their handles in device memory, in the order of
+ * ranks, with unused places for this rank. The caller frees them by stage_free.
  */
 static inline mpix_memory_channel_t *all_channels(MPIX_Mscclpp_memory memory, int per_peer,
                                                   MPIX_Mscclpp_channels *channels)
 {
-    const size_t one = sizeof(mpix_memory_channel_t) * (size_t)per_peer;
-    char *handles = must(calloc((size_t)ranks, one)), *by_rank = must(calloc((size_t)ranks, one));
-    int *peers = must(malloc((size_t)ranks * sizeof(*peers))), n = 0;
-    mpix_memory_channel_t *device = stage_alloc((size_t)ranks * one);
+    const size_t peer_bytes = sizeof(mpix_memory_channel_t) * (size_t)per_peer; /* of the handles for one rank */
+    char *handles = not_null(calloc((size_t)ranks, peer_bytes)), *by_rank = not_null(calloc((size_t)ranks, peer_bytes));
+    int *peers = not_null(malloc((size_t)ranks * sizeof(*peers))), peer_count = 0;
+    mpix_memory_channel_t *device = stage_alloc((size_t)ranks * peer_bytes);
 
     for (int peer = 0; peer < ranks; ++peer) {
         if (peer != rank) {
-            peers[n++] = peer;
+            peers[peer_count++] = peer;
         }
     }
-    MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_MEMORY, n, peers, per_peer, channels);
+    MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_MEMORY, peer_count, peers, per_peer, channels);
     MPIX_Mscclpp_channels_get_device(*channels, MPIX_MSCCLPP_DEVICE_ABI, handles, sizeof(mpix_memory_channel_t));
-    for (int p = 0; p < n; ++p) {
-        memcpy(by_rank + (size_t)peers[p] * one, handles + (size_t)p * one, one);
+    for (int i = 0; i < peer_count; ++i) {
+        memcpy(by_rank + (size_t)peers[i] * peer_bytes, handles + (size_t)i * peer_bytes, peer_bytes);
     }
-    stage_to_device(device, by_rank, (size_t)ranks * one);
+    stage_to_device(device, by_rank, (size_t)ranks * peer_bytes);
     free(handles);
     free(by_rank);
     free(peers);

@@ -1,10 +1,11 @@
 /* A matrix product whose tiles leave for their owners as soon as they are done. */
 #include "common.h"
 
-#define SIZE 24
-#define DEPTH 10
+#define SIZE 24  /* rows and columns of the product */
+#define DEPTH 10 /* columns of A and rows of B on each rank */
 #define TILES (SIZE / TILE * (SIZE / TILE))
 
+/* The inputs. All of them are small integers, so the sums are exact. */
 static float a_of(int of_rank, int row, int k)
 {
     return (float)((of_rank * 5 + row * 3 + k) % 7 - 3);
@@ -54,9 +55,9 @@ int main(int argc, char **argv)
         for (int j = 0; j < SIZE; ++j) {
             float sum = 0;
 
-            for (int r = 0; r < ranks; ++r) {
+            for (int peer = 0; peer < ranks; ++peer) {
                 for (int k = 0; k < DEPTH; ++k) {
-                    sum += a_of(r, i, k) * b_of(r, k, j);
+                    sum += a_of(peer, i, k) * b_of(peer, k, j);
                 }
             }
             wrong += (i / TILE * (SIZE / TILE) + j / TILE) % ranks == rank && c[i][j] != sum;

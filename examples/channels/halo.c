@@ -8,22 +8,23 @@
 #define STEPS 7
 #define BLOCKS 8
 
-static double start(int x, int y, int z)
+/* The first value of a cell of the whole box. */
+static double start_value(int x, int y, int z)
 {
     return (double)((x * 7 + y * 5 + z * 3) % 11);
 }
 
-/* The whole box on one rank; outside it, all cells are 0. */
+/* The same steps for the whole box on one rank. Outside of it, all cells are 0. The caller frees the result. */
 static double *solve(const int dims[3])
 {
     const int X = dims[0] * N + 2, Y = dims[1] * N + 2, Z = dims[2] * N + 2;
     const size_t bytes = (size_t)(X * Y * Z) * sizeof(double);
-    double *from = must(calloc(1, bytes)), *to = must(calloc(1, bytes)), *other;
+    double *from = not_null(calloc(1, bytes)), *to = not_null(calloc(1, bytes)), *other;
 
     for (int z = 1; z < Z - 1; ++z) {
         for (int y = 1; y < Y - 1; ++y) {
             for (int x = 1; x < X - 1; ++x) {
-                from[(z * Y + y) * X + x] = start(x - 1, y - 1, z - 1);
+                from[(z * Y + y) * X + x] = start_value(x - 1, y - 1, z - 1);
             }
         }
     }
@@ -31,9 +32,10 @@ static double *solve(const int dims[3])
         for (int z = 1; z < Z - 1; ++z) {
             for (int y = 1; y < Y - 1; ++y) {
                 for (int x = 1; x < X - 1; ++x) {
-                    const double *at = &from[(z * Y + y) * X + x];
+                    const double *cell = &from[(z * Y + y) * X + x];
 
-                    to[(z * Y + y) * X + x] = (at[-1] + at[1] + at[-X] + at[X] + *(at - X * Y) + *(at + X * Y)) / 6.0;
+                    to[(z * Y + y) * X + x] =
+                        (cell[-1] + cell[1] + cell[-X] + cell[X] + *(cell - X * Y) + *(cell + X * Y)) / 6.0;
                 }
             }
         }
@@ -47,10 +49,10 @@ static double *solve(const int dims[3])
 
 int main(int argc, char **argv)
 {
-    const int periods[3] = {0, 0, 0}, ports = argc > 1 && strcmp(argv[1], "ports") == 0;
+    const int periods[3] = {0, 0, 0}, by_ports = argc > 1 && strcmp(argv[1], "ports") == 0;
     const size_t cells = (size_t)(N + 2) * (N + 2) * (N + 2);
-    int dims[3] = {0, 0, 0}, at[3], peers[FACES], faces[FACES], n = 0, wrong = 0;
-    double *box = must(calloc(cells, sizeof(double))), *right;
+    int dims[3] = {0, 0, 0}, coords[3], peers[FACES], faces[FACES], peer_count = 0, wrong = 0;
+    double *box = not_null(calloc(cells, sizeof(double))), *expected;
     mpix_memory_channel_t memory_channels[FACES];
     mpix_port_channel_t port_channels[FACES];
     MPIX_Mscclpp_channels channels;
@@ -61,12 +63,12 @@ int main(int argc, char **argv)
 
     begin(&argc, &argv);
     memset(&args, 0, sizeof(args));
-    args.ports = ports;
-    args.room = N * N;
+    args.by_ports = by_ports;
+    args.face_cells = N * N;
     args.n[0] = args.n[1] = args.n[2] = N;
     MPI_Dims_create(ranks, 3, dims);
     MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 0, &grid);
-    MPI_Cart_coords(grid, rank, 3, at);
+    MPI_Cart_coords(grid, rank, 3, coords);
     MPIX_Mscclpp_memory_alloc(MPI_COMM_WORLD, (MPI_Aint)(2 * FACES * 2 * N * N * sizeof(double)), &base, &memory);
     args.faces = base;
     for (int face = 0; face < FACES; ++face) {
@@ -75,30 +77,31 @@ int main(int argc, char **argv)
         MPI_Cart_shift(grid, face / 2, 1, &low, &high);
         peer = face % 2 == 0 ? low : high;
         if (peer != MPI_PROC_NULL) {
-            args.has[face] = 1;
-            faces[n] = face;
-            peers[n++] = peer;
+            args.has_neighbour[face] = 1;
+            faces[peer_count] = face;
+            peers[peer_count++] = peer;
         }
     }
-    MPIX_Mscclpp_channels_create(memory, ports ? MPIX_MSCCLPP_CHANNEL_PORT : MPIX_MSCCLPP_CHANNEL_MEMORY, n, peers, 1,
-                                 &channels);
-    if (ports) {
+    MPIX_Mscclpp_channels_create(memory, by_ports ? MPIX_MSCCLPP_CHANNEL_PORT : MPIX_MSCCLPP_CHANNEL_MEMORY, peer_count,
+                                 peers, 1, &channels);
+    if (by_ports) {
         MPIX_Mscclpp_channels_get_device(channels, MPIX_MSCCLPP_DEVICE_ABI, port_channels, sizeof(port_channels[0]));
     } else {
         MPIX_Mscclpp_channels_get_device(channels, MPIX_MSCCLPP_DEVICE_ABI, memory_channels,
                                          sizeof(memory_channels[0]));
     }
-    for (int p = 0; p < n; ++p) {
-        if (ports) {
-            args.port[faces[p]] = port_channels[p];
+    for (int i = 0; i < peer_count; ++i) {
+        if (by_ports) {
+            args.port[faces[i]] = port_channels[i];
         } else {
-            args.memory[faces[p]] = memory_channels[p];
+            args.memory[faces[i]] = memory_channels[i];
         }
     }
     for (int z = 0; z < N; ++z) {
         for (int y = 0; y < N; ++y) {
             for (int x = 0; x < N; ++x) {
-                box[((z + 1) * (N + 2) + y + 1) * (N + 2) + x + 1] = start(at[0] * N + x, at[1] * N + y, at[2] * N + z);
+                box[((z + 1) * (N + 2) + y + 1) * (N + 2) + x + 1] =
+                    start_value(coords[0] * N + x, coords[1] * N + y, coords[2] * N + z);
             }
         }
     }
@@ -120,14 +123,14 @@ int main(int argc, char **argv)
     MPIX_Mscclpp_channels_close(channels);
 
     stage_to_host(box, args.from, cells * sizeof(double));
-    right = solve(dims);
+    expected = solve(dims);
     for (int z = 1; z <= N; ++z) {
         for (int y = 1; y <= N; ++y) {
             for (int x = 1; x <= N; ++x) {
                 const int X = dims[0] * N + 2, Y = dims[1] * N + 2;
 
                 wrong += box[(z * (N + 2) + y) * (N + 2) + x] !=
-                         right[((at[2] * N + z) * Y + at[1] * N + y) * X + at[0] * N + x];
+                         expected[((coords[2] * N + z) * Y + coords[1] * N + y) * X + coords[0] * N + x];
             }
         }
     }
@@ -136,7 +139,7 @@ int main(int argc, char **argv)
     MPI_Comm_free(&grid);
     stage_free(args.from);
     stage_free(args.to);
-    free(right);
+    free(expected);
     free(box);
-    return finish(ports ? "halo exchange by ports" : "halo exchange by memory channels", wrong);
+    return finish(by_ports ? "halo exchange by ports" : "halo exchange by memory channels", wrong);
 }

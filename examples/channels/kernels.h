@@ -1,6 +1,6 @@
 /*
- * The kernels of the examples, written once for GPUs and for the host twin: functions of the group of a block and of
- * arguments. A kernel of the name NAME has the arguments NAME_args_t and the body NAME_body.
+ * The kernels of the examples, written once for GPUs and for the host twin. A kernel NAME has the arguments NAME_args_t
+ * and the body NAME_body, which all threads of a block call with the block's group.
  */
 #ifndef EXAMPLES_CHANNELS_KERNELS_H
 #define EXAMPLES_CHANNELS_KERNELS_H
@@ -10,18 +10,19 @@
 #define KERNELS(X) X(rmsnorm) X(halo) X(halo_edge) X(tokens) X(gemm) X(keyvalue) X(pipeline) X(solver)
 
 /*
- * Residual add, all-reduce and RMSNorm in one: x = norm(sum of x over all ranks + before), row by row. Each block takes
- * every `blocks`th row.
+ * Residual add, all-reduce and RMSNorm in one: x = norm(sum of x over all ranks + residual), row by row. Blocks take
+ * the rows in turn.
  */
 typedef struct {
     mpix_room_t room;
-    float *x;            /* rows * width */
-    const float *before; /* likewise */
-    float *partial;      /* one for each thread of each block */
+    float *x;              /* rows * width */
+    const float *residual; /* rows * width */
+    float *partial;        /* a sum for each thread of each block */
     mpix_u32 rows;
     mpix_u32 width;
 } rmsnorm_args_t;
 
+/* The factor by which RMSNorm multiplies a row whose squares add up to `sum`: 1 / sqrt(sum / width + 1e-6). */
 MPIX_DEVICE float rms_scale(float sum, mpix_u32 width)
 {
     const float mean = sum / (float)width + 1e-6f;
@@ -41,13 +42,13 @@ MPIX_DEVICE void rmsnorm_body(mpix_group_t *block, const rmsnorm_args_t *args)
 
     for (row = block->block; row < args->rows; row += block->blocks) {
         float *x = args->x + (mpix_u64)row * args->width;
-        const float *before = args->before + (mpix_u64)row * args->width;
+        const float *residual = args->residual + (mpix_u64)row * args->width;
         float squares = 0, scale;
 
         (void)mpix_allreduce_small(block, &args->room, x, x, args->width, MPIX_FLOAT32, MPIX_SUM);
         mpix_sync(block);
         for (i = block->index; i < args->width; i += block->size) {
-            x[i] += before[i];
+            x[i] += residual[i];
             squares += x[i] * x[i];
         }
         partial[block->index] = squares;
@@ -60,12 +61,12 @@ MPIX_DEVICE void rmsnorm_body(mpix_group_t *block, const rmsnorm_args_t *args)
         for (i = block->index; i < args->width; i += block->size) {
             x[i] *= scale;
         }
-        mpix_sync(block); /* before the next row's partial sums */
+        mpix_sync(block); /* all threads have read `partial`, which the next row overwrites */
     }
 }
 
 /*
- * One step of Jacobi's method on a box of each rank, n[0] * n[1] * n[2] cells and a layer of ghost cells around them.
+ * One step of Jacobi's method. Each rank has a box of n[0] * n[1] * n[2] cells and a layer of ghost cells around them.
  * The first kernel sends the faces, computes the interior meanwhile, and then receives the neighbours' faces. The
  * second one computes the cells next to the ghost cells.
  */
@@ -74,44 +75,48 @@ MPIX_DEVICE void rmsnorm_body(mpix_group_t *block, const rmsnorm_args_t *args)
 typedef struct {
     mpix_memory_channel_t memory[FACES]; /* to the neighbours in the directions -x, +x, -y, +y, -z, +z */
     mpix_port_channel_t port[FACES];
-    int has[FACES];  /* there is a neighbour */
-    int ports;       /* by ports, else by memory channels */
-    double *faces;   /* registered memory: for each parity and face, one to send and one to receive */
-    mpix_u64 room;   /* cells of the largest face */
-    mpix_u32 parity; /* of the step: the buffers of one step are still in use in the next one */
-    double *from, *to;
-    int n[3];
+    int has_neighbour[FACES];
+    int by_ports;        /* faces are sent by port channels, else by memory channels */
+    double *faces;       /* registered memory: for each parity and face, one to send and one to receive */
+    mpix_u64 face_cells; /* cells of the largest face */
+    mpix_u32 parity;     /* of the step: the buffers of one step are still in use in the next one */
+    double *from;        /* the box before the step, with ghost cells */
+    double *to;          /* the box after the step */
+    int n[3];            /* cells of the box in each direction, without ghost cells */
 } halo_args_t;
 typedef halo_args_t halo_edge_args_t;
 
+/* The index of a cell in the box. Ghost cells have a coordinate of 0 or of n + 1. */
 MPIX_DEVICE mpix_u64 halo_cell(const halo_args_t *args, int x, int y, int z)
 {
     return ((mpix_u64)z * (mpix_u64)(args->n[1] + 2) + (mpix_u64)y) * (mpix_u64)(args->n[0] + 2) + (mpix_u64)x;
 }
 
-/* Cell `i` of a face: the outermost own layer, or the ghost cells beyond it. */
+/* The index of cell `i` of a face: in the box's outermost layer or, if `ghost`, in the ghost cells beyond it. */
 MPIX_DEVICE mpix_u64 halo_face_cell(const halo_args_t *args, int face, int ghost, mpix_u32 i)
 {
     const int axis = face / 2, u = axis == 0 ? 1 : 0, v = axis == 2 ? 1 : 2;
-    int at[3];
+    int position[3];
 
-    at[u] = 1 + (int)i % args->n[u];
-    at[v] = 1 + (int)i / args->n[u];
-    at[axis] = face % 2 == 0 ? 1 - ghost : args->n[axis] + ghost;
-    return halo_cell(args, at[0], at[1], at[2]);
+    position[u] = 1 + (int)i % args->n[u];
+    position[v] = 1 + (int)i / args->n[u];
+    position[axis] = face % 2 == 0 ? 1 - ghost : args->n[axis] + ghost;
+    return halo_cell(args, position[0], position[1], position[2]);
 }
 
+/* The number of cells of a face. */
 MPIX_DEVICE mpix_u32 halo_face_size(const halo_args_t *args, int face)
 {
     return (mpix_u32)(args->n[0] * args->n[1] * args->n[2] / args->n[face / 2]);
 }
 
-/* In units of cells. `received`: 0 to send, 1 to receive. */
+/* Where a face's buffer in `faces` begins, in cells: the one for sending (`received` 0) or for receiving (1). */
 MPIX_DEVICE mpix_u64 halo_buffer(const halo_args_t *args, int face, int received)
 {
-    return ((args->parity * FACES + (mpix_u32)face) * 2 + (mpix_u32)received) * args->room;
+    return ((args->parity * FACES + (mpix_u32)face) * 2 + (mpix_u32)received) * args->face_cells;
 }
 
+/* Computes a cell: the mean of its six neighbours. */
 MPIX_DEVICE void halo_update(const halo_args_t *args, int x, int y, int z)
 {
     const double *from = args->from;
@@ -122,11 +127,13 @@ MPIX_DEVICE void halo_update(const halo_args_t *args, int x, int y, int z)
         6.0;
 }
 
+/* True if a cell is next to a ghost cell. */
 MPIX_DEVICE int halo_is_edge(const halo_args_t *args, int x, int y, int z)
 {
     return x == 1 || y == 1 || z == 1 || x == args->n[0] || y == args->n[1] || z == args->n[2];
 }
 
+/* Computes the cells next to ghost cells (`edge` 1), or all others (0). */
 MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, int edge)
 {
     const mpix_u32 cells = (mpix_u32)(args->n[0] * args->n[1] * args->n[2]);
@@ -142,14 +149,17 @@ MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, 
     }
 }
 
-/* At least FACES blocks: one for each face. A face's peer receives on the opposite face. */
+/*
+ * Needs at least FACES blocks, of which each of the first ones exchanges a face. The peer receives on its opposite
+ * face.
+ */
 MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
 {
     const int face = (int)block->block;
-    const int mine = face < FACES && args->has[face < FACES ? face : 0];
+    const int exchanges = face < FACES && args->has_neighbour[face < FACES ? face : 0];
     mpix_u32 i;
 
-    if (mine) {
+    if (exchanges) {
         const mpix_u32 cells = halo_face_size(args, face);
         const mpix_u64 send = halo_buffer(args, face, 0), receive = halo_buffer(args, face ^ 1, 1);
 
@@ -157,7 +167,7 @@ MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
             args->faces[send + i] = args->from[halo_face_cell(args, face, 0, i)];
         }
         mpix_sync(block);
-        if (args->ports) {
+        if (args->by_ports) {
             (void)mpix_port_put_signal(block, &args->port[face], 8 * receive, 8 * send, 8 * (mpix_u64)cells);
         } else {
             (void)mpix_put(block, &args->memory[face], 8 * receive, 8 * send, 8 * (mpix_u64)cells);
@@ -165,16 +175,17 @@ MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
         }
     }
     halo_cells(block, args, 0);
-    if (mine) {
+    if (exchanges) {
         const mpix_u64 received = halo_buffer(args, face, 1);
 
-        (void)(args->ports ? mpix_port_wait(block, &args->port[face]) : mpix_wait(block, &args->memory[face]));
+        (void)(args->by_ports ? mpix_port_wait(block, &args->port[face]) : mpix_wait(block, &args->memory[face]));
         for (i = block->index; i < halo_face_size(args, face); i += block->size) {
             args->from[halo_face_cell(args, face, 1, i)] = args->faces[received + i];
         }
     }
 }
 
+/* The second kernel of a step, once all faces have come. */
 MPIX_DEVICE void halo_edge_body(mpix_group_t *block, const halo_edge_args_t *args)
 {
     halo_cells(block, args, 1);
@@ -190,20 +201,23 @@ typedef struct {
     mpix_u64 area;                         /* a count, then tokens */
     const float *in;                       /* tokens * width */
     const int *expert;                     /* of each token */
-    float *out;
-    int *places; /* for each rank, the places of the tokens that went there */
+    float *out;                            /* tokens * width: what the experts have made of them */
+    int *places;                           /* for each rank, the indices of the tokens that went there */
     mpix_u32 tokens;
     mpix_u32 width;
     mpix_u32 rank;
 } tokens_args_t;
 
+/* The areas for one rank: what is sent to it and received from it, what comes of the latter, and what it sends back. */
 enum { TOKENS_SENT, TOKENS_RECEIVED, TOKENS_DONE, TOKENS_BACK };
 
+/* Where an area begins in `buffers`, in floats. */
 MPIX_DEVICE mpix_u64 tokens_area(const tokens_args_t *args, mpix_u32 rank, int which)
 {
     return (4 * (mpix_u64)rank + (mpix_u64)which) * args->area;
 }
 
+/* Needs a block for each rank. */
 MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
 {
     const mpix_u32 peer = block->block, self = args->rank;
@@ -261,10 +275,11 @@ MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
 }
 
 /*
- * C = sum over the ranks of A B, where each rank has some columns of A and rows of B. A block computes a tile, pushes
- * it to the rank that owns the tile as soon as it is done, and, on that rank, adds up the tiles of all ranks.
+ * C = A B, where each rank has some columns of A and the same rows of B. Each rank computes their product, and C is the
+ * sum over all ranks. A block computes a tile and sends it at once to the rank that owns the tile. On that rank, the
+ * block adds up the tiles of all ranks. Needs a block for each tile.
  */
-#define TILE 8
+#define TILE 8 /* rows and columns of a tile */
 
 typedef struct {
     const mpix_memory_channel_t *channels; /* device memory: `tiles` to each rank, by rank */
@@ -281,8 +296,8 @@ typedef struct {
 MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
 {
     const mpix_u32 across = args->n / TILE, tile = block->block, owner = tile % args->ranks, cells = TILE * TILE;
-    const mpix_u64 own = (mpix_u64)tile * cells, area = (mpix_u64)across * across * cells;
-    mpix_u32 i, k, r;
+    const mpix_u64 offset = (mpix_u64)tile * cells, area = (mpix_u64)across * across * cells;
+    mpix_u32 i, k, peer;
 
     for (i = block->index; i < cells; i += block->size) {
         const mpix_u32 row = tile / across * TILE + i / TILE, column = tile % across * TILE + i % TILE;
@@ -291,42 +306,45 @@ MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
         for (k = 0; k < args->depth; ++k) {
             sum += args->a[row * args->depth + k] * args->b[k * args->n + column];
         }
-        args->tiles[own + i] = sum;
+        args->tiles[offset + i] = sum;
     }
     mpix_sync(block);
     if (owner != args->rank) {
         const mpix_memory_channel_t *channel = &args->channels[owner * across * across + tile];
 
-        (void)mpix_put(block, channel, 4 * ((1 + args->rank) * area + own), 4 * own, 4 * (mpix_u64)cells);
+        (void)mpix_put(block, channel, 4 * ((1 + args->rank) * area + offset), 4 * offset, 4 * (mpix_u64)cells);
         (void)mpix_signal(block, channel);
         return;
     }
-    for (r = 0; r < args->ranks; ++r) {
-        if (r != args->rank) {
-            (void)mpix_wait(block, &args->channels[r * across * across + tile]);
+    for (peer = 0; peer < args->ranks; ++peer) {
+        if (peer != args->rank) {
+            (void)mpix_wait(block, &args->channels[peer * across * across + tile]);
         }
     }
     for (i = block->index; i < cells && !mpix_failed(block); i += block->size) {
         float sum = 0;
 
-        for (r = 0; r < args->ranks; ++r) { /* in the order of ranks */
-            sum += args->tiles[(r == args->rank ? 0 : (1 + r) * area) + own + i];
+        for (peer = 0; peer < args->ranks; ++peer) { /* in the order of ranks, so that sums are the same each time */
+            sum += args->tiles[(peer == args->rank ? 0 : (1 + peer) * area) + offset + i];
         }
         args->c[(tile / across * TILE + i / TILE) * args->n + tile % across * TILE + i % TILE] = sum;
     }
 }
 
-/* A store of values on the CPU, which the kernel asks by triggers of its own meaning. */
+/*
+ * A store of values on the CPU, which the kernel asks by triggers. Their types are these, which the library does not
+ * know.
+ */
 enum { KEYVALUE_SET = 1, KEYVALUE_GET = 2 };
 
 typedef struct {
     mpix_port_channel_t channel;
-    mpix_u32 *reply; /* host memory: what the CPU answers */
-    mpix_u32 *found; /* device memory, by key */
-    mpix_u32 keys;
+    mpix_u32 *reply;   /* host memory: what the CPU answers */
+    mpix_u32 *answers; /* device memory: the answer for each key */
+    mpix_u32 keys;     /* number of keys */
 } keyvalue_args_t;
 
-/* One block. The flush lets the kernel wait for the answer. */
+/* Sets all keys, and then asks for each. The flush lets the kernel wait for the answer. One block. */
 MPIX_DEVICE void keyvalue_body(mpix_group_t *block, const keyvalue_args_t *args)
 {
     mpix_u32 key;
@@ -337,24 +355,24 @@ MPIX_DEVICE void keyvalue_body(mpix_group_t *block, const keyvalue_args_t *args)
     for (key = 0; key < args->keys; ++key) {
         (void)mpix_port_push(block, &args->channel, KEYVALUE_GET | MPIX_PORT_FLUSH, key, 0, 0);
         if (block->index == 0 && !mpix_failed(block)) {
-            args->found[key] = *(volatile mpix_u32 *)args->reply;
+            args->answers[key] = *(volatile mpix_u32 *)args->reply;
         }
         mpix_sync(block);
     }
 }
 
 /*
- * A pipeline of ranks: each takes chunks from the rank before it, works on them, and passes them on by ports, so that
- * the CPU sends one chunk while the kernel works on the next. Two buffers in turn; the next rank's signals say which
- * are free again. One block.
+ * A pipeline of ranks: each takes chunks from the rank before it, works on them, and passes them on by port channels,
+ * so that the CPU sends one chunk while the kernel works on the next. A rank uses two buffers in turn; the next rank
+ * signals when one is free again. One block.
  */
 typedef struct {
-    mpix_port_channel_t before, next;
-    float *buffers;  /* registered memory: two to receive, two to send, of `size` floats */
-    const float *in; /* of the first rank */
-    float *out;      /* of the last one */
-    mpix_u32 chunks;
-    mpix_u32 size;
+    mpix_port_channel_t before, next; /* to the rank before this one, and to the one after it */
+    float *buffers;                   /* registered memory: two to receive, two to send, of `size` floats */
+    const float *in;                  /* all chunks; used on the first rank */
+    float *out;                       /* all chunks; used on the last rank */
+    mpix_u32 chunks;                  /* number of chunks */
+    mpix_u32 size;                    /* floats in a chunk */
     mpix_u32 rank;
     mpix_u32 ranks;
 } pipeline_args_t;
@@ -365,16 +383,16 @@ MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
     mpix_u32 chunk, i;
 
     for (chunk = 0; chunk < args->chunks; ++chunk) {
-        const int first = args->rank == 0, last = args->rank + 1 == args->ranks;
+        const int is_first = args->rank == 0, is_last = args->rank + 1 == args->ranks;
         const mpix_u64 receive = chunk % 2 * size, send = (2 + chunk % 2) * size;
-        const float *from = first ? args->in + chunk * size : args->buffers + receive;
-        float *to = last ? args->out + chunk * size : args->buffers + send;
+        const float *from = is_first ? args->in + chunk * size : args->buffers + receive;
+        float *to = is_last ? args->out + chunk * size : args->buffers + send;
 
-        if (!first) {
+        if (!is_first) {
             (void)mpix_port_wait(block, &args->before);
         }
-        if (!last && chunk >= 2) {
-            /* The next rank has read the chunk before the last one, so that this buffer and its target are free. */
+        if (!is_last && chunk >= 2) {
+            /* Waits until the next rank has read chunk - 2, so that this buffer and its target are free. */
             (void)mpix_port_wait(block, &args->next);
         }
         if (mpix_failed(block)) {
@@ -384,10 +402,10 @@ MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
             to[i] = 2.0f * from[i] + (float)(args->rank + 1);
         }
         mpix_sync(block);
-        if (!first) {
-            (void)mpix_port_signal(block, &args->before); /* this buffer is free again */
+        if (!is_first) {
+            (void)mpix_port_signal(block, &args->before); /* the buffer that was read is free again */
         }
-        if (!last) {
+        if (!is_last) {
             (void)mpix_port_put_signal(block, &args->next, 4 * receive, 4 * send, 4 * size);
         }
     }
@@ -395,23 +413,25 @@ MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
 
 /*
  * The conjugate-gradient method for -x[i-1] + 2 x[i] - x[i+1] = b[i], from the first residual to the last in one
- * kernel: sums of all ranks by a room, borders of neighbours by memory channels, and no CPU. One block on each rank.
+ * kernel, without the CPU: a room adds up numbers of all ranks, and memory channels exchange the neighbours' borders.
+ * One block on each rank.
  */
 typedef struct {
     mpix_room_t room;
-    mpix_memory_channel_t below, above;
-    double *borders; /* registered memory: for each parity, what comes from below and from above, then what is sent */
-    double *x;       /* the result; 0 at first */
-    double *r;       /* b at first */
-    double *p;       /* a ghost cell, n cells, a ghost cell */
-    double *ap;
-    double *partial; /* one for each thread, then the sum */
-    double tolerance;
-    mpix_u32 n;
-    mpix_u32 most;   /* turns */
-    mpix_u32 *turns; /* that it took */
+    mpix_memory_channel_t below, above; /* to the neighbours, whose cells have lower and higher numbers */
+    double *borders;  /* registered memory: for each parity, what comes from below and from above, then what is sent */
+    double *x;        /* the result; 0 at first */
+    double *r;        /* b at first */
+    double *p;        /* a ghost cell, n cells, a ghost cell */
+    double *ap;       /* n cells */
+    double *partial;  /* a sum for each thread, then the sum of all */
+    double tolerance; /* of the squared residual */
+    mpix_u32 n;       /* cells of this rank */
+    mpix_u32 max_turns;
+    mpix_u32 *turns; /* result: the number of turns that it took */
 } solver_args_t;
 
+/* The scalar product over all ranks, which all threads return. */
 MPIX_DEVICE double solver_dot(mpix_group_t *block, const solver_args_t *args, const double *a, const double *b)
 {
     double *sum = args->partial + block->size, mine = 0;
@@ -433,10 +453,10 @@ MPIX_DEVICE double solver_dot(mpix_group_t *block, const solver_args_t *args, co
     return *sum;
 }
 
-/* Sends the outermost cells of p to the neighbours, and receives theirs. */
+/* Sends the outermost cells of p to the neighbours, and receives theirs into the ghost cells; 0 where there is none. */
 MPIX_DEVICE void solver_exchange(mpix_group_t *block, const solver_args_t *args, mpix_u32 turn)
 {
-    const int low = args->room.head.rank > 0, high = args->room.head.rank + 1 < args->room.head.ranks;
+    const int has_below = args->room.head.rank > 0, has_above = args->room.head.rank + 1 < args->room.head.ranks;
     const mpix_u64 receive = turn % 2 * 2, send = 4 + turn % 2 * 2;
 
     if (block->index == 0) {
@@ -444,38 +464,38 @@ MPIX_DEVICE void solver_exchange(mpix_group_t *block, const solver_args_t *args,
         args->borders[send + 1] = args->p[args->n];
     }
     mpix_sync(block);
-    if (low) { /* it is above the one below */
+    if (has_below) { /* this rank is above that one, so its cell goes to the place for what comes from above */
         (void)mpix_put(block, &args->below, 8 * (receive + 1), 8 * send, 8);
         (void)mpix_signal(block, &args->below);
     }
-    if (high) {
+    if (has_above) {
         (void)mpix_put(block, &args->above, 8 * receive, 8 * (send + 1), 8);
         (void)mpix_signal(block, &args->above);
     }
-    if (low) {
+    if (has_below) {
         (void)mpix_wait(block, &args->below);
     }
-    if (high) {
+    if (has_above) {
         (void)mpix_wait(block, &args->above);
     }
     if (block->index == 0) {
-        args->p[0] = low ? args->borders[receive] : 0;
-        args->p[args->n + 1] = high ? args->borders[receive + 1] : 0;
+        args->p[0] = has_below ? args->borders[receive] : 0;
+        args->p[args->n + 1] = has_above ? args->borders[receive + 1] : 0;
     }
     mpix_sync(block);
 }
 
 MPIX_DEVICE void solver_body(mpix_group_t *block, const solver_args_t *args)
 {
-    double *p = args->p + 1, rr, before, alpha, beta;
+    double *p = args->p + 1, rr, old_rr, alpha, beta;
     mpix_u32 turn, i;
 
     for (i = block->index; i < args->n; i += block->size) {
         p[i] = args->r[i];
     }
     rr = solver_dot(block, args, args->r, args->r);
-    /* The sums have the same bits on all ranks, so all leave in the same turn. */
-    for (turn = 0; turn < args->most && rr > args->tolerance && !mpix_failed(block); ++turn) {
+    /* The sums have the same bits on all ranks, so all ranks leave the loop in the same turn. */
+    for (turn = 0; turn < args->max_turns && rr > args->tolerance && !mpix_failed(block); ++turn) {
         solver_exchange(block, args, turn);
         for (i = block->index; i < args->n; i += block->size) {
             args->ap[i] = 2 * p[i] - *(p + i - 1) - p[i + 1];
@@ -487,9 +507,9 @@ MPIX_DEVICE void solver_body(mpix_group_t *block, const solver_args_t *args)
             args->r[i] -= alpha * args->ap[i];
         }
         mpix_sync(block);
-        before = rr;
+        old_rr = rr;
         rr = solver_dot(block, args, args->r, args->r);
-        beta = rr / before;
+        beta = rr / old_rr;
         for (i = block->index; i < args->n; i += block->size) {
             p[i] = args->r[i] + beta * p[i];
         }

@@ -3,12 +3,16 @@
 
 #define KEYS 50
 
+/* The store, which the handler uses. */
 typedef struct {
     unsigned values[KEYS];
-    unsigned *reply;
+    unsigned *reply; /* where the kernel looks for the answer */
 } store_t;
 
-/* Called by a thread of the library. */
+/*
+ * The handler, which carries out one trigger: sets the value of a key, or answers with it. Runs in a thread of the
+ * library.
+ */
 static int serve(void *context, const MPIX_Mscclpp_fields *fields)
 {
     store_t *store = context;
@@ -27,7 +31,7 @@ static int serve(void *context, const MPIX_Mscclpp_fields *fields)
 int main(int argc, char **argv)
 {
     keyvalue_args_t args = {.keys = KEYS};
-    unsigned found[KEYS];
+    unsigned answers[KEYS];
     MPIX_Mscclpp_channels channels;
     MPIX_Mscclpp_memory memory;
     store_t store = {.reply = NULL};
@@ -35,14 +39,14 @@ int main(int argc, char **argv)
     void *base;
 
     begin(&argc, &argv);
-    /* A handler moves no bytes, so the memory is empty; each channel still has a peer. */
+    /* A handler moves no bytes, so the memory is empty. A channel needs a peer all the same, so ranks form pairs. */
     peer = rank % 2 == 0 ? rank + 1 : rank - 1;
     MPIX_Mscclpp_memory_alloc(MPI_COMM_WORLD, 0, &base, &memory);
     MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_PORT, peer < ranks, &peer, 1, &channels);
     if (peer < ranks) {
         store.reply = stage_alloc_pinned(sizeof(*store.reply));
         args.reply = store.reply;
-        args.found = stage_alloc(sizeof(found));
+        args.answers = stage_alloc(sizeof(answers));
         MPIX_Mscclpp_channels_get_device(channels, MPIX_MSCCLPP_DEVICE_ABI, &args.channel, sizeof(args.channel));
         MPIX_Mscclpp_channels_set_handler(channels, 0, serve, &store);
 
@@ -51,11 +55,11 @@ int main(int argc, char **argv)
         stage_wait();
         MPIX_Mscclpp_channels_close(channels);
 
-        stage_to_host(found, args.found, sizeof(found));
+        stage_to_host(answers, args.answers, sizeof(answers));
         for (unsigned key = 0; key < KEYS; ++key) {
-            wrong += found[key] != key * key + (unsigned)rank;
+            wrong += answers[key] != key * key + (unsigned)rank;
         }
-        stage_free(args.found);
+        stage_free(args.answers);
         stage_free_pinned(store.reply);
     }
     MPIX_Mscclpp_channels_free(&channels);

@@ -2,16 +2,16 @@
 #include "common.h"
 
 #define CHUNKS 20
-#define SIZE 500
+#define SIZE 500 /* floats in a chunk */
 
 int main(int argc, char **argv)
 {
     pipeline_args_t args = {.chunks = CHUNKS, .size = SIZE};
-    float *data = must(malloc(CHUNKS * SIZE * sizeof(float))), *in, *out;
+    float *data = not_null(malloc(CHUNKS * SIZE * sizeof(float))), *in, *out;
     mpix_port_channel_t handles[2];
     MPIX_Mscclpp_channels channels;
     MPIX_Mscclpp_memory memory;
-    int peers[2], n = 0, wrong = 0;
+    int peers[2], peer_count = 0, wrong = 0;
     void *base;
 
     begin(&argc, &argv);
@@ -19,19 +19,19 @@ int main(int argc, char **argv)
         data[i] = (float)(i % 1000);
     }
     if (rank > 0) {
-        peers[n++] = rank - 1;
+        peers[peer_count++] = rank - 1;
     }
     if (rank + 1 < ranks) {
-        peers[n++] = rank + 1;
+        peers[peer_count++] = rank + 1;
     }
     MPIX_Mscclpp_memory_alloc(MPI_COMM_WORLD, (MPI_Aint)(4 * SIZE * sizeof(float)), &base, &memory);
-    MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_PORT, n, peers, 1, &channels);
+    MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_PORT, peer_count, peers, 1, &channels);
     MPIX_Mscclpp_channels_get_device(channels, MPIX_MSCCLPP_DEVICE_ABI, handles, sizeof(handles[0]));
     in = stage_alloc(CHUNKS * SIZE * sizeof(float));
     out = stage_alloc(CHUNKS * SIZE * sizeof(float));
     stage_to_device(in, data, CHUNKS * SIZE * sizeof(float));
     args.before = handles[0];
-    args.next = handles[n - 1];
+    args.next = handles[peer_count - 1];
     args.buffers = base;
     args.in = in;
     args.out = out;
@@ -48,8 +48,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < CHUNKS * SIZE; ++i) {
             float value = (float)(i % 1000);
 
-            for (int r = 0; r < ranks; ++r) {
-                value = 2.0f * value + (float)(r + 1);
+            for (int stage = 0; stage < ranks; ++stage) {
+                value = 2.0f * value + (float)(stage + 1);
             }
             wrong += data[i] != value;
         }

@@ -5,6 +5,7 @@
 
 #define CELLS 40 /* of a rank */
 
+/* The solution that the solver is to find, at a cell of all ranks' cells. */
 static double exact(int cell)
 {
     return (double)(cell % 7) - 3.0;
@@ -18,30 +19,30 @@ int main(int argc, char **argv)
     MPIX_Mscclpp_memory memory;
     MPIX_Mscclpp_room room;
     mpix_memory_channel_t handles[2];
-    int peers[2], n = 0, wrong = 0;
+    int peers[2], peer_count = 0, wrong = 0;
     unsigned turns;
     void *base;
 
     begin(&argc, &argv);
     for (int i = 0; i < CELLS; ++i) {
         const int cell = rank * CELLS + i;
-        const double low = cell > 0 ? exact(cell - 1) : 0, high = cell + 1 < ranks * CELLS ? exact(cell + 1) : 0;
+        const double below = cell > 0 ? exact(cell - 1) : 0, above = cell + 1 < ranks * CELLS ? exact(cell + 1) : 0;
 
-        b[i] = 2 * exact(cell) - low - high;
+        b[i] = 2 * exact(cell) - below - above;
     }
     if (rank > 0) {
-        peers[n++] = rank - 1;
+        peers[peer_count++] = rank - 1;
     }
     if (rank + 1 < ranks) {
-        peers[n++] = rank + 1;
+        peers[peer_count++] = rank + 1;
     }
     MPIX_Mscclpp_memory_alloc(MPI_COMM_WORLD, 8 * sizeof(double), &base, &memory);
-    MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_MEMORY, n, peers, 1, &channels);
+    MPIX_Mscclpp_channels_create(memory, MPIX_MSCCLPP_CHANNEL_MEMORY, peer_count, peers, 1, &channels);
     MPIX_Mscclpp_channels_get_device(channels, MPIX_MSCCLPP_DEVICE_ABI, handles, sizeof(handles[0]));
     MPIX_Mscclpp_room_create(MPI_COMM_WORLD, 1, sizeof(double), &room);
     MPIX_Mscclpp_room_get_device(room, MPIX_MSCCLPP_DEVICE_ABI, &args.room, sizeof(args.room));
     args.below = handles[0];
-    args.above = handles[n - 1];
+    args.above = handles[peer_count - 1];
     args.borders = base;
     args.x = stage_alloc(sizeof(x));
     args.r = stage_alloc(sizeof(b));
@@ -49,7 +50,7 @@ int main(int argc, char **argv)
     args.ap = stage_alloc(sizeof(x));
     args.partial = stage_alloc((stage_threads() + 1) * sizeof(double));
     args.turns = stage_alloc(sizeof(turns));
-    args.most = 4 * (unsigned)ranks * CELLS;
+    args.max_turns = 4 * (unsigned)ranks * CELLS;
     stage_to_device(args.r, b, sizeof(b));
 
     solver_launch(1, &args);
@@ -60,7 +61,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < CELLS; ++i) {
         wrong += !(fabs(x[i] - exact(rank * CELLS + i)) < 1e-6);
     }
-    wrong += turns == args.most;
+    wrong += turns == args.max_turns;
     MPIX_Mscclpp_room_free(&room);
     MPIX_Mscclpp_channels_free(&channels);
     MPIX_Mscclpp_memory_free(&memory);

@@ -13,28 +13,32 @@
 extern "C" {
 #endif
 
-/* Of this process, the `number`th one of its machine. The name is for messages. */
+/*
+ * Chooses the device of this process, which is the `number`th one of its machine, from 0. Returns the device's name,
+ * for messages.
+ */
 const char *stage_open(int number);
 void stage_close(void);
 
-/* Threads of a block. */
+/* The number of threads of a block. */
 unsigned stage_threads(void);
 
-/* Zeroed device memory of this process alone; and host memory that kernels reach at the same address. */
+/* Device memory of this process alone, zeroed; and (pinned) host memory that kernels reach at the same address. */
 void *stage_alloc(size_t bytes);
 void stage_free(void *memory);
 void *stage_alloc_pinned(size_t bytes);
 void stage_free_pinned(void *memory);
 
-/* These have happened when they return. */
+/* Copy between device and host memory, and return when that is done. */
 void stage_to_device(void *to, const void *from, size_t bytes);
 void stage_to_host(void *to, const void *from, size_t bytes);
 
-/* NAME_launch(blocks, args) for each kernel. */
+/* NAME_launch(blocks, args) queues kernel NAME, with a copy of its arguments. */
 #define STAGE_LAUNCH(name_) void name_##_launch(unsigned blocks, const name_##_args_t *args);
 KERNELS(STAGE_LAUNCH)
 #undef STAGE_LAUNCH
 
+/* Waits for all kernels. */
 void stage_wait(void);
 
 #ifdef __cplusplus

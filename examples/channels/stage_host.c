@@ -7,9 +7,9 @@
 #include "mpix_mscclpp_channels.h"
 #include "stage.h"
 
-#define THREADS 2
+#define THREADS 2 /* of a block: more would compete for the processors */
 
-/* Kept until the kernel has run. */
+/* A launched kernel. Kept until it has run. */
 typedef struct launch {
     struct launch *next;
     mpix_host_kernel_t kernel;
@@ -19,7 +19,7 @@ static void *stream;
 static launch_t *launches;
 
 /* Returns the memory, or ends the program if it is NULL. */
-static void *must(void *memory)
+static void *not_null(void *memory)
 {
     if (memory == NULL) {
         fprintf(stderr, "no memory\n");
@@ -50,7 +50,7 @@ unsigned stage_threads(void)
 
 void *stage_alloc(size_t bytes)
 {
-    return must(calloc(1, bytes));
+    return not_null(calloc(1, bytes));
 }
 
 void stage_free(void *memory)
@@ -60,7 +60,7 @@ void stage_free(void *memory)
 
 void *stage_alloc_pinned(size_t bytes)
 {
-    return must(calloc(1, bytes));
+    return not_null(calloc(1, bytes));
 }
 
 void stage_free_pinned(void *memory)
@@ -78,12 +78,12 @@ void stage_to_host(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Queues a kernel in the stream. */
+/* Queues a kernel in the stream, with a copy of its arguments. */
 static void launch(void (*function)(mpix_group_t *block, void *args), unsigned blocks, const void *args, size_t size)
 {
-    launch_t *launched = must(malloc(sizeof(*launched)));
+    launch_t *launched = not_null(malloc(sizeof(*launched)));
 
-    launched->kernel = (mpix_host_kernel_t){function, must(malloc(size)), blocks, THREADS, 0};
+    launched->kernel = (mpix_host_kernel_t){function, not_null(malloc(size)), blocks, THREADS, 0};
     memcpy(launched->kernel.argument, args, size);
     launched->next = launches;
     launches = launched;

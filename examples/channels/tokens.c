@@ -11,7 +11,7 @@ static float token_of(int of_rank, int token, int i)
 
 int main(int argc, char **argv)
 {
-    const size_t area = (1 + TOKENS * WIDTH + 3) / 4 * 4;
+    const size_t area = (1 + TOKENS * WIDTH + 3) / 4 * 4; /* a count and all tokens, a multiple of 16 bytes */
     float in[TOKENS][WIDTH], out[TOKENS][WIDTH];
     tokens_args_t args = {.tokens = TOKENS, .width = WIDTH, .area = area};
     MPIX_Mscclpp_channels channels;
