@@ -57,7 +57,7 @@ class Net:
         return vector[:cut].reshape(INPUTS, HIDDEN), vector[cut:].reshape(HIDDEN, 1)
 
     def differentiate(self, inputs, targets, total):
-        """Sets the gradients to what these samples, of `total` ones, contribute. Returns their part of the mean error."""
+        """Sets the gradients to what these samples, of `total` ones, contribute. Returns their share of the error."""
         hidden = self.xp.tanh(inputs @ self.first)
         error = hidden @ self.second - targets
         self.second_gradient[:] = hidden.T @ error * (2.0 / total)

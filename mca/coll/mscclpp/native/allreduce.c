@@ -44,13 +44,13 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
     return rc;
 }
 
-int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p)
+int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_device_p)
 {
-    int local = *device_p;
+    int local = *on_device_p;
     int any = 0;
     int rc = call_previous(module, &local, &any, 1, &ompi_mpi_int.dt, &ompi_mpi_op_max.op);
 
-    *device_p = 0 != any;
+    *on_device_p = 0 != any;
     return rc;
 }
 
@@ -117,7 +117,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                                mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
-    bool device;
+    bool on_device;
     int rc;
 
     if (0 == count) {
@@ -128,15 +128,15 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
         /* The data may lie elsewhere than the pointers. Staging examines the data, and passes host memory on. */
         return stage_call(module, sendbuf, recvbuf, count, datatype, op);
     }
-    device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
+    on_device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
     mca_coll_mscclpp_number_call(module);
     if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
-        rc = mca_coll_mscclpp_agree_on_kind(module, &device);
+        rc = mca_coll_mscclpp_agree_on_kind(module, &on_device);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
     }
-    if (OPAL_LIKELY(!device)) {
+    if (OPAL_LIKELY(!on_device)) {
         return call_on_host(module, sendbuf, recvbuf, count, datatype, op);
     }
     return serve_on_device(module, sendbuf, recvbuf, count, datatype, op, false, &rc)
@@ -191,16 +191,16 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     mca_coll_mscclpp_request_t *request;
-    const bool device = 0 != count && ompi_datatype_is_predefined(type) &&
-                        (mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf)) &&
-                        !mca_coll_mscclpp_state.config.mixed_buffers &&
-                        is_from_application(module, __builtin_return_address(0));
+    const bool on_device = 0 != count && ompi_datatype_is_predefined(type) &&
+                           (mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf)) &&
+                           !mca_coll_mscclpp_state.config.mixed_buffers &&
+                           is_from_application(module, __builtin_return_address(0));
 
     (void)comm;
-    if (!device && mca_coll_mscclpp_request_is_idle(module)) {
+    if (!on_device && mca_coll_mscclpp_request_is_idle(module)) {
         return other_iallreduce(sbuf, rbuf, count, type, op, module, request_p);
     }
-    request = mca_coll_mscclpp_request_new(module, device ? serve_later : hand_over, device);
+    request = mca_coll_mscclpp_request_new(module, on_device ? serve_later : hand_over, on_device);
     if (request == NULL) {
         return MPI_ERR_NO_MEM;
     }

@@ -6,10 +6,10 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 
 /*
- * allreduce.c: with the parameter mixed_buffers, lets all ranks agree on the kind of memory. *device_p: first whether
- * this rank passes device memory, then whether any rank does. Waits for all ranks. Returns an MPI error code.
+ * allreduce.c: with the parameter mixed_buffers, lets all ranks agree on the kind of memory. *on_device_p: first
+ * whether this rank passes device memory, then whether any rank does. Waits for all ranks. Returns an MPI error code.
  */
-int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p);
+int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_device_p);
 
 /*
  * bind.c: makes the team if this is the communicator's first call on device buffers, which waits for all ranks. True if

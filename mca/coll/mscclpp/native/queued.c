@@ -50,11 +50,11 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 }
 
 /*
- * Makes the communicator's queue if there is none, which waits for all ranks. `device`: this rank passes device memory.
- * The queue stays NULL on all ranks if no rank passes device memory, or if calls cannot be queued; in the latter case,
- * no later call tries again. Returns an MPI error code.
+ * Makes the communicator's queue if there is none, which waits for all ranks. `on_device`: this rank passes device
+ * memory. The queue stays NULL on all ranks if no rank does so, or if calls cannot be queued. Returns an MPI error
+ * code.
  */
-static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device)
+static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
     uint64_t most = 0; /* not needed here */
     bool had_team = false;
@@ -64,7 +64,7 @@ static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buf
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_request_await(module);
-    rc = mca_coll_mscclpp_lane_make(module, buffers, device, &most, open_queue, &had_team, &module->queued);
+    rc = mca_coll_mscclpp_lane_make(module, buffers, on_device, &most, open_queue, &had_team, &module->queued);
     module->never_queued = module->queued == NULL && (had_team || module->no_lanes);
     return rc;
 }
@@ -129,7 +129,7 @@ static bool is_none_or_device(const void *buffer)
 static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     const void *const buffers[2] = {call->sendbuf, call->recvbuf};
-    const bool device = mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf);
+    const bool on_device = mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf);
     mscclpp_allreduce_args_t args = {
         .sendbuf = MPI_IN_PLACE == call->sendbuf ? call->recvbuf : call->sendbuf,
         .recvbuf = call->recvbuf,
@@ -149,11 +149,11 @@ static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    *code_p = ensure_queue(module, buffers, device);
+    *code_p = ensure_queue(module, buffers, on_device);
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (module->queued == NULL || !device) {
+    if (module->queued == NULL || !on_device) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     status = begin_call(module->queued, call->stream, &stream);
@@ -273,14 +273,14 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
 static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native,
                                int *code_p)
 {
-    const bool device = all_on_device(native, call);
+    const bool on_device = all_on_device(native, call);
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
 
     if (native->staged) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    *code_p = ensure_queue(module, native->buffers, device && (native->touches || !has_unknown_sizes(native)));
+    *code_p = ensure_queue(module, native->buffers, on_device && (native->touches || !has_unknown_sizes(native)));
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
@@ -292,7 +292,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
         *code_p = native->rc;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (module->queued == NULL || !device) {
+    if (module->queued == NULL || !on_device) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     status = begin_call(module->queued, call->stream, &stream);
@@ -310,7 +310,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
 static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_native_t native;
-    end_t end = MCA_COLL_MSCCLPP_QUEUED; /* there is nothing to do */
+    end_t outcome = MCA_COLL_MSCCLPP_QUEUED; /* there is nothing to do */
 
     if (!fits_count(call->sendcount) || !fits_count(call->recvcount)) {
         *code_p = MPI_ERR_COUNT;
@@ -320,17 +320,17 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     if (describe(module, call, &native)) {
-        end = enqueue_described(module, call, &native, code_p);
+        outcome = enqueue_described(module, call, &native, code_p);
     }
     mca_coll_mscclpp_native_end(&native);
-    return end;
+    return outcome;
 }
 
 /* Enqueues a call of any collective: the entry for the MPIX functions (api.h). */
 static end_t enqueue(const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
-    end_t end;
+    end_t outcome;
 
     *code_p = OMPI_SUCCESS;
     if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
@@ -339,17 +339,17 @@ static end_t enqueue(const call_t *call, int *code_p)
     }
     switch (call->coll) {
     case MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE:
-        end = enqueue_allreduce(module, call, code_p);
+        outcome = enqueue_allreduce(module, call, code_p);
         break;
     case MCA_COLL_MSCCLPP_QUEUE_BARRIER:
-        end = enqueue_barrier(module, call, code_p);
+        outcome = enqueue_barrier(module, call, code_p);
         break;
     default:
-        end = enqueue_other(module, call, code_p);
+        outcome = enqueue_other(module, call, code_p);
         break;
     }
-    module->queued_calls += MCA_COLL_MSCCLPP_QUEUED == end;
-    return end;
+    module->queued_calls += MCA_COLL_MSCCLPP_QUEUED == outcome;
+    return outcome;
 }
 
 /* Tells whether kernels know the type and the operation of an all-reduce. There must be a queue. */
@@ -365,12 +365,14 @@ static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_
 /* Prepares a barrier or an all-reduce, as `prepare` does. They need no description. */
 static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call, int *queues_p)
 {
-    const bool barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
-    const void *const buffers[2] = {barrier ? NULL : call->sendbuf, barrier ? NULL : call->recvbuf};
-    const bool device = barrier || (mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf));
-    const int rc = ensure_queue(module, buffers, device);
+    const bool is_barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
+    const void *const buffers[2] = {is_barrier ? NULL : call->sendbuf, is_barrier ? NULL : call->recvbuf};
+    const bool on_device =
+        is_barrier || (mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf));
+    const int rc = ensure_queue(module, buffers, on_device);
 
-    *queues_p = OMPI_SUCCESS == rc && module->queued != NULL && device && (barrier || knows_allreduce(module, call));
+    *queues_p =
+        OMPI_SUCCESS == rc && module->queued != NULL && on_device && (is_barrier || knows_allreduce(module, call));
     return rc;
 }
 
@@ -383,12 +385,12 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     if (!describe(module, call, &native)) {
         *queues_p = true;
     } else {
-        const bool device = !native.touches || all_on_device(&native, call);
+        const bool on_device = !native.touches || all_on_device(&native, call);
 
-        rc = ensure_queue(module, native.buffers, native.touches && device);
+        rc = ensure_queue(module, native.buffers, native.touches && on_device);
         native.args.known = true;
         *most_p = native.args.most;
-        *queues_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && device &&
+        *queues_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && on_device &&
                     !native.staged && mscclpp_collective_can_enqueue(module->queued->team, &native.args, false);
     }
     mca_coll_mscclpp_native_end(&native);
@@ -416,19 +418,19 @@ static int prepare(const call_t *call, int *queues_p, uint64_t *most_p)
 static end_t find_failure(MPI_Comm comm, char *text, size_t size)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
-    end_t end = MCA_COLL_MSCCLPP_QUEUED;
+    end_t outcome = MCA_COLL_MSCCLPP_QUEUED;
     int code;
 
     text[0] = '\0';
     if (module != NULL && module->queued != NULL && module->queued->team != NULL) {
-        end = end_from_status(mscclpp_team_find_failure(module->queued->team, text, size), &code);
+        outcome = end_from_status(mscclpp_team_find_failure(module->queued->team, text, size), &code);
     }
-    if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == end) {
+    if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == outcome) {
         const mscclpp_status_t status = mca_coll_mscclpp_channels_find_failure(module, text, size);
 
-        end = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : end_from_status(status, &code);
+        outcome = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : end_from_status(status, &code);
     }
-    return end;
+    return outcome;
 }
 
 static uint64_t count_calls(MPI_Comm comm)
@@ -512,7 +514,6 @@ static int is_twin(void)
     return has_twin();
 }
 
-/* Functions host_...: streams and graphs of the twin, as api.h describes them. */
 static int host_stream_create(void **stream_p)
 {
     mscclpp_dev_twin_queue_t *queue;

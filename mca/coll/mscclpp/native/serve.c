@@ -28,16 +28,16 @@ static bool has_board(const mca_coll_mscclpp_module_t *module)
 static bool follow_peers(mca_coll_mscclpp_module_t *module)
 {
     mscclpp_team_t *team = module->team;
-    bool device = false;
+    bool on_device = false;
 
     mscclpp_team_announce(team, module->in_hand, MSCCLPP_CALL_EITHER);
-    while (!mscclpp_team_is_decided(team, module->in_hand, &device) &&
+    while (!mscclpp_team_is_decided(team, module->in_hand, &on_device) &&
            mscclpp_team_awaits_announcements(team, module->in_hand)) {
         mca_coll_mscclpp_progress();
     }
     /* Asked once more, because a peer may have decided after the first question. */
-    (void)mscclpp_team_is_decided(team, module->in_hand, &device);
-    return device;
+    (void)mscclpp_team_is_decided(team, module->in_hand, &on_device);
+    return on_device;
 }
 
 /*
@@ -45,21 +45,21 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
  * the size of the largest block, in the call. Waits for all ranks. If one comes too late while some rank passes device
  * memory, this breaks the communicator. Returns an MPI error code.
  */
-static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
+static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *on_device_p)
 {
-    const uint64_t local[MCA_COLL_MSCCLPP_AGREED] = {*device_p, call->args.most};
+    const uint64_t local[MCA_COLL_MSCCLPP_AGREED] = {*on_device_p, call->args.most};
     uint64_t all[MCA_COLL_MSCCLPP_AGREED] = {0, 0};
     mscclpp_status_t late;
     int rc;
 
-    rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *device_p, local, all, &late);
+    rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p, local, all, &late);
     if (MSCCLPP_OK != late) {
         if (has_board(module)) {
             (void)mscclpp_team_fail(module->team, late); /* tells the late rank, too */
         }
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
     }
-    *device_p = 0 != all[0];
+    *on_device_p = 0 != all[0];
     call->args.most = all[1];
     call->args.known = true;
     return rc;
@@ -180,37 +180,38 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
  */
 static bool decide_on_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
-    const bool device = passes_device(call);
+    const bool on_device = passes_device(call);
 
     if (!has_board(module)) {
-        return device;
+        return on_device;
     }
-    return device || call->touches ? mscclpp_team_decide(module->team, module->in_hand, device) : follow_peers(module);
+    return on_device || call->touches ? mscclpp_team_decide(module->team, module->in_hand, on_device)
+                                      : follow_peers(module);
 }
 
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
-    bool device;
+    bool on_device;
 
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
     call->args.call = module->in_hand;
     if (must_agree_first(module, call)) {
-        device = passes_device(call);
-        *rc_p = agree_on_exchange(module, call, &device);
+        on_device = passes_device(call);
+        *rc_p = agree_on_exchange(module, call, &on_device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
     } else if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
-        device = passes_device(call);
-        *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
+        on_device = passes_device(call);
+        *rc_p = mca_coll_mscclpp_agree_on_kind(module, &on_device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
     } else {
-        device = decide_on_device(module, call);
+        on_device = decide_on_device(module, call);
     }
-    if (OPAL_LIKELY(!device)) {
+    if (OPAL_LIKELY(!on_device)) {
         begin_host_call(module);
         return false;
     }
@@ -223,19 +224,19 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
-    bool device = passes_device(call);
+    bool on_device = passes_device(call);
 
     call->args.call = module->in_hand;
     call->args.early = true;
     if (must_agree_first(module, call)) {
-        *rc_p = agree_on_exchange(module, call, &device);
+        *rc_p = agree_on_exchange(module, call, &on_device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
     } else {
-        device = decide_on_device(module, call);
+        on_device = decide_on_device(module, call);
     }
-    if (!device) {
+    if (!on_device) {
         announce_host(module);
         return false;
     }
