@@ -19,18 +19,18 @@ static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512];
-    bool found = false;
+    bool is_found = false;
 
-    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
+    while (maps != NULL && !is_found && fgets(line, sizeof(line), maps) != NULL) {
         char sharing; /* 's': shared, 'p': private */
 
-        found = 3 == sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", low_p, high_p, &sharing) && 's' == sharing &&
-                (uintptr_t)address >= *low_p && (uintptr_t)address < *high_p;
+        is_found = 3 == sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", low_p, high_p, &sharing) && 's' == sharing &&
+                   (uintptr_t)address >= *low_p && (uintptr_t)address < *high_p;
     }
     if (maps != NULL) {
         fclose(maps);
     }
-    return found;
+    return is_found;
 }
 
 /* True if an address counts as host memory, by the settings for tests. */

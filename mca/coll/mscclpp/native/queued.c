@@ -50,9 +50,8 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 }
 
 /*
- * Makes the communicator's queue if there is none, which waits for all ranks. `on_device`: this rank passes device
- * memory. The queue stays NULL on all ranks if no rank does so, or if calls cannot be queued. Returns an MPI error
- * code.
+ * Makes the communicator's queue if there is none, which waits for all ranks. It stays NULL on all ranks if none of
+ * them passes device memory (`on_device`), or if calls cannot be queued. Returns an MPI error code.
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {

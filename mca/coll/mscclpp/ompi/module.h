@@ -166,8 +166,8 @@ typedef struct mca_coll_mscclpp_module_t {
     bool comparing;             /* a call has been compared and is being served; what serves it may call other
                                    collectives */
     bool inner;                 /* a call that Open MPI itself makes is being served; such calls are not compared */
-    bool enabled;
-    bool told_broken; /* the BROKEN state has been reported */
+    bool enabled;               /* the module has functions in the communicator's table */
+    bool told_broken;           /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
     unsigned calls_of_some;             /* number of calls, before there was a team, in which some ranks may have
                                            passed no data */

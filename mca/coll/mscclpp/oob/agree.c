@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
     mca_coll_mscclpp_module_t *module;
     const char *collective; /* its name, for messages */
-    bool hurried;
+    bool hurried;           /* this rank names late ranks, and gives up at the deadline */
     double started;
     double looked; /* when this rank last looked for messages */
     double asked;  /* when this rank told the others that it waits; 0: not yet */

@@ -195,11 +195,11 @@ static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last
 {
     ptrdiff_t end = last->offset + (ptrdiff_t)last->length;
 
-    if (!is_single(last) || !is_single(piece) || last->together != piece->together) {
+    if (!is_single(last) || !is_single(piece) || last->in_one_allocation != piece->in_one_allocation) {
         return false;
     }
     if (piece->offset == end &&
-        (!piece->together || bytes_to_end(builder, last->offset) >= last->length + piece->length)) {
+        (!piece->in_one_allocation || bytes_to_end(builder, last->offset) >= last->length + piece->length)) {
         last->length += piece->length;
         return true;
     }
@@ -220,7 +220,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     int rc = OMPI_SUCCESS;
 
     mca_coll_mscclpp_stage_piece_bounds(piece, &low, &high);
-    part.together = bytes_to_end(builder, low) >= (size_t)(high - low);
+    part.in_one_allocation = bytes_to_end(builder, low) >= (size_t)(high - low);
     if (!is_single(piece)) {
         return pieces_push(list, &part);
     }
@@ -228,7 +228,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
         size_t available = bytes_to_end(builder, part.offset);
 
         part.length = available > 0 && available < bytes_left ? available : bytes_left;
-        part.together = available > 0;
+        part.in_one_allocation = available > 0;
         if (0 == list->used || !merge_piece(builder, &list->pieces[list->used - 1], &part)) {
             rc = pieces_push(list, &part);
         }

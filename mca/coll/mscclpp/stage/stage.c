@@ -194,18 +194,18 @@ static char *add_offset(void *address, ptrdiff_t offset)
     return (char *)((uintptr_t)address + (uintptr_t)offset);
 }
 
-/* The pieces that are copied to the device (`out`), or from it. */
-static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
+/* The pieces that are copied to or from the device (`to_device`). */
+static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device)
 {
-    return out ? &buffer->plan.out : &buffer->plan.in;
+    return to_device ? &buffer->plan.out : &buffer->plan.in;
 }
 
 /*
- * Starts to copy `count` runs of the piece's length, `step` bytes apart, to the device if `out`, else from it. Uses one
- * copy for all runs where they lie in one allocation and do not overlap.
+ * Starts to copy `count` runs of the piece's length, `step` bytes apart, to or from the device (`to_device`).
+ * Uses one copy for all runs where they lie in one allocation and do not overlap.
  */
 static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
-                                  ptrdiff_t offset, size_t count, ptrdiff_t step, bool out)
+                                  ptrdiff_t offset, size_t count, ptrdiff_t step, bool to_device)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -217,20 +217,21 @@ static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const
     }
     user = add_offset(buffer->user, offset);
     host = add_offset(buffer->host, offset);
-    if (piece->together && count > 1 && step >= (ptrdiff_t)piece->length) {
-        return gpu->copy_rows(buffer->stream, out ? user : host, out ? host : user, (size_t)step, piece->length, count);
+    if (piece->in_one_allocation && count > 1 && step >= (ptrdiff_t)piece->length) {
+        return gpu->copy_rows(buffer->stream, to_device ? user : host, to_device ? host : user, (size_t)step,
+                              piece->length, count);
     }
     for (size_t run = 0; run < count && MSCCLPP_OK == status; ++run) {
         user = add_offset(buffer->user, offset + (ptrdiff_t)run * step);
         host = add_offset(buffer->host, offset + (ptrdiff_t)run * step);
-        status = gpu->copy(buffer->stream, out ? user : host, out ? host : user, piece->length);
+        status = gpu->copy(buffer->stream, to_device ? user : host, to_device ? host : user, piece->length);
     }
     return status;
 }
 
 /* Starts to copy a piece, with one copy_runs for each line of its longer dimension, as that takes the fewest copies. */
 static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
-                                   bool out)
+                                   bool to_device)
 {
     ptrdiff_t length = (ptrdiff_t)piece->length;
     bool along_repeats = piece->repeats > piece->count && (piece->extent >= length || piece->extent <= -length);
@@ -241,7 +242,7 @@ static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, cons
         ptrdiff_t offset = piece->offset + (ptrdiff_t)line * (along_repeats ? piece->stride : piece->extent);
 
         status = copy_runs(buffer, piece, offset, along_repeats ? piece->repeats : piece->count,
-                           along_repeats ? piece->extent : piece->stride, out);
+                           along_repeats ? piece->extent : piece->stride, to_device);
     }
     return status;
 }
@@ -253,8 +254,8 @@ static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, cons
 static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buffer,
                                      const mca_coll_mscclpp_stage_piece_t *piece)
 {
-    size_t repeats = piece->together ? 1 : piece->repeats;
-    size_t runs = piece->together ? 1 : piece->count;
+    size_t repeats = piece->in_one_allocation ? 1 : piece->repeats;
+    size_t runs = piece->in_one_allocation ? 1 : piece->count;
     mscclpp_status_t status = MSCCLPP_OK;
 
     for (size_t index = 0; index < repeats * runs && MSCCLPP_OK == status; ++index) {
@@ -280,37 +281,37 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
     return status;
 }
 
-/* Starts the copies between a device buffer and its host memory: to the device if `out`, else from it. */
-static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
+/* Starts the copies between a device buffer and its host memory: to or from the device (`to_device`). */
+static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device)
 {
-    const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
+    const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, to_device);
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (buffer->block == NULL) {
         return MSCCLPP_OK;
     }
     for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
-        status = copy_piece(buffer, &list->pieces[index], out);
+        status = copy_piece(buffer, &list->pieces[index], to_device);
     }
     return status;
 }
 
 /* Waits for a buffer's copies or, without `wait`, asks whether they have ended; MSCCLPP_IN_PROGRESS: not yet. */
-static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out, bool wait)
+static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device, bool wait)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
 
-    if (buffer->block == NULL || 0 == pieces_of(buffer, out)->used) {
+    if (buffer->block == NULL || 0 == pieces_of(buffer, to_device)->used) {
         return MSCCLPP_OK;
     }
     return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
 }
 
 /* Waits for the copies of both buffers, or asks whether they have ended (*done_p). Returns an MPI error code. */
-static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *done_p)
+static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, bool *done_p)
 {
-    mscclpp_status_t send = end_copies(&stage->send, out, wait);
-    mscclpp_status_t recv = end_copies(&stage->recv, out, wait);
+    mscclpp_status_t send = end_copies(&stage->send, to_device, wait);
+    mscclpp_status_t recv = end_copies(&stage->recv, to_device, wait);
 
     if (send < MSCCLPP_OK || recv < MSCCLPP_OK) {
         return to_mpi(send < MSCCLPP_OK ? send : recv);
@@ -320,16 +321,16 @@ static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *
 }
 
 /* Starts the copies of both buffers. After a failure no copy is in progress, so the memory can be freed. */
-static int start_both(mca_coll_mscclpp_stage_t *stage, bool out)
+static int start_both(mca_coll_mscclpp_stage_t *stage, bool to_device)
 {
-    mscclpp_status_t status = start_copies(&stage->send, out);
+    mscclpp_status_t status = start_copies(&stage->send, to_device);
     bool done;
 
     if (MSCCLPP_OK == status) {
-        status = start_copies(&stage->recv, out);
+        status = start_copies(&stage->recv, to_device);
     }
     if (MSCCLPP_OK != status) {
-        (void)end_both(stage, out, true, &done);
+        (void)end_both(stage, to_device, true, &done);
         return to_mpi(status);
     }
     return OMPI_SUCCESS;

@@ -68,7 +68,7 @@ typedef struct {
     ptrdiff_t stride;
     size_t repeats;
     ptrdiff_t extent;
-    bool together; /* all of the piece is known to lie in one allocation */
+    bool in_one_allocation; /* known of all bytes of the piece */
 } mca_coll_mscclpp_stage_piece_t;
 
 /* A list of pieces. It may point into itself and so must stay where it was made. */
