@@ -288,21 +288,21 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
     return true;
 }
 
-/* What all blocks of one buffer have in common. */
+/* Where the blocks of one buffer lie, and whether they can stay there. */
 typedef struct {
     bounds_t bounds;  /* bounds of all blocks, holes included */
     uintptr_t lowest; /* the lowest first byte of a block; UINTPTR_MAX: all blocks are empty */
     bool dense;       /* no block has holes, and no rank has several blocks */
-} extent_t;
+} placement_t;
 
 /*
  * Adds up the bytes for each peer in described->list, and the largest sum in the call. Returns where the blocks lie.
  * described->strided becomes false if a peer has several blocks.
  */
-static extent_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks, int count,
-                               described_t *described)
+static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks, int count,
+                                  described_t *described)
 {
-    extent_t extent = {.bounds = {.low = UINTPTR_MAX}, .lowest = UINTPTR_MAX, .dense = true};
+    placement_t placement = {.bounds = {.low = UINTPTR_MAX}, .lowest = UINTPTR_MAX, .dense = true};
     elements_t block;
 
     for (int peer = 0; peer < call->ranks; ++peer) {
@@ -313,17 +313,17 @@ static extent_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_m
         const int peer = get_block(blocks, i, &block);
         mscclpp_dev_block_t *total = &described->list[peer];
 
-        extent.dense = extent.dense && block.dense;
+        placement.dense = placement.dense && block.dense;
         if (0 != block.count) {
             described->strided = described->strided && 0 == total->bytes;
-            extent.lowest = (uintptr_t)block.first < extent.lowest ? (uintptr_t)block.first : extent.lowest;
-            include_elements(&extent.bounds, &block);
+            placement.lowest = (uintptr_t)block.first < placement.lowest ? (uintptr_t)block.first : placement.lowest;
+            include_elements(&placement.bounds, &block);
         }
         total->bytes += block.count * block.size;
         call->args.most = total->bytes > call->args.most ? total->bytes : call->args.most;
     }
-    extent.dense = extent.dense && described->strided;
-    return extent;
+    placement.dense = placement.dense && described->strided;
+    return placement;
 }
 
 /*
@@ -337,20 +337,20 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
 {
     const int count = count_blocks(call, blocks);
     uint64_t packed_bytes = 0;
-    extent_t extent;
+    placement_t placement;
     elements_t block;
     int last_peer = -1;
 
     described->strided = true;
-    extent = measure_blocks(call, blocks, count, described);
-    if (UINTPTR_MAX == extent.lowest) {
+    placement = measure_blocks(call, blocks, count, described);
+    if (UINTPTR_MAX == placement.lowest) {
         return NULL;
     }
     call->touches = true;
-    described->scattered = (!extent.dense || blocks->types != NULL) && is_scattered(&extent.bounds);
-    extent.dense = extent.dense && !described->scattered;
+    described->scattered = (!placement.dense || blocks->types != NULL) && is_scattered(&placement.bounds);
+    placement.dense = placement.dense && !described->scattered;
     described->packs =
-        extent.dense ? described->own_packs : ensure_packs(call, described->own_packs, described->more_packs, count);
+        placement.dense ? described->own_packs : ensure_packs(call, described->own_packs, described->more_packs, count);
     for (int i = 0; i < count && described->packs != NULL; ++i) {
         const int peer = get_block(blocks, i, &block);
 
@@ -358,9 +358,9 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
             continue;
         }
         described->strided = described->strided && !described->scattered &&
-                             find_runs(call, &block, extent.lowest, &described->runs[peer]);
-        if (extent.dense) {
-            described->list[peer].offset = (uintptr_t)block.first - extent.lowest;
+                             find_runs(call, &block, placement.lowest, &described->runs[peer]);
+        if (placement.dense) {
+            described->list[peer].offset = (uintptr_t)block.first - placement.lowest;
             continue;
         }
         add_pack(call, &described->packs[described->pack_count++], &block, packed_bytes);
@@ -370,7 +370,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
         packed_bytes += block.count * block.size;
         last_peer = peer;
     }
-    return (char *)extent.lowest;
+    return (char *)placement.lowest;
 }
 
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)

@@ -1,7 +1,7 @@
 /*
  * Messages over a communicator's point-to-point, under one tag that no other collective component uses at the same
  * time. Every message begins with a header that says what kind it is. A message that arrives early is kept until
- * somebody asks for it. Private to oob.c, message.c and the comparison of calls.
+ * somebody asks for it. Private to this folder, to the comparison of calls and to native/bind.c.
  */
 #ifndef MCA_COLL_MSCCLPP_OOB_MESSAGE_H
 #define MCA_COLL_MSCCLPP_OOB_MESSAGE_H
@@ -10,8 +10,9 @@
 
 #include "mca/coll/mscclpp/oob/oob.h"
 
+/* What a message says. `number` and `call` are those of its header. */
 typedef enum {
-    MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* parts of all-gather `number`: the sender's, in a tree also its subtree's */
     MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a control message of the host library; `number` is the number of its team's
                                          port */
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in call `call` */
@@ -28,6 +29,7 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_PAIR = 13         /* the sender's message in exchange `number` */
 } mca_coll_mscclpp_oob_kind_t;
 
+/* Tells the messages of this component from others. */
 #define MCA_COLL_MSCCLPP_OOB_MAGIC 0x6d736370u
 
 /* All-gathers among the ranks of a node have numbers of their own, with this bit. */

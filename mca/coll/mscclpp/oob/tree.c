@@ -295,7 +295,10 @@ static mscclpp_status_t look_for_end(tree_t *tree)
     return status;
 }
 
-/* Does what can be done at once (mca_coll_mscclpp_gather_step_fn_t). */
+/*
+ * Receives, sends, answers and looks for the end, as far as that is possible at once
+ * (mca_coll_mscclpp_gather_step_fn_t).
+ */
 static mscclpp_status_t tree_step(void *state)
 {
     tree_t *tree = state;
@@ -380,6 +383,7 @@ static mscclpp_status_t tree_watch(void *state)
         return MSCCLPP_OK;
     }
     list_late(tree, now, ranks, sizeof(ranks), &first_late);
+    /* The rank that names the late one should have ended the all-gather by now. */
     if (is_over && first_late < 0 && waited > config->timeout + TOLD_SECONDS) {
         first_late = rank_of(tree, &tree->above);
         (void)snprintf(ranks, sizeof(ranks), "none that this rank knows of");
