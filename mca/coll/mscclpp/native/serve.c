@@ -41,7 +41,7 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Lets all ranks agree on whether any of them passes device memory (*device_p: first whether this rank does), and on
+ * Lets all ranks agree on whether any of them passes device memory (*on_device_p: first whether this rank does), and on
  * the size of the largest block, in the call. Waits for all ranks. If one comes too late while some rank passes device
  * memory, this breaks the communicator. Returns an MPI error code.
  */
@@ -98,7 +98,7 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
  * A program that passes only host memory never has a team, and would pay for an agreement in every call. So after the
  * first few calls, the ranks agree only in some calls, and in the others they stage device memory.
  */
-static bool must_agree_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
+static bool decide_to_agree(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
     const bool can_read_board = has_board(module);
 
@@ -196,7 +196,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
     call->args.call = module->in_hand;
-    if (must_agree_first(module, call)) {
+    if (decide_to_agree(module, call)) {
         on_device = passes_device(call);
         *rc_p = agree_on_exchange(module, call, &on_device);
         if (OMPI_SUCCESS != *rc_p) {
@@ -228,7 +228,7 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 
     call->args.call = module->in_hand;
     call->args.early = true;
-    if (must_agree_first(module, call)) {
+    if (decide_to_agree(module, call)) {
         *rc_p = agree_on_exchange(module, call, &on_device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
