@@ -72,11 +72,11 @@ typedef struct {
 
 typedef enum {
     MCA_COLL_MSCCLPP_QUEUED,
-    MCA_COLL_MSCCLPP_NOT_QUEUED, /* nothing has happened on any rank; the caller serves the call in another way */
-    MCA_COLL_MSCCLPP_QUEUE_TIMEOUT,
-    MCA_COLL_MSCCLPP_QUEUE_PEER, /* another rank failed */
-    MCA_COLL_MSCCLPP_QUEUE_BUSY, /* two operations of one communicator ran at once */
-    MCA_COLL_MSCCLPP_QUEUE_ERROR /* see the MPI error code */
+    MCA_COLL_MSCCLPP_NOT_QUEUED,    /* nothing has happened on any rank; the caller serves the call in another way */
+    MCA_COLL_MSCCLPP_QUEUE_TIMEOUT, /* a kernel has given up waiting for a rank */
+    MCA_COLL_MSCCLPP_QUEUE_PEER,    /* another rank failed */
+    MCA_COLL_MSCCLPP_QUEUE_BUSY,    /* two operations of one communicator ran at once */
+    MCA_COLL_MSCCLPP_QUEUE_ERROR    /* see the MPI error code */
 } mca_coll_mscclpp_queue_end_t;
 
 typedef struct {
@@ -88,8 +88,7 @@ typedef struct {
      */
     mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
-    /* Tells whether the communicator's queued operations have failed. Never waits. `text` is empty if nothing is known.
-     */
+    /* Tells whether the communicator's queued operations have failed, and in `text`, if known, how. Never waits. */
     mca_coll_mscclpp_queue_end_t (*find_failure)(MPI_Comm comm, char *text, size_t size);
 
     /* Returns the number of the communicator's calls that were queued. */
@@ -111,8 +110,7 @@ typedef struct {
     int (*host_graph_launch)(void *graph, void *stream);
     int (*host_graph_destroy)(void *graph);
 
-    /* A loop over `body` while *condition is not 0, and a copy of `added` at the end of a graph. Both copy the graph.
-     */
+    /* Queues a loop over `body` while *condition is not 0, or appends `added` to a graph. Both copy the graph. */
     int (*host_loop)(void *stream, void *body, const uint64_t *condition);
     int (*host_graph_append)(void *graph, void *added);
 

@@ -159,48 +159,49 @@ typedef struct mca_coll_mscclpp_module_t {
     struct mca_coll_mscclpp_module_t *next;  /* in the list of enabled modules; guarded by the component's lock */
     struct mca_coll_mscclpp_module_t **link; /* what points to this module in that list; NULL: it is not in the list */
     struct ompi_communicator_t *comm;
-    mca_coll_mscclpp_previous_t previous;
-    mca_coll_mscclpp_own_t own; /* with check_calls, called by the functions that compare calls */
-    uint64_t checked;           /* number of calls that were compared */
-    bool check_failed;          /* a call could not be compared: no further one is, and each call fails */
-    bool comparing;             /* a call has been compared and is being served; what serves it may call other
-                                   collectives */
-    bool inner;                 /* a call that Open MPI itself makes is being served; such calls are not compared */
-    bool enabled;               /* the module has functions in the communicator's table */
-    bool told_broken;           /* the BROKEN state has been reported */
+    mca_coll_mscclpp_previous_t previous; /* what serves calls that this module does not serve */
+    mca_coll_mscclpp_own_t own;           /* with check_calls, called by the functions that compare calls */
+    uint64_t checked;                     /* number of calls that were compared */
+    bool check_failed;                    /* a call could not be compared: no further one is, and each call fails */
+    bool comparing;                       /* a call has been compared and is being served; what serves it may call other
+                                             collectives */
+    bool inner;       /* a call that Open MPI itself makes is being served; such calls are not compared */
+    bool enabled;     /* the module has functions in the communicator's table */
+    bool told_broken; /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
-    unsigned calls_of_some;             /* number of calls, before there was a team, in which some ranks may have
-                                           passed no data */
-    mscclpp_team_t *team;               /* shared, atomic */
-    mca_coll_mscclpp_oob_t *oob;        /* state of oob.c, made when first needed; guarded by the component's lock */
-    bool told_waits;                    /* oob/agree.c has sent messages that late ranks throw away later */
-    bool keeps_comm;                    /* oob/message.c holds a reference to the communicator */
-    uint64_t calls;                     /* shared, atomic: number of calls that kernels may serve, on host or device
-                                           buffers */
-    uint64_t in_hand;                   /* number of the call that runs now; calls may be started ahead of it */
-    mca_coll_mscclpp_queue_t queue;     /* nonblocking calls under way */
-    mca_coll_mscclpp_lane_t *lanes;     /* lanes of persistent requests; guarded by the component's lock */
-    uint64_t lanes_made;                /* number of lanes made so far, equal on all ranks */
-    mca_coll_mscclpp_lane_t *queued;    /* lane of queued calls; NULL: there were none yet, or they are not queued */
-    bool never_queued;                  /* all ranks agreed that this communicator's queued calls are not queued */
-    uint64_t queued_calls;              /* number of queued calls so far */
-    struct mscclpp_user *user;          /* memory and channels for kernels of the application; NULL: none yet */
-    mca_coll_mscclpp_lane_t *user_lane; /* lane of that memory and those channels */
-    bool no_lanes;                      /* all ranks agreed that this communicator's persistent requests get no lane */
-    bool bound;                         /* MPI_Comm_free will free the team */
-    mca_coll_mscclpp_edges_t *edges_in; /* incoming edges of the topology; NULL: not looked up yet */
-    mca_coll_mscclpp_edges_t *edges_out;
+    unsigned calls_of_some;              /* number of calls, before there was a team, in which some ranks may have
+                                            passed no data */
+    mscclpp_team_t *team;                /* shared, atomic */
+    mca_coll_mscclpp_oob_t *oob;         /* state of oob.c, made when first needed; guarded by the component's lock */
+    bool told_waits;                     /* oob/agree.c has sent messages that late ranks throw away later */
+    bool keeps_comm;                     /* oob/message.c holds a reference to the communicator */
+    uint64_t calls;                      /* shared, atomic: number of calls that kernels may serve, on host or device
+                                            buffers */
+    uint64_t in_hand;                    /* number of the call that runs now; calls may be started ahead of it */
+    mca_coll_mscclpp_queue_t queue;      /* nonblocking calls under way */
+    mca_coll_mscclpp_lane_t *lanes;      /* lanes of persistent requests; guarded by the component's lock */
+    uint64_t lanes_made;                 /* number of lanes made so far, equal on all ranks */
+    mca_coll_mscclpp_lane_t *queued;     /* lane of queued calls; NULL: there were none yet, or they are not queued */
+    bool never_queued;                   /* all ranks agreed that this communicator's queued calls are not queued */
+    uint64_t queued_calls;               /* number of queued calls so far */
+    struct mscclpp_user *user;           /* memory and channels for kernels of the application; NULL: none yet */
+    mca_coll_mscclpp_lane_t *user_lane;  /* lane of that memory and those channels */
+    bool no_lanes;                       /* all ranks agreed that this communicator's persistent requests get no lane */
+    bool bound;                          /* MPI_Comm_free will free the team */
+    mca_coll_mscclpp_edges_t *edges_in;  /* incoming edges of the topology; NULL: not looked up yet */
+    mca_coll_mscclpp_edges_t *edges_out; /* likewise, of outgoing edges */
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may read the fields above */
-    uint64_t suspect_call; /* the host call that native/mixture.c last saw, and the start of its patience */
-    double suspect_since;
-    uint64_t served; /* device calls served by kernels or copy engines */
-    uint64_t rung;   /* number of the team's calls without a launch that have been counted */
-    uint64_t staged; /* calls of any collective staged through host memory */
+    uint64_t suspect_call; /* the host call that native/mixture.c saw last */
+    double suspect_since;  /* when it saw that call first, or last looked for a cause; time by mscclpp_now */
+    uint64_t served;       /* device calls served by kernels or copy engines */
+    uint64_t rung;         /* number of the team's calls without a launch that have been counted */
+    uint64_t staged;       /* calls of any collective staged through host memory */
 } mca_coll_mscclpp_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 
+/* What all modules of the process share. */
 typedef struct {
     const mca_base_component_t *version; /* Open MPI's record of the component, which owns the variables */
     mscclpp_config_t config;             /* settings in force */
@@ -278,8 +279,8 @@ typedef enum {
 } mca_coll_mscclpp_counted_t;
 
 /*
- * counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung, and for each
- * collective coll_mscclpp_<collective>_kernels, _engines, _rung, _staged and _passed.
+ * counters.c: performance variables coll_mscclpp_served, _staged, _rung, _planned and _plan, and for each collective
+ * coll_mscclpp_<collective>_kernels, _engines, _plans, _rung, _staged and _passed.
  */
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts counting, because the team may have
