@@ -7,7 +7,7 @@
 #include "mpix_mscclpp_channels.h"
 #include "stage.h"
 
-#define THREADS 2 /* of a block: more would compete for the processors */
+#define THREADS 2 /* of a block */
 
 /* A launched kernel. Kept until it has run. */
 typedef struct launch {

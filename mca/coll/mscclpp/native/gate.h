@@ -39,8 +39,8 @@ static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *modul
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
 
 /*
- * Frees the module's team, its lanes and its channels. Local, and never waits for other ranks. The communicator may
- * already be unusable.
+ * Frees the module's team, its lanes, its channels and its messages. Local, and never waits for other ranks. The
+ * communicator may already be unusable.
  */
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 

@@ -103,7 +103,7 @@ static inline bool mca_coll_mscclpp_request_is_idle(const mca_coll_mscclpp_modul
     return 0 == __atomic_load_n(&module->queue.count, __ATOMIC_ACQUIRE);
 }
 
-/* Waits until a queue is empty. Called in a fiber it returns at once, because a call of the queue is running then. */
+/* Waits until a queue is empty. Does not wait in a fiber, because its code serves a call that has its turn. */
 void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue);
 
 /* Used by blocking calls, which run after all nonblocking calls that have been started. */

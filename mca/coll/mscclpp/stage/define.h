@@ -1,9 +1,11 @@
 /*
- * Generates the three functions of a collective from one description. These functions differ only in their names, their
- * arguments and the request, so they are written once, here. What a collective means is in ordinary functions.
+ * STAGE_COLLECTIVE generates the functions of a collective from one description, each blocking, nonblocking and
+ * persistent: those that stage a call, and those that compare the calls of all ranks before they are served
+ * (check_calls). The functions of all collectives differ only in their names, their arguments and the request, so they
+ * are written once, here. What a collective means is in ordinary functions.
  *
  * `params_` are the parameters that the three variants share, and `args_` their names, both in parentheses. The buffers
- * are named sbuf and rbuf. `use_` replaces them by their copies. `is_` is one of the names below.
+ * are named sbuf and rbuf. `use_` is one of STAGE_USE_..., and `is_` one of STAGE_IS_....
  *
  * The description is a function
  *     static void describe_<name>(mca_coll_mscclpp_stage_call_t *call, <params_>, struct ompi_communicator_t *comm)
@@ -16,6 +18,7 @@
 
 #define STAGE_LIST(...) __VA_ARGS__
 
+/* Replace the buffers by their copies, and in reductions also the operation. */
 #define STAGE_USE_BOTH(stage_)                                                                                         \
     sbuf = (stage_).send.host;                                                                                         \
     rbuf = (stage_).recv.host
@@ -24,6 +27,7 @@
     op = mca_coll_mscclpp_stage_op(op)
 #define STAGE_USE_RECV(stage_) rbuf = (stage_).recv.host
 
+/* Calls the function that served a slot before this module. */
 #define STAGE_PREVIOUS(slot_, ...) (module->previous.slot_(__VA_ARGS__, module->previous.slot_##_module))
 
 /* What a comparison of calls has to know of a collective. The macros use the names of the functions' parameters. */
@@ -50,11 +54,14 @@
 #define STAGE_IS_GATHER(view_) STAGE_HAS_ROOT(view_, TO_ROOT)
 #define STAGE_IS_SCATTER(view_) STAGE_HAS_ROOT(view_, FROM_ROOT)
 
-/* For the functions that compare calls: calls the module's own function, or the previous one. */
+/* For the functions that compare calls: calls the module's own function or, if it has none, the previous one. */
 #define STAGE_SERVE(slot_, ...)                                                                                        \
     (module->own.slot_ != NULL ? module->own.slot_(__VA_ARGS__, base) : STAGE_PREVIOUS(slot_, __VA_ARGS__))
 
-/* The body of a function that compares calls of the application before they are served. */
+/*
+ * The body of a function that compares calls of the application before they are served. Calls that Open MPI itself
+ * makes are served without a comparison.
+ */
 #define STAGE_CHECKED(slot_, name_, args_, is_, ...)                                                                   \
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                             \
     mca_coll_mscclpp_stage_call_t call = {0};                                                                          \
