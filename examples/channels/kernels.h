@@ -208,7 +208,7 @@ typedef struct {
     mpix_u32 rank;
 } tokens_args_t;
 
-/* The areas for one rank: what is sent to it and received from it, what comes of the latter, and what it sends back. */
+/* The areas for one rank: tokens sent to it, received from it, the latter once worked on, and those that come back. */
 enum { TOKENS_SENT, TOKENS_RECEIVED, TOKENS_DONE, TOKENS_BACK };
 
 /* Where an area begins in `buffers`, in floats. */
