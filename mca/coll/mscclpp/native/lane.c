@@ -45,12 +45,12 @@ static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t values[AGREED
                                       module->previous.allreduce_module);
 }
 
-int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device,
+int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
                                uint64_t *most, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
                                void *context, mca_coll_mscclpp_lane_t **lane_p)
 {
     mca_coll_mscclpp_lane_t *lane = NULL;
-    uint64_t agreed[AGREED] = {[PASSES_DEVICE] = device, [LARGEST_BLOCK] = *most, [HAS_NO_LANE] = 1};
+    uint64_t agreed[AGREED] = {[PASSES_DEVICE] = on_device, [LARGEST_BLOCK] = *most, [HAS_NO_LANE] = 1};
     mscclpp_status_t status;
     int rc;
 

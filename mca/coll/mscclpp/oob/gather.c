@@ -7,9 +7,9 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 
-int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int number)
+int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int index)
 {
-    return gather->members != NULL ? gather->members[number] : number;
+    return gather->members != NULL ? gather->members[index] : index;
 }
 
 int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int rank)

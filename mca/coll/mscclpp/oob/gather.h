@@ -10,12 +10,12 @@
 /* The most ranks that send their parts to one another. With more, they use the tree. */
 #define MCA_COLL_MSCCLPP_GATHER_DIRECT 8
 
-/* An all-gather in progress. Ranks are numbered within it; the number of a rank is its place in `members`. */
+/* An all-gather in progress. The index of a rank is its place in `members`. */
 typedef struct {
     mca_coll_mscclpp_oob_t *oob;
     const int *members;  /* ranks of the communicator, ascending; NULL: all of them */
     int count;           /* number of its ranks */
-    int self;            /* this rank's number */
+    int self;            /* this rank's index */
     uint64_t number;     /* number of the all-gather, in the headers of its messages */
     const void *sendbuf; /* this rank's part */
     char *recvbuf;       /* `count` parts of `length` bytes; NULL: this rank has no memory for them */
@@ -45,8 +45,8 @@ mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, 
                                              mca_coll_mscclpp_gather_step_fn_t *step,
                                              mca_coll_mscclpp_gather_watch_fn_t *watch);
 
-/* Yields the rank in the communicator that rank `number` of the all-gather has. `find` is the inverse, -1: none. */
-int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int number);
+/* Yields the rank in the communicator that has an index in the all-gather. `find` is the inverse; -1: none. */
+int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int index);
 int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int rank);
 
 /* Logs that ranks are late: a warning or, if the deadline `is_over`, the error. `ranks` is the text that lists them. */

@@ -1,9 +1,9 @@
 /*
  * All-gathers over a tree. Parts go up to rank 0 of the all-gather, which sends all parts together down again.
  *
- * The tree follows from the ranks' numbers in base 8. A number that ends with k zeros is the root of a subtree, which
- * has 8^k consecutive numbers. The root's children are the numbers in which one of these zeros is another digit. If the
- * ranks of a node have the numbers of a subtree, they send only one message to other nodes. The base is large so that
+ * The tree follows from the ranks' indices in base 8. An index that ends with k zeros is the root of a subtree, which
+ * has 8^k consecutive indices. The root's children are the indices in which one of these zeros is another digit. If the
+ * ranks of a node have the indices of a subtree, they send only one message to other nodes. The base is large so that
  * the tree has few levels: where ranks share processors, each level waits until its ranks are scheduled.
  *
  * Late ranks are named as follows. A rank that has waited for a while asks the neighbours in the tree that it still
@@ -33,7 +33,7 @@
 
 /* A neighbour in the tree, which this rank waits for. */
 typedef struct {
-    int number;    /* its rank within the all-gather */
+    int index;     /* its index in the all-gather */
     bool done;     /* its data has come */
     bool answered; /* it has answered the question, so it is in the all-gather */
     double asked;  /* when it was asked, by mscclpp_now; 0: not yet */
@@ -54,7 +54,7 @@ typedef struct {
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
     whole_t *whole;    /* the parts that have come so far */
-    neighbour_t above; /* rank 0 has none; its number there is 0 */
+    neighbour_t above; /* rank 0 has none, but 0 as its index */
     neighbour_t below[TREE_CHILDREN_MAX];
     int children;                                /* number of ranks in `below` */
     int missing;                                 /* children whose parts have not come */
@@ -64,31 +64,31 @@ typedef struct {
 } tree_t;
 
 /*
- * The number of ranks in the subtree of `number`, itself included, if the all-gather had ranks without end: a power of
+ * The number of ranks in the subtree of an index, itself included, if the all-gather had ranks without end: a power of
  * TREE_BASE.
  */
-static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int number)
+static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int index)
 {
     int64_t size = 1;
 
-    while (size < gather->count && 0 == number % (size * TREE_BASE)) {
+    while (size < gather->count && 0 == index % (size * TREE_BASE)) {
         size *= TREE_BASE;
     }
     return size;
 }
 
-/* The number after the last one in the subtree of `number`. */
-static int subtree_end(const mca_coll_mscclpp_gather_t *gather, int number)
+/* The index after the last one in the subtree of `index`. */
+static int subtree_end(const mca_coll_mscclpp_gather_t *gather, int index)
 {
-    const int64_t size = full_size_of(gather, number);
+    const int64_t size = full_size_of(gather, index);
 
-    return size > gather->count - number ? gather->count : (int)(number + size);
+    return size > gather->count - index ? gather->count : (int)(index + size);
 }
 
 /* A neighbour's rank in the communicator. */
 static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
 {
-    return mca_coll_mscclpp_gather_rank(tree->gather, neighbour->number);
+    return mca_coll_mscclpp_gather_rank(tree->gather, neighbour->index);
 }
 
 /* Finds this rank's neighbours in the tree, its children in the order of their subtrees' sizes. */
@@ -97,10 +97,10 @@ static void find_neighbours(tree_t *tree)
     const int self = tree->gather->self, end = subtree_end(tree->gather, self);
     const int64_t full_size = full_size_of(tree->gather, self);
 
-    tree->above.number = (int)(self - self % (full_size * TREE_BASE));
+    tree->above.index = (int)(self - self % (full_size * TREE_BASE));
     for (int64_t place_value = 1; place_value < full_size; place_value *= TREE_BASE) {
         for (int digit = 1; digit < TREE_BASE && digit * place_value < end - self; ++digit) {
-            tree->below[tree->children++].number = (int)(self + digit * place_value);
+            tree->below[tree->children++].index = (int)(self + digit * place_value);
         }
     }
     tree->missing = tree->children;
@@ -180,7 +180,7 @@ static mscclpp_status_t receive(tree_t *tree)
     while (MSCCLPP_OK == status && tree->missing > 0 &&
            (message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number)) != NULL) {
         neighbour_t *from = find_neighbour(tree, message->peer);
-        const int first = from != NULL ? from->number : 0;
+        const int first = from != NULL ? from->index : 0;
         status = accept_data(tree, message, from == &tree->above ? NULL : from, first, subtree_end(gather, first));
         tree->missing -= MSCCLPP_OK == status;
         free(message);
