@@ -94,14 +94,17 @@ static bool create_stream(bench_env_t *env)
     return true;
 }
 
-/* Fills in env->places: tells all ranks which host and GPU each of them uses. */
+/*
+ * Fills in env->places: tells all ranks which host and GPU each of them uses. Returns false on all ranks if one of them
+ * cannot ask its GPU.
+ */
 static bool exchange_places(bench_env_t *env)
 {
     bench_place_t place;
     mscclpp_gpu_info_t info;
 
     memset(&place, 0, sizeof(place));
-    if (MSCCLPP_OK != env->gpu->device_info(env->device, &info)) {
+    if (!bench_all(env->control, MSCCLPP_OK == env->gpu->device_info(env->device, &info))) {
         return false;
     }
     gethostname(place.host, sizeof(place.host) - 1);
@@ -156,7 +159,9 @@ bool bench_env_open(bench_env_t *env)
         return false;
     }
     load_rules(env);
-    exchange_places(env);
+    if (!exchange_places(env)) {
+        return false;
+    }
     study_places(env);
     return true;
 }

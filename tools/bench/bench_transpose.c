@@ -70,7 +70,10 @@ static int make_block(const int *shape, int axis, int begin, int end, MPI_Dataty
 /* Frees what open_transposition has made, all of it or, after a failure, a part. */
 static void close_transposition(transposition_t *transposition)
 {
-    for (int i = 0; i < transposition->env->size && transposition->recv_types != NULL; ++i) {
+    const bool has_types = transposition->sends != NULL && transposition->recvs != NULL &&
+                           transposition->send_types != NULL && transposition->recv_types != NULL;
+
+    for (int i = 0; has_types && i < transposition->env->size; ++i) {
         if (transposition->sends[i] > 0) {
             MPI_Type_free(&transposition->send_types[i]);
         }
@@ -188,8 +191,7 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
                                      count * sizeof(*staging)) &&
              MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
     }
-    MPI_Barrier(transposition->env->control);
-    ok = ok && bench_repeat(contender, NULL, 1);
+    ok = bench_all(transposition->env->control, ok) && bench_repeat(contender, NULL, 1);
     for (size_t offset = 0; ok && offset < received; offset += capacity) {
         const size_t count = received - offset < capacity ? received - offset : capacity;
 

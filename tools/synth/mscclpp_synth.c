@@ -295,6 +295,7 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
     synth_topology_t *kept = NULL;
     char why[SYNTH_WHY] = "no memory";
     const char *cursor = only;
+    bool is_whole = false;
     uint64_t seen = 0;
 
     for (;; ++cursor) {
@@ -308,11 +309,12 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
         ranks[count++] = (int)rank;
         cursor = end;
         if (*cursor == '\0') {
+            is_whole = true;
             kept = count > 1 ? synth_topology_part(topology, ranks, count) : NULL;
             break;
         }
     }
-    if (*cursor != '\0' || count < 2) {
+    if (!is_whole || count < 2) {
         snprintf(why, sizeof(why), "it names two or more of the ranks 0 to %d, each once, with commas between",
                  topology->ranks - 1);
     } else if (kept != NULL && !synth_topology_connected(kept, why, sizeof(why))) {
@@ -460,6 +462,9 @@ int main(int argc, char **argv)
         arguments.options.most_chunks != 0 ? arguments.options.most_chunks : SYNTH_MAX_CHUNKS;
     if (arguments.options.most_chunks == 0) {
         arguments.options.most_chunks = topology->ranks > DEFAULT_CHUNKS ? topology->ranks : DEFAULT_CHUNKS;
+    }
+    if (arguments.options.chunks > arguments.options.most_chunks) {
+        arguments.options.most_chunks = arguments.options.chunks;
     }
     if (arguments.no_cache) {
         arguments.options.cache = NULL;

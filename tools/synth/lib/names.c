@@ -216,7 +216,8 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
         if (strlen(machines[i].name) != length || strncmp(machines[i].name, text, length) != 0) {
             continue;
         }
-        if ((colon != NULL ? parse_numbers(colon + 1, &first, &second) : 0) != machines[i].numbers ||
+        if ((colon != NULL) != (machines[i].numbers > 0) ||
+            (colon != NULL && parse_numbers(colon + 1, &first, &second) != machines[i].numbers) ||
             first * second < 2 || first * second > SYNTH_MAX_RANKS) {
             snprintf(why, why_size, "the topology is \"%.80s\"; allowed are %s, with 2 to %d ranks", text,
                      synth_topology_names, SYNTH_MAX_RANKS);

@@ -106,6 +106,9 @@ static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
         }
         ++node_size[topology->node_of[rank]];
     }
+    if (placed != shape->gpus) {
+        return false;
+    }
     for (int rank = 0; rank < topology->ranks; ++rank) {
         int position = -1;
 

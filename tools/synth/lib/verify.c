@@ -85,7 +85,7 @@ static bool fits(replay_t *replay, int step, int first, int end)
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 
-        if (replay->load[i] > link->capacity * rounds) {
+        if (replay->load[i] > (int64_t)link->capacity * rounds) {
             return fail_with(replay, "overfull",
                              "step %d: %d chunks on the link %d to %d, which carries %d in %d rounds", step,
                              replay->load[i], link->from, link->to, link->capacity * rounds, rounds);
@@ -98,7 +98,7 @@ static bool fits(replay_t *replay, int step, int first, int end)
         for (int j = 0; j < group->count; ++j) {
             group_load += replay->load[group->links[j]];
         }
-        if (group_load > group->capacity * rounds) {
+        if (group_load > (int64_t)group->capacity * rounds) {
             return fail_with(replay, "overfull", "step %d: %d chunks through \"%s\", which carries %d in %d rounds",
                              step, group_load, group->name, group->capacity * rounds, rounds);
         }

@@ -183,7 +183,7 @@ static void list_missing(const check_t *check, char *text, size_t size)
     int shown = 0;
 
     text[0] = '\0';
-    for (int peer = 0; peer < check->peers && shown <= SHOWN && used + 16 < size; ++peer) {
+    for (int peer = 0; peer < check->peers && shown < SHOWN && used + 16 < size; ++peer) {
         if (check->signatures[peer] == NULL) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", 0 == shown ? "" : ", ", peer);
             ++shown;

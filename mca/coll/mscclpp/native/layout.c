@@ -271,14 +271,18 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
 {
     const mscclpp_coll_piece_t *piece;
     size_t pieces;
+    int rc;
 
     *runs = (mscclpp_dev_runs_t){
         .offset = (int64_t)((uintptr_t)block->first - lowest), .length = block->count * block->size, .count = 1};
     if (block->dense) {
         return true;
     }
-    call->rc = mca_coll_mscclpp_pieces_of(block->type, &piece, &pieces);
-    if (OMPI_SUCCESS != call->rc || 1 != block->count || 1 != pieces) {
+    rc = mca_coll_mscclpp_pieces_of(block->type, &piece, &pieces);
+    if (OMPI_SUCCESS != rc) {
+        call->rc = rc; /* an earlier error of the call stays otherwise */
+    }
+    if (OMPI_SUCCESS != rc || 1 != block->count || 1 != pieces) {
         return false;
     }
     *runs = (mscclpp_dev_runs_t){.offset = (int64_t)((uintptr_t)block->address + (uintptr_t)piece->offset - lowest),
