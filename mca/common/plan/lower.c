@@ -6,19 +6,22 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* The lowering of one rank's part of a plan. */
+/* The state of lowering one rank's part of a plan. After a failure, what is appended is lost. */
 typedef struct {
     const mscclpp_plan_t *plan;
     uint32_t rank;
     const bool *far; /* by rank: it is on another node; NULL: no rank is */
     mscclpp_plan_program_t *program;
-    uint32_t block_start; /* first step of the block that is being lowered */
-    uint32_t step_capacity, item_capacity, link_capacity;
+    uint32_t block_start;                                 /* first step of the block that is being lowered */
+    uint32_t step_capacity, item_capacity, link_capacity; /* entries allocated for the program's lists */
     bool no_memory;
     const char *why; /* why the plan cannot be lowered; NULL: it can */
 } lowering_t;
 
-/* Makes room for one more entry after `count` entries of a list. False if there is no memory. */
+/*
+ * Makes room for one more entry after `count` entries of a list. `list_p` is the address of the list, of any type.
+ * Returns false, and sets state->no_memory, if there is no memory; the list stays as it is.
+ */
 static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint32_t *capacity_p, size_t size)
 {
     uint32_t capacity = *capacity_p > 0 ? 2 * *capacity_p : 64;
@@ -38,8 +41,8 @@ static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint3
     return true;
 }
 
-/* Appends a step to the program. Its items and links are those appended next. NULL if there is no memory. */
-static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t code)
+/* Appends a step to the program. Its items and links are those appended next. Returns NULL if there is no memory. */
+static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 {
     mscclpp_plan_program_t *program = state->program;
     mscclpp_dev_plan_step_t *step;
@@ -49,7 +52,7 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t code)
     }
     step = &program->steps[program->step_count++];
     memset(step, 0, sizeof(*step));
-    step->code = code;
+    step->code = step_code;
     step->items = program->item_count;
     step->links = program->link_count;
     return step;
@@ -67,31 +70,31 @@ static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 
 uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
 {
-    uint32_t in = 0, out = 0;
+    uint32_t in_chunks = 0, out_chunks = 0;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         const mscclpp_plan_rank_t *rank = &plan->ranks[r];
 
-        in = rank->chunks[MSCCLPP_PLAN_INPUT] > in ? rank->chunks[MSCCLPP_PLAN_INPUT] : in;
-        out = rank->chunks[MSCCLPP_PLAN_OUTPUT] > out ? rank->chunks[MSCCLPP_PLAN_OUTPUT] : out;
+        in_chunks = rank->chunks[MSCCLPP_PLAN_INPUT] > in_chunks ? rank->chunks[MSCCLPP_PLAN_INPUT] : in_chunks;
+        out_chunks = rank->chunks[MSCCLPP_PLAN_OUTPUT] > out_chunks ? rank->chunks[MSCCLPP_PLAN_OUTPUT] : out_chunks;
     }
     switch (plan->collective) {
     case MSCCLPP_PLAN_ALLGATHER:
-        return in > 0 ? in : out / plan->rank_count;
+        return in_chunks > 0 ? in_chunks : out_chunks / plan->rank_count;
     case MSCCLPP_PLAN_REDUCESCATTER:
-        return out > 0 ? out : in / plan->rank_count;
+        return out_chunks > 0 ? out_chunks : in_chunks / plan->rank_count;
     case MSCCLPP_PLAN_ALLTOALL:
-        return (in > 0 ? in : out) / plan->rank_count;
+        return (in_chunks > 0 ? in_chunks : out_chunks) / plan->rank_count;
     case MSCCLPP_PLAN_SENDRECV:
     case MSCCLPP_PLAN_TEST:
     case MSCCLPP_PLAN_CUSTOM:
-        return in > 0 || out > 0 ? 1 : 0;
+        return in_chunks > 0 || out_chunks > 0 ? 1 : 0;
     default:
-        return in > 0 ? in : out;
+        return in_chunks > 0 ? in_chunks : out_chunks;
     }
 }
 
-/* Appends an item to the program: a part of the buffer of `item->type` on rank `rank`. */
+/* Appends an item to the program: the chunks of `item`, in the buffer of its type on rank `rank`. */
 static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool packets)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -125,7 +128,7 @@ static bool is_far(const lowering_t *state, uint32_t rank)
     return state->far != NULL && state->far[rank];
 }
 
-/* Adds a step that moves data. NULL if there is no memory. */
+/* Appends a step that moves items of `size` chunks. Returns NULL if there is no memory. */
 static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, MSCCLPP_DEV_PLAN_DATA);
@@ -145,7 +148,10 @@ static bool same_item(const mscclpp_plan_item_t *a, const mscclpp_plan_item_t *b
            a->size == b->size;
 }
 
-/* Lowers the puts to other nodes, which the proxy carries out. Successive puts of one size become one step. */
+/*
+ * Lowers the puts of an operation to other nodes: steps that ask the proxy for them. Successive puts of one size become
+ * one step.
+ */
 static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     mscclpp_dev_plan_step_t *step = NULL;
@@ -171,7 +177,9 @@ static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, cons
     }
 }
 
-/* Lowers an operation that copies source i to target i. Pairs that share a source become one step, which reads it once.
+/*
+ * Lowers an operation that copies source i to target i, for targets on this node. Successive pairs with the same source
+ * become one step, which reads the source once.
  */
 static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -219,15 +227,18 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
     step->targets = targets;
 }
 
-/* Slots of port channels follow those of memory channels. */
+/* The slots of a rank's port channels follow those of its memory channels. */
 uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
                            uint32_t channel)
 {
     return type == MSCCLPP_PLAN_PORT ? plan->ranks[rank].channel_count[MSCCLPP_PLAN_MEMORY] + channel : channel;
 }
 
-/* Appends one step with which the proxy does `code` on all channels of an operation that lead to other nodes. */
-static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
+/*
+ * Appends one step that asks the proxy for `step_code` on all port channels of an operation that lead to other nodes;
+ * none if no channel does. Nobody waits for a signal over a channel without a pair, so none is sent.
+ */
+static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
     const mscclpp_plan_rank_t *rank = &state->plan->ranks[state->rank];
     mscclpp_dev_plan_step_t *step = NULL;
@@ -235,10 +246,10 @@ static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op,
     for (uint32_t i = 0; i < op->channel_count && op->channel_type == MSCCLPP_PLAN_PORT; ++i) {
         const mscclpp_plan_channel_t *channel = &rank->channels[MSCCLPP_PLAN_PORT][op->channels[i]];
 
-        if (!is_far(state, channel->peer) || (code == MSCCLPP_DEV_PLAN_PORT_SIGNAL && channel->pair < 0)) {
+        if (!is_far(state, channel->peer) || (step_code == MSCCLPP_DEV_PLAN_PORT_SIGNAL && channel->pair < 0)) {
             continue;
         }
-        step = step == NULL ? add_step(state, code) : step;
+        step = step == NULL ? add_step(state, step_code) : step;
         if (step == NULL) {
             return;
         }
@@ -247,11 +258,17 @@ static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op,
     }
 }
 
-/* Lowers signals to channels (MSCCLPP_DEV_PLAN_SIGNAL) or waits on them (MSCCLPP_DEV_PLAN_WAIT). */
-static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
+/*
+ * Lowers signals over channels (MSCCLPP_DEV_PLAN_SIGNAL) or waits on them (MSCCLPP_DEV_PLAN_WAIT).
+ *
+ * A wait also covers channels from other nodes, because the proxy's signals arrive like any others. Signals to other
+ * nodes become requests to the proxy, in a step of their own at the end. Nobody waits for a signal over a channel
+ * without a pair, so none is sent.
+ */
+static void lower_signals_or_waits(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
     const mscclpp_plan_rank_t *rank = &state->plan->ranks[state->rank];
-    mscclpp_dev_plan_step_t *step = add_step(state, code);
+    mscclpp_dev_plan_step_t *step = add_step(state, step_code);
     uint32_t count = 0;
 
     if (step == NULL) {
@@ -260,7 +277,7 @@ static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
 
-        if (code == MSCCLPP_DEV_PLAN_WAIT) {
+        if (step_code == MSCCLPP_DEV_PLAN_WAIT) {
             add_link(state, channel->peer,
                      mscclpp_plan_slot(state->plan, state->rank, op->channel_type, op->channels[i]));
         } else if (channel->pair >= 0 && !is_far(state, channel->peer)) {
@@ -272,15 +289,15 @@ static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32
         ++count;
     }
     step->count = count;
-    if (code == MSCCLPP_DEV_PLAN_SIGNAL) {
+    if (step_code == MSCCLPP_DEV_PLAN_SIGNAL) {
         lower_proxy_requests(state, op, MSCCLPP_DEV_PLAN_PORT_SIGNAL);
     }
 }
 
-/* Lowers an acquire or a release of semaphores. */
-static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
+/* Lowers an acquire (MSCCLPP_DEV_PLAN_ACQUIRE) or a release (MSCCLPP_DEV_PLAN_RELEASE) of semaphores. */
+static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
-    mscclpp_dev_plan_step_t *step = add_step(state, code);
+    mscclpp_dev_plan_step_t *step = add_step(state, step_code);
 
     if (step == NULL) {
         return;
@@ -291,7 +308,7 @@ static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uin
     }
 }
 
-/* Appends a nop, unless the block's last step is one. */
+/* Appends a nop, at which the block's threads meet, unless the block's last step so far is one. */
 static void add_nop(lowering_t *state)
 {
     const mscclpp_plan_program_t *program = state->program;
@@ -302,14 +319,14 @@ static void add_nop(lowering_t *state)
     }
 }
 
-/* Lowers an operation that moves data. */
+/* Lowers an operation that moves data, with the signal and the flush that some of them end with. */
 static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+    bool over_port = op->channel_type == MSCCLPP_PLAN_PORT;
 
-    /* A port moves packets that all threads have written. */
-    if (port && op->kind == MSCCLPP_PLAN_OP_PPKT) {
+    /* Earlier operations have written these packets. All threads must have, before one asks the proxy to move them. */
+    if (over_port && op->kind == MSCCLPP_PLAN_OP_PPKT) {
         add_nop(state);
     }
     if (shape->paired) {
@@ -317,13 +334,15 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     } else {
         lower_combination(state, op, shape);
     }
-    if (port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
+    /* Each thread has waited for packets in the step above. All must have, before one asks the proxy to move them. */
+    if (over_port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         add_nop(state);
     }
     lower_port_puts(state, op, shape);
     if (op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF) {
+        /* The signal follows the puts of all threads. */
         add_nop(state);
-        lower_signals(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
+        lower_signals_or_waits(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
     }
     if (op->kind == MSCCLPP_PLAN_OP_PWSF) {
         lower_proxy_requests(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
@@ -360,11 +379,11 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
         if (op->channel_type == MSCCLPP_PLAN_PORT) {
             add_nop(state);
         }
-        lower_signals(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
+        lower_signals_or_waits(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
         return;
     case MSCCLPP_PLAN_OP_WAIT:
     case MSCCLPP_PLAN_OP_RLXWAIT:
-        lower_signals(state, op, MSCCLPP_DEV_PLAN_WAIT);
+        lower_signals_or_waits(state, op, MSCCLPP_DEV_PLAN_WAIT);
         return;
     case MSCCLPP_PLAN_OP_ACQUIRE:
         lower_semaphores(state, op, MSCCLPP_DEV_PLAN_ACQUIRE);
@@ -378,38 +397,38 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
-/* Lowers a block: its operations, and loops for its pipelines. */
+/* Lowers a block: its operations, a loop for each pipeline, and the end. Stops at the first failure. */
 static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 {
     mscclpp_dev_plan_step_t *step;
-    uint32_t loop;
+    uint32_t loop_position;
 
-    for (uint32_t k = 0; k < block->op_count && !state->no_memory && state->why == NULL; ++k) {
-        const mscclpp_plan_op_t *op = &block->ops[k];
+    for (uint32_t i = 0; i < block->op_count && !state->no_memory && state->why == NULL; ++i) {
+        const mscclpp_plan_op_t *op = &block->ops[i];
 
         if (op->kind != MSCCLPP_PLAN_OP_PIPELINE) {
             lower_op(state, op);
             continue;
         }
-        loop = state->program->step_count;
+        loop_position = state->program->step_count;
         step = add_step(state, MSCCLPP_DEV_PLAN_LOOP);
         if (step == NULL) {
             return;
         }
         step->unit = op->unit;
         step->size = op->num_chunks;
-        for (uint32_t i = 0; i < op->body_count && !state->no_memory && state->why == NULL; ++i) {
-            lower_op(state, &op->body[i]);
+        for (uint32_t j = 0; j < op->body_count && !state->no_memory && state->why == NULL; ++j) {
+            lower_op(state, &op->body[j]);
         }
         step = add_step(state, MSCCLPP_DEV_PLAN_AGAIN);
         if (step != NULL) {
-            step->items = loop;
+            step->items = loop_position;
         }
     }
     add_step(state, MSCCLPP_DEV_PLAN_END);
 }
 
-/* The place in the program where the next step, item and link will be. */
+/* Returns where the next step, item and link of the program will be. */
 static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *program)
 {
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
@@ -419,22 +438,22 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
                                     mscclpp_plan_program_t *program, const char **why_p)
 {
     lowering_t state = {.plan = plan, .rank = rank, .far = far, .program = program};
-    const mscclpp_plan_rank_t *code = &plan->ranks[rank];
+    const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
 
     memset(program, 0, sizeof(*program));
-    program->block_count = code->block_count > 0 ? code->block_count : 1;
-    program->channels = code->channel_count[MSCCLPP_PLAN_MEMORY] + code->channel_count[MSCCLPP_PLAN_PORT];
+    program->block_count = plan_rank->block_count > 0 ? plan_rank->block_count : 1;
+    program->channels = plan_rank->channel_count[MSCCLPP_PLAN_MEMORY] + plan_rank->channel_count[MSCCLPP_PLAN_PORT];
     program->starts = calloc((size_t)program->block_count + 1, sizeof(*program->starts));
     state.no_memory = program->starts == NULL;
-    if (code->block_count > MSCCLPP_DEV_MAX_BLOCKS || plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
+    if (plan_rank->block_count > MSCCLPP_DEV_MAX_BLOCKS || plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
         state.why = "more blocks or ranks than kernels have";
     }
-    for (uint32_t b = 0; b < code->block_count && !state.no_memory && state.why == NULL; ++b) {
+    for (uint32_t b = 0; b < plan_rank->block_count && !state.no_memory && state.why == NULL; ++b) {
         program->starts[b] = current_position(program);
         state.block_start = program->step_count;
-        lower_block(&state, &code->blocks[b]);
+        lower_block(&state, &plan_rank->blocks[b]);
     }
-    if (code->block_count == 0 && !state.no_memory) {
+    if (plan_rank->block_count == 0 && !state.no_memory) {
         add_step(&state, MSCCLPP_DEV_PLAN_END);
     }
     if (program->starts != NULL) {
@@ -457,40 +476,41 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
     memset(program, 0, sizeof(*program));
 }
 
-/* What a walk over all operations has found about accesses between nodes. */
+/* What a visit of all operations has found about accesses between nodes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     const int *node_of; /* node of each rank */
     const char *why;    /* why nodes cannot run the plan; NULL: they can */
-    bool packets;       /* packets go through ports */
+    bool has_packets;   /* packets go through ports to other nodes */
 } reach_t;
 
-/* Notes how one operation accesses ranks of other nodes. Called for each operation by mscclpp_plan_visit. */
+/* Notes how one operation accesses ranks of other nodes. mscclpp_plan_visit calls it for each operation. */
 static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
     reach_t *reach = context;
     const mscclpp_plan_rank_t *rank = &reach->plan->ranks[place.rank];
-    const int node = reach->node_of[place.rank];
-    const bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+    const int own_node = reach->node_of[place.rank];
+    const bool over_port = op->channel_type == MSCCLPP_PLAN_PORT;
 
     (void)pipeline;
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
         const mscclpp_plan_item_t *item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
 
         if (item->where == MSCCLPP_PLAN_MULTICAST) {
-            for (uint32_t k = 0; k < rank->groups[item->group].count; ++k) {
-                if (reach->node_of[rank->groups[item->group].ranks[k]] != node) {
+            for (uint32_t j = 0; j < rank->groups[item->group].count; ++j) {
+                if (reach->node_of[rank->groups[item->group].ranks[j]] != own_node) {
                     reach->why = "a switch channel joins ranks of several nodes";
                 }
             }
-        } else if (item->where == MSCCLPP_PLAN_REMOTE && reach->node_of[item->rank] != node) {
-            reach->why = port ? reach->why : "a rank accesses memory of another node otherwise than by a port";
-            reach->packets = reach->packets || op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
+        } else if (item->where == MSCCLPP_PLAN_REMOTE && reach->node_of[item->rank] != own_node) {
+            reach->why = over_port ? reach->why : "a rank accesses memory of another node otherwise than by a port";
+            reach->has_packets =
+                reach->has_packets || op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
         }
     }
     for (uint32_t i = 0; i < op->channel_count && op->channel_type == MSCCLPP_PLAN_MEMORY; ++i) {
-        if (reach->node_of[rank->channels[MSCCLPP_PLAN_MEMORY][op->channels[i]].peer] != node) {
+        if (reach->node_of[rank->channels[MSCCLPP_PLAN_MEMORY][op->channels[i]].peer] != own_node) {
             reach->why = "a memory channel joins ranks of two nodes";
         }
     }
@@ -501,17 +521,20 @@ const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node
     reach_t reach = {.plan = plan, .node_of = node_of};
 
     mscclpp_plan_visit(plan, check_reach, &reach);
-    *packets_p = reach.packets;
+    *packets_p = reach.has_packets;
     return reach.why;
 }
 
-/* What a search for operations that cross the end of a rank's block has found. */
+/* What a visit of all operations has found about accesses that cross the end of a rank's block. */
 typedef struct {
-    uint32_t chunks;
-    bool crosses;
+    uint32_t chunks; /* of a rank's block of input or output */
+    bool crosses;    /* some operation does */
 } crossing_t;
 
-/* Notes whether an operation's data reach over the end of a block of chunks. */
+/*
+ * Notes whether an operation's data reach over the end of a rank's block of input or output. mscclpp_plan_visit calls
+ * it for each operation.
+ */
 static void check_crossing(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                            const mscclpp_plan_op_t *pipeline)
 {
@@ -530,29 +553,30 @@ static void check_crossing(void *context, mscclpp_plan_place_t place, mscclpp_pl
 bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p)
 {
     crossing_t crossing = {mscclpp_plan_block_chunks(plan), false};
-    uint64_t unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT, chunk;
+    uint64_t unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT, chunk_bytes;
 
     if (crossing.chunks == 0) {
         return false;
     }
-    chunk = (block_bytes + crossing.chunks - 1) / crossing.chunks;
-    chunk = (chunk + unit - 1) / unit * unit;
-    if (chunk * crossing.chunks != block_bytes) {
+    chunk_bytes = (block_bytes + crossing.chunks - 1) / crossing.chunks;
+    chunk_bytes = (chunk_bytes + unit - 1) / unit * unit;
+    if (chunk_bytes * crossing.chunks != block_bytes) {
         mscclpp_plan_visit(plan, check_crossing, &crossing);
     }
-    *chunk_p = chunk;
+    *chunk_p = chunk_bytes;
     return !crossing.crosses;
 }
 
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)
 {
-    uint64_t chunks = 0, bytes;
+    uint64_t most_chunks = 0, bytes;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        chunks =
-            plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > chunks ? plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] : chunks;
+        most_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > most_chunks
+                          ? plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH]
+                          : most_chunks;
     }
-    bytes = chunks * chunk * (plan->packets ? 2 : 1);
+    bytes = most_chunks * chunk * (plan->packets ? 2 : 1);
     *half_p = plan->halves ? bytes : 0;
     return plan->halves ? 2 * bytes : bytes;
 }

@@ -13,8 +13,8 @@ typedef struct {
     mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
     uint32_t step_count, item_count, link_count;
     uint32_t block_count; /* at least 1; the only block of a rank without any does nothing */
-    uint32_t channels;    /* channels that signals arrive over */
-    uint32_t barriers;    /* barrier numbers in use, from 0 on */
+    uint32_t channels;    /* memory and port channels, which signals arrive over */
+    uint32_t barriers;    /* one more than the largest number of a barrier; 0: no barrier */
 } mscclpp_plan_program_t;
 
 /*
@@ -23,33 +23,37 @@ typedef struct {
  * far[r] says that rank r is on another node, so its memory is out of reach; NULL: no rank is. Channels to such ranks
  * must be port channels. Between ranks of one node, blocks do the work that the plan gives to a proxy.
  *
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds what kernels can run. The
- * caller must not use a plan whose simulation notes `packet-order`: packets of these kernels do not order the stores
- * before them.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds what kernels can run, or
+ * MSCCLPP_ERR_NO_MEMORY. After a failure there is nothing to destroy.
+ *
+ * The caller must not use a plan whose simulation notes `packet-order`: packets of these kernels do not order the
+ * stores before them.
  */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
                                     mscclpp_plan_program_t *program, const char **why_p);
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
-/* The signal slot of a rank's channel: its number among the memory and port channels of the rank. */
+/* Returns the signal slot of a rank's channel: its number among the memory and port channels of the rank together. */
 uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
                            uint32_t channel);
 
 /*
- * Returns NULL if the plan can run on several nodes (rank r is on node_of[r]), or a constant text that says why not.
- * Sets *packets_p if it sends packets through ports.
+ * Tells whether the plan can run on several nodes; rank r is on node_of[r]. Returns NULL if it can, or a constant text
+ * that says why not. *packets_p: it sends packets to other nodes, through ports.
  */
 const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *packets_p);
 
 /*
- * The number of chunks in one rank's part of a buffer that has a part for each rank: of all-gather's output, of
- * reduce-scatter's input. For all-reduce, the whole buffer. For collectives that MPI does not have, 1.
+ * Returns the number of chunks in a rank's block: one rank's part of a buffer that has a part for each rank, such as
+ * all-gather's output and reduce-scatter's input. For all-reduce, that of the whole buffer. For collectives that MPI
+ * does not have, 1. In each case 0 if the plan has neither input nor output.
  */
 uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);
 
 /*
- * Sets the bytes of a chunk for a message with blocks of `block_bytes`. False if the plan cannot serve it: chunks must
- * divide a block if an operation crosses the end of one.
+ * Sets the bytes of a chunk for a message with blocks of `block_bytes`. Returns false if the plan cannot serve such a
+ * message: because it has neither input nor output, or because an operation crosses the end of a block, which a whole
+ * number of chunks would have to fill.
  */
 bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p);
 

@@ -1,7 +1,7 @@
 /*
  * An execution plan: what each block of each rank does in one collective call, as files of MSCCL++ describe it
  * (docs/plans.md). One object holds all ranks. The reader and mscclpp_plan_check check everything, so the numbers of a
- * plan without faults can be trusted.
+ * plan without faults can be used as indices without further checks.
  */
 #ifndef MCA_COMMON_PLAN_PLAN_H
 #define MCA_COMMON_PLAN_PLAN_H
@@ -16,18 +16,18 @@
 /* Limits on what is read; each is far beyond what a GPU could run. */
 enum {
     MSCCLPP_PLAN_MAX_BYTES = 64 << 20, /* of a file */
-    MSCCLPP_PLAN_MAX_VALUES = 8 << 20, /* of JSON */
-    MSCCLPP_PLAN_MAX_DEPTH = 24,       /* of JSON */
+    MSCCLPP_PLAN_MAX_VALUES = 8 << 20, /* JSON values in a file */
+    MSCCLPP_PLAN_MAX_DEPTH = 24,       /* JSON arrays and objects within one another */
     MSCCLPP_PLAN_MAX_RANKS = 1024,
     MSCCLPP_PLAN_MAX_BLOCKS = 1024,       /* of one rank */
     MSCCLPP_PLAN_MAX_OPS = 65536,         /* of one block */
     MSCCLPP_PLAN_MAX_ITEMS = 4096,        /* of one list of an operation */
-    MSCCLPP_PLAN_MAX_TABLE = 65536,       /* channels, remote buffers, semaphores of one rank */
+    MSCCLPP_PLAN_MAX_TABLE = 65536,       /* of each: channels of a type, remote buffers, semaphores of one rank */
     MSCCLPP_PLAN_MAX_CHUNKS = 1 << 20,    /* of one buffer */
     MSCCLPP_PLAN_MAX_ALIGNMENT = 1 << 20, /* bytes */
     MSCCLPP_PLAN_MAX_UNIT = 1 << 30,      /* bytes of one turn of a pipeline */
-    MSCCLPP_PLAN_MAX_NAME = 200,
-    MSCCLPP_PLAN_GPU = 24 /* letters of a GPU's address, with a zero byte */
+    MSCCLPP_PLAN_MAX_NAME = 200,          /* bytes of a plan's name */
+    MSCCLPP_PLAN_GPU = 24                 /* letters of a GPU's address, with a zero byte */
 };
 
 typedef enum {
@@ -98,70 +98,79 @@ typedef enum { MSCCLPP_PLAN_OPS(MSCCLPP_PLAN_OP_ENUM) MSCCLPP_PLAN_OP_KINDS } ms
 
 typedef enum { MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE, MSCCLPP_PLAN_MULTICAST } mscclpp_plan_where_t;
 
-/* A run of chunks of a buffer. mscclpp_plan_check fills in the fields marked with *. */
+/*
+ * Successive chunks of one buffer: a source or a target of an operation. The reader fills in what the file says;
+ * mscclpp_plan_check fills in the fields marked with (*), here and in the structs below.
+ */
 typedef struct {
     mscclpp_plan_where_t where;
-    mscclpp_plan_buffer_t type; /* local; * for the other two */
-    uint32_t id;                /* buffer_id or switch_channel_id from the file */
-    uint32_t index, size;       /* chunks */
-    uint32_t rank;              /* * the rank that owns the buffer */
-    uint32_t group;             /* * multicast: position in the rank's list of switch channels */
+    mscclpp_plan_buffer_t type; /* local: from the file; remote and multicast: (*) */
+    uint32_t id;                /* remote: buffer_id, multicast: switch_channel_id; both count within the block */
+    uint32_t index, size;       /* first chunk, number of chunks */
+    uint32_t rank;              /* (*) the rank that owns the buffer; multicast: the rank of the operation */
+    uint32_t group;             /* (*) multicast: position in the rank's list of switch channels */
 } mscclpp_plan_item_t;
 
+/* One operation of a block. Which fields count depends on `kind`. */
 typedef struct mscclpp_plan_op {
     mscclpp_plan_op_kind_t kind;
     mscclpp_plan_channel_type_t channel_type;
     mscclpp_plan_reduce_t reduce;
-    uint32_t *channel_ids; /* from the file */
-    uint32_t *channels;    /* * positions in the rank's list of that type */
+    uint32_t *channel_ids; /* from the file: positions in the block's list of channels of that type */
+    uint32_t *channels;    /* (*) the same channels: positions in the rank's list of that type */
     uint32_t channel_count;
     mscclpp_plan_item_t *src, *dst;
     uint32_t src_count, dst_count;
-    uint32_t *semaphores;
+    uint32_t *semaphores; /* positions in the rank's list */
     uint32_t semaphore_count;
-    uint32_t tb_id, tbg_size; /* tbg_size 0: no group */
-    uint32_t barrier, barrier_blocks;
-    uint64_t unit; /* pipeline: bytes of a turn */
-    uint32_t num_chunks;
-    struct mscclpp_plan_op *body;
+    uint32_t tb_id, tbg_size;         /* this block's part, number of parts; tbg_size 0: the block does all of it */
+    uint32_t barrier, barrier_blocks; /* the barrier's number, and how many blocks meet there */
+    uint64_t unit;                    /* pipeline: bytes of its chunks that a turn handles */
+    uint32_t num_chunks;          /* pipeline: how many chunks its turns handle, and so each operation of its body */
+    struct mscclpp_plan_op *body; /* pipeline: the operations of a turn; none is a pipeline */
     uint32_t body_count;
 } mscclpp_plan_op_t;
 
+/* The numbers by which a block knows channels or remote buffers: entry i is a position in the rank's list. */
 typedef struct {
     uint32_t *ids;
     uint32_t count;
 } mscclpp_plan_table_t;
 
+/* One thread block of a rank, its operations in the order in which it does them. */
 typedef struct {
     mscclpp_plan_op_t *ops;
     uint32_t op_count;
     mscclpp_plan_table_t channels[MSCCLPP_PLAN_CHANNEL_TYPES];
-    mscclpp_plan_table_t remotes[MSCCLPP_PLAN_SWITCH]; /* memory and port */
+    mscclpp_plan_table_t remotes[MSCCLPP_PLAN_SWITCH]; /* by channel type: memory, port */
 } mscclpp_plan_block_t;
 
 /* One end of a memory or port channel. */
 typedef struct {
     uint32_t peer;
-    int64_t pair; /* * position in the peer's list, -1: the peer has none */
+    int64_t pair; /* (*) position of the other end in the peer's list; -1: the peer has none */
 } mscclpp_plan_channel_t;
 
+/* A switch channel: the ranks that it joins, in ascending order, and the buffer that it reaches on each. */
 typedef struct {
     mscclpp_plan_buffer_t type;
     uint32_t *ranks;
     uint32_t count;
 } mscclpp_plan_group_t;
 
+/* A buffer of another rank that this rank may access. */
 typedef struct {
     uint32_t rank;
     mscclpp_plan_buffer_t type;
-    bool by[MSCCLPP_PLAN_SWITCH]; /* memory, port */
+    bool by[MSCCLPP_PLAN_SWITCH]; /* by channel type, memory and port: it may be accessed over such channels */
 } mscclpp_plan_remote_t;
 
+/* What one rank has and does. */
 typedef struct {
-    uint32_t chunks[MSCCLPP_PLAN_BUFFERS];
+    uint32_t chunks[MSCCLPP_PLAN_BUFFERS]; /* number of chunks of each buffer; 0: the rank does not use it */
     mscclpp_plan_block_t *blocks;
     uint32_t block_count;
-    mscclpp_plan_channel_t *channels[MSCCLPP_PLAN_SWITCH]; /* memory and port */
+    mscclpp_plan_channel_t *channels[MSCCLPP_PLAN_SWITCH]; /* by type: memory, port */
     uint32_t channel_count[MSCCLPP_PLAN_SWITCH];
     mscclpp_plan_group_t *groups; /* switch channels */
     uint32_t group_count;
@@ -176,29 +185,31 @@ typedef struct {
     mscclpp_plan_collective_t collective;
     bool packets; /* protocol LL: twice the scratch */
     bool in_place;
-    bool reuse;
-    bool halves; /* two scratch halves, by parity of the launch */
-    uint32_t threads;
-    uint32_t alignment;
-    uint64_t min_bytes, max_bytes;
+    bool reuse;                    /* "reuse_resources": peers and proxies touch only the scratch */
+    bool halves;                   /* the scratch has two halves, which launches use in turn */
+    uint32_t threads;              /* of a block */
+    uint32_t alignment;            /* of chunks, bytes */
+    uint64_t min_bytes, max_bytes; /* the sizes of messages that the plan is for */
     mscclpp_plan_rank_t *ranks;
     uint32_t rank_count;
-    char (*gpus)[MSCCLPP_PLAN_GPU]; /* on the PCI bus, of each rank; NULL: the plan is for any GPUs */
+    char (*gpus)[MSCCLPP_PLAN_GPU]; /* PCI bus address of each rank's GPU; NULL: the plan is for any GPUs */
     uint64_t digest;                /* of the file's bytes */
     uint64_t file_bytes;
     struct mscclpp_plan_arena *arena; /* holds all of the above */
 } mscclpp_plan_t;
 
 /*
- * Reads a file of generation 2. Refuses anything else with MSCCLPP_ERR_INVALID and the reason in the report.
- * MSCCLPP_ERR_NOT_SUPPORTED if the library was built without a JSON parser.
+ * Reads a plan from a file of generation 2 of the format, without mscclpp_plan_check. The caller frees *plan_p.
+ *
+ * Anything else is refused with MSCCLPP_ERR_INVALID and the reason in the report. MSCCLPP_ERR_NO_MEMORY also sets
+ * `no_memory` in the report. MSCCLPP_ERR_NOT_SUPPORTED: there is no JSON parser; the reason is in the report.
  */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p);
 
-/* The same from memory. */
+/* Does the same for the text of such a file in memory, which the plan does not refer to afterwards. */
 mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_report_t *report,
                                     mscclpp_plan_t **plan_p);
 
-void mscclpp_plan_free(mscclpp_plan_t *plan);
+void mscclpp_plan_free(mscclpp_plan_t *plan); /* NULL is allowed */
 
 #endif

@@ -6,17 +6,17 @@
 static void visit_block(const mscclpp_plan_block_t *block, mscclpp_plan_place_t place, mscclpp_plan_visit_fn_t visit,
                         void *context)
 {
-    for (uint32_t k = 0; k < block->op_count; ++k) {
-        mscclpp_plan_op_t *op = &block->ops[k];
+    for (uint32_t i = 0; i < block->op_count; ++i) {
+        mscclpp_plan_op_t *op = &block->ops[i];
 
-        place.op = (int)k;
+        place.op = (int)i;
         place.inner = -1;
         place.name = mscclpp_plan_op_name(op->kind);
         visit(context, place, op, NULL);
-        for (uint32_t i = 0; i < op->body_count; ++i) {
-            place.inner = (int)i;
-            place.name = mscclpp_plan_op_name(op->body[i].kind);
-            visit(context, place, &op->body[i], op);
+        for (uint32_t j = 0; j < op->body_count; ++j) {
+            place.inner = (int)j;
+            place.name = mscclpp_plan_op_name(op->body[j].kind);
+            visit(context, place, &op->body[j], op);
         }
     }
 }

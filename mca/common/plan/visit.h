@@ -4,11 +4,14 @@
 
 #include "mca/common/plan/plan.h"
 
-/* `pipeline` is the pipeline around the operation, or NULL. */
+/* Called for one operation, at `place`. `pipeline` is the pipeline around the operation, or NULL. */
 typedef void (*mscclpp_plan_visit_fn_t)(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                                         const mscclpp_plan_op_t *pipeline);
 
-/* Visits the operations in a pipeline's body after the pipeline itself. */
+/*
+ * Calls `visit` for every operation: rank by rank, block by block, in the order of the file. A pipeline comes before
+ * the operations in its body.
+ */
 void mscclpp_plan_visit(const mscclpp_plan_t *plan, mscclpp_plan_visit_fn_t visit, void *context);
 
 #endif
