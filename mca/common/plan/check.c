@@ -1,4 +1,4 @@
-/* Ranks, channels and chunk counts of a plan, and the order of all checks. */
+/* Checks ranks, channels and chunk counts of a plan, and runs all checks in their order. */
 #include "mca/common/plan/check.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static mscclpp_plan_place_t rank_place(uint32_t rank)
     return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};
 }
 
-/* Checks what holds for the plan as a whole. */
+/* Checks the numbers that apply to the plan as a whole. */
 static void check_head(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -37,7 +37,10 @@ static void check_head(const frame_t *frame)
     }
 }
 
-/* The count shared by all ranks that have any; 0 if none has. */
+/*
+ * Returns the number of chunks of a buffer on all ranks that use it; 0 if none does. Reports ranks that differ from the
+ * first one.
+ */
 static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -59,36 +62,42 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
     return count;
 }
 
-/* Checks that the counts fit the collective. One side may have none; the other side then gives the size of a chunk. */
+/*
+ * Checks that the chunk counts fit the collective. Input or output may be unused on all ranks; then the other one says
+ * the size of a chunk. Collectives that MPI does not have may have any counts.
+ */
 static void check_shape(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
-    uint64_t n = plan->rank_count, in, out;
+    uint64_t ranks = plan->rank_count, in_chunks, out_chunks;
     const char *wanted = NULL;
 
     if (plan->collective == MSCCLPP_PLAN_TEST || plan->collective == MSCCLPP_PLAN_CUSTOM) {
         return;
     }
-    in = common_count(frame, MSCCLPP_PLAN_INPUT);
-    out = common_count(frame, MSCCLPP_PLAN_OUTPUT);
+    in_chunks = common_count(frame, MSCCLPP_PLAN_INPUT);
+    out_chunks = common_count(frame, MSCCLPP_PLAN_OUTPUT);
     switch (plan->collective) {
     case MSCCLPP_PLAN_ALLGATHER:
-        if ((in > 0 && out > 0 && out != n * in) || (in == 0 && out % n != 0)) {
+        if ((in_chunks > 0 && out_chunks > 0 && out_chunks != ranks * in_chunks) ||
+            (in_chunks == 0 && out_chunks % ranks != 0)) {
             wanted = "as many output chunks as all ranks have input chunks";
         }
         break;
     case MSCCLPP_PLAN_REDUCESCATTER:
-        if ((in > 0 && out > 0 && in != n * out) || (out == 0 && in % n != 0)) {
+        if ((in_chunks > 0 && out_chunks > 0 && in_chunks != ranks * out_chunks) ||
+            (out_chunks == 0 && in_chunks % ranks != 0)) {
             wanted = "as many input chunks as all ranks have output chunks";
         }
         break;
     case MSCCLPP_PLAN_ALLTOALL:
-        if ((in > 0 && out > 0 && in != out) || in % n != 0 || out % n != 0) {
+        if ((in_chunks > 0 && out_chunks > 0 && in_chunks != out_chunks) || in_chunks % ranks != 0 ||
+            out_chunks % ranks != 0) {
             wanted = "as many input as output chunks, a multiple of the number of ranks";
         }
         break;
     default:
-        if (in > 0 && out > 0 && in != out) {
+        if (in_chunks > 0 && out_chunks > 0 && in_chunks != out_chunks) {
             wanted = "as many input as output chunks";
         }
         break;
@@ -97,60 +106,70 @@ static void check_shape(const frame_t *frame)
         mscclpp_plan_found(
             frame->report, MSCCLPP_PLAN_WRONG, "shape", mscclpp_plan_nowhere,
             "it says \"%s\", for which %u ranks need %s; it has %llu input and %llu output chunks a rank",
-            mscclpp_plan_collective_name(plan->collective), plan->rank_count, wanted, (unsigned long long)in,
-            (unsigned long long)out);
+            mscclpp_plan_collective_name(plan->collective), plan->rank_count, wanted, (unsigned long long)in_chunks,
+            (unsigned long long)out_chunks);
     }
 }
 
-/* Pairs the k-th channel of a rank to a peer with the k-th channel of that peer to the rank. */
+/*
+ * Pairs the first channel of a rank to a peer with the first channel of that peer to the rank, the second ones, and so
+ * on. Channels left over have no pair. Returns false if there is no memory.
+ */
 static bool pair_channels(const frame_t *frame, int type)
 {
     const mscclpp_plan_t *plan = frame->plan;
-    size_t count = plan->rank_count;
-    uint32_t *seen = calloc(count * count, sizeof(*seen)), *starts = NULL, *ends = NULL;
-    size_t total = 0, at;
-    bool ok = seen != NULL;
+    size_t ranks = plan->rank_count;
+    /*
+     * `starts` and `counts` have an entry for each rank and peer, at rank * ranks + peer: where the channels from that
+     * rank to that peer start in `channels`, and how many of them are listed there. `channels` holds positions in the
+     * rank's list.
+     */
+    uint32_t *counts = calloc(ranks * ranks, sizeof(*counts)), *starts = NULL, *channels = NULL;
+    size_t total = 0, entry;
+    bool ok = counts != NULL;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         total += plan->ranks[r].channel_count[type];
     }
-    /* starts[a * n + b]: where the ends of a's channels to b start in `ends`. */
-    starts = ok ? calloc(count * count + 1, sizeof(*starts)) : NULL;
-    ends = starts != NULL ? calloc(total + 1, sizeof(*ends)) : NULL;
-    ok = ends != NULL;
+    starts = ok ? calloc(ranks * ranks + 1, sizeof(*starts)) : NULL;
+    channels = starts != NULL ? calloc(total + 1, sizeof(*channels)) : NULL;
+    ok = channels != NULL;
     for (uint32_t r = 0; ok && r < plan->rank_count; ++r) {
         for (uint32_t i = 0; i < plan->ranks[r].channel_count[type]; ++i) {
-            ++starts[r * count + plan->ranks[r].channels[type][i].peer + 1];
+            ++starts[r * ranks + plan->ranks[r].channels[type][i].peer + 1];
         }
     }
-    for (at = 0; ok && at < count * count; ++at) {
-        starts[at + 1] += starts[at];
+    for (entry = 0; ok && entry < ranks * ranks; ++entry) {
+        starts[entry + 1] += starts[entry];
     }
     for (uint32_t r = 0; ok && r < plan->rank_count; ++r) {
         for (uint32_t i = 0; i < plan->ranks[r].channel_count[type]; ++i) {
-            at = r * count + plan->ranks[r].channels[type][i].peer;
-            ends[starts[at] + seen[at]++] = i;
+            entry = r * ranks + plan->ranks[r].channels[type][i].peer;
+            channels[starts[entry] + counts[entry]++] = i;
         }
     }
-    for (size_t a = 0; ok && a < count; ++a) {
-        for (size_t b = 0; b < count; ++b) {
-            for (uint32_t k = 0; k < seen[a * count + b]; ++k) {
-                plan->ranks[a].channels[type][ends[starts[a * count + b] + k]].pair =
-                    k < seen[b * count + a] ? (int64_t)ends[starts[b * count + a] + k] : -1;
+    for (size_t rank = 0; ok && rank < ranks; ++rank) {
+        for (size_t peer = 0; peer < ranks; ++peer) {
+            for (uint32_t i = 0; i < counts[rank * ranks + peer]; ++i) {
+                plan->ranks[rank].channels[type][channels[starts[rank * ranks + peer] + i]].pair =
+                    i < counts[peer * ranks + rank] ? (int64_t)channels[starts[peer * ranks + rank] + i] : -1;
             }
         }
     }
-    free(seen);
+    free(counts);
     free(starts);
-    free(ends);
+    free(channels);
     return ok;
 }
 
-/* Checks that every peer and remote rank that the plan names exists. */
+/*
+ * Checks that every peer of a channel, and every owner of a remote buffer, is another rank of the plan. Returns false
+ * after a fault.
+ */
 static bool check_peers(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
-    int faults = frame->report->faults;
+    int faults_before = frame->report->faults;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         const mscclpp_plan_rank_t *rank = &plan->ranks[r];
@@ -179,7 +198,7 @@ static bool check_peers(const frame_t *frame)
             }
         }
     }
-    return frame->report->faults == faults;
+    return frame->report->faults == faults_before;
 }
 
 /* Tells whether two switch channels have the same ranks and buffer type. */
@@ -196,7 +215,10 @@ static bool same_group(const mscclpp_plan_group_t *a, const mscclpp_plan_group_t
     return true;
 }
 
-/* Checks the ranks of a switch channel. */
+/*
+ * Checks switch channel `position` of rank `r`: its ranks exist and ascend, the rank itself is among them, and all of
+ * them have the same switch channel at the same position. Reports the first fault.
+ */
 static void check_group(const frame_t *frame, uint32_t r, uint32_t position)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -251,17 +273,17 @@ void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *repor
 
 bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
-    int faults = report->faults;
+    int faults_before = report->faults;
 
     mscclpp_plan_check_frame(plan, report);
-    if (report->faults == faults && !report->no_memory) {
+    if (report->faults == faults_before && !report->no_memory) {
         mscclpp_plan_check_ops(plan, report);
     }
-    if (report->faults == faults && !report->no_memory) {
+    if (report->faults == faults_before && !report->no_memory) {
         mscclpp_plan_check_together(plan, report);
     }
-    if (report->faults == faults && !report->no_memory) {
+    if (report->faults == faults_before && !report->no_memory) {
         mscclpp_plan_check_portable(plan, report);
     }
-    return report->faults == faults && !report->no_memory;
+    return report->faults == faults_before && !report->no_memory;
 }

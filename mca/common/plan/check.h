@@ -7,16 +7,19 @@
 
 #include "mca/common/plan/plan.h"
 
-/* Runs all parts, and fills in the fields that plan.h marks with *. True if there was no fault. */
+/*
+ * Runs all parts, and fills in the fields that plan.h marks with (*). Returns true if the plan has no fault. If memory
+ * runs out, returns false and sets `no_memory` in the report.
+ */
 bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
 
-/* The parts. Ranks, channels and chunk counts: */
+/* The parts, in their order. The first one checks ranks, channels and chunk counts, and pairs the channels. */
 void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
-/* every operation by itself: */
+/* Checks every operation by itself, and looks up the channels and buffers that it names. */
 void mscclpp_plan_check_ops(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
-/* operations that belong together; also reports MSCCLPP_ERR_NO_MEMORY: */
+/* Checks operations that belong together: signals with waits, releases with acquires, barriers, groups of blocks. */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
-/* features that other executors of such files do not support, as notes: */
+/* Notes what other executors of such files have no room for. */
 void mscclpp_plan_check_portable(const mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
 
 #endif

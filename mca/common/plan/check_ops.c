@@ -11,14 +11,15 @@ typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
 
-    mscclpp_plan_place_t place;         /* of the operation in hand */
-    const mscclpp_plan_op_t *reduction; /* an earlier one: all have to use the same operation; NULL: none yet */
-    bool has_chunks;                    /* some rank has input or output chunks, so a chunk has a size */
+    mscclpp_plan_place_t place;         /* of the current operation */
+    const mscclpp_plan_op_t *reduction; /* the last reduction; all have to agree in `reduce`; NULL: none yet */
+    bool has_chunks;                    /* some rank has input or output chunks, which give a chunk its size */
 } state_t;
 
-static bool bad(const state_t *state, const char *rule, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Reports a fault of the operation in hand. Always false. */
-static bool bad(const state_t *state, const char *rule, const char *format, ...)
+static bool refuse(const state_t *state, const char *rule, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Reports a fault of the current operation. Always returns false. */
+static bool refuse(const state_t *state, const char *rule, const char *format, ...)
 {
     char text[300];
     va_list arguments;
@@ -30,19 +31,22 @@ static bool bad(const state_t *state, const char *rule, const char *format, ...)
     return false;
 }
 
-/* The rank of the operation in hand. */
+/* Returns the rank of the current operation. */
 static const mscclpp_plan_rank_t *rank_of_op(const state_t *state)
 {
     return &state->plan->ranks[state->place.rank];
 }
 
-/* The block of the operation in hand. */
+/* Returns the block of the current operation. */
 static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 {
     return &rank_of_op(state)->blocks[state->place.block];
 }
 
-/* Turns an operation's channel ids, which count within its block, into positions in the rank's list. */
+/*
+ * Turns an operation's channel ids, which count within its block, into positions in the rank's list. Returns false
+ * after a fault, or if there is no memory.
+ */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
@@ -61,19 +65,22 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
     }
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         if (op->channel_ids[i] >= table->count) {
-            return bad(state, "channel-id", "channel id %u of a block with %u %s channels", op->channel_ids[i],
-                       table->count, mscclpp_plan_channel_name(op->channel_type));
+            return refuse(state, "channel-id", "channel id %u of a block with %u %s channels", op->channel_ids[i],
+                          table->count, mscclpp_plan_channel_name(op->channel_type));
         }
         op->channels[i] = table->ids[op->channel_ids[i]];
         if (op->channels[i] >= count) {
-            return bad(state, "channel-id", "the block's channel %u is %s channel %u of a rank that has %u",
-                       op->channel_ids[i], mscclpp_plan_channel_name(op->channel_type), op->channels[i], count);
+            return refuse(state, "channel-id", "the block's channel %u is %s channel %u of a rank that has %u",
+                          op->channel_ids[i], mscclpp_plan_channel_name(op->channel_type), op->channels[i], count);
         }
     }
     return true;
 }
 
-/* Looks up a remote buffer, and fills in its rank and type. What takes one is done over memory or port channels. */
+/*
+ * Looks up a remote buffer, and fills in its rank and type. Operations that take one are over memory or port channels,
+ * as check_data has checked. Returns false after a fault.
+ */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
@@ -82,32 +89,32 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
 
     table = &block_of_op(state)->remotes[op->channel_type];
     if (item->id >= table->count) {
-        return bad(state, "buffer-id", "buffer_id %u of a block with %u remote buffers over %s channels", item->id,
-                   table->count, mscclpp_plan_channel_name(op->channel_type));
+        return refuse(state, "buffer-id", "buffer_id %u of a block with %u remote buffers over %s channels", item->id,
+                      table->count, mscclpp_plan_channel_name(op->channel_type));
     }
     if (table->ids[item->id] >= rank->remote_count) {
-        return bad(state, "buffer-id", "the block's buffer_id %u is remote buffer %u of a rank that has %u", item->id,
-                   table->ids[item->id], rank->remote_count);
+        return refuse(state, "buffer-id", "the block's buffer_id %u is remote buffer %u of a rank that has %u",
+                      item->id, table->ids[item->id], rank->remote_count);
     }
     remote = &rank->remotes[table->ids[item->id]];
     if (!remote->by[op->channel_type]) {
-        return bad(state, "access", "remote buffer %u does not list %s in its \"access_channel_types\"",
-                   table->ids[item->id], mscclpp_plan_channel_name(op->channel_type));
+        return refuse(state, "access", "remote buffer %u does not list %s in its \"access_channel_types\"",
+                      table->ids[item->id], mscclpp_plan_channel_name(op->channel_type));
     }
     item->rank = remote->rank;
     item->type = remote->type;
     return true;
 }
 
-/* Looks up a switch channel, and fills in its group and type. */
+/* Looks up a switch channel, and fills in its group, type and rank. Returns false after a fault. */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
     const mscclpp_plan_table_t *table = &block_of_op(state)->channels[MSCCLPP_PLAN_SWITCH];
 
     if (item->id >= table->count || table->ids[item->id] >= rank->group_count) {
-        return bad(state, "channel-id", "switch_channel_id %u of a block with %u switch channels of %u of the rank",
-                   item->id, table->count, rank->group_count);
+        return refuse(state, "channel-id", "switch_channel_id %u of a block with %u switch channels of %u of the rank",
+                      item->id, table->count, rank->group_count);
     }
     item->group = table->ids[item->id];
     item->type = rank->groups[item->group].type;
@@ -115,8 +122,8 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
     return true;
 }
 
-/* Tells whether the chunks exist on every rank where they are read or written. */
-static bool chunks_exist(const state_t *state, const mscclpp_plan_item_t *item, bool packets)
+/* Checks that the chunks exist on every rank where they are read or written. Returns false after a fault. */
+static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, bool packets)
 {
     const mscclpp_plan_t *plan = state->plan;
     const mscclpp_plan_group_t *group =
@@ -132,16 +139,19 @@ static bool chunks_exist(const state_t *state, const mscclpp_plan_item_t *item, 
         uint32_t r = group != NULL ? group->ranks[i] : item->rank;
 
         if (end > plan->ranks[r].chunks[item->type]) {
-            return bad(state, "chunk-range", "chunks %u to %llu%s of the %s of rank %u, which has %u", item->index,
-                       (unsigned long long)item->index + item->size - 1,
-                       packets && !plan->packets ? ", as packets of twice the size," : "",
-                       mscclpp_plan_buffer_name(item->type), r, plan->ranks[r].chunks[item->type]);
+            return refuse(state, "chunk-range", "chunks %u to %llu%s of the %s of rank %u, which has %u", item->index,
+                          (unsigned long long)item->index + item->size - 1,
+                          packets && !plan->packets ? ", as packets of twice the size," : "",
+                          mscclpp_plan_buffer_name(item->type), r, plan->ranks[r].chunks[item->type]);
         }
     }
     return true;
 }
 
-/* Checks entry `i` of a list of data, whose kind has to be what the operation takes there. */
+/*
+ * Checks entry `i` of a list of sources or targets, which has to be what the operation takes there, and looks up what
+ * it names. Returns false after a fault.
+ */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
 {
@@ -152,12 +162,12 @@ static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const 
                                          "packets in the rank's own scratch",
                                          "packets in the scratch of a peer",
                                          "packets in the scratch of a switch channel"};
-    static const mscclpp_plan_where_t where[] = {MSCCLPP_PLAN_LOCAL,     MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE,
-                                                 MSCCLPP_PLAN_MULTICAST, MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE,
-                                                 MSCCLPP_PLAN_MULTICAST};
+    static const mscclpp_plan_where_t where_taken[] = {MSCCLPP_PLAN_LOCAL,     MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE,
+                                                       MSCCLPP_PLAN_MULTICAST, MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE,
+                                                       MSCCLPP_PLAN_MULTICAST};
 
-    if (item->where != where[takes]) {
-        return bad(state, "operand", "\"%s\"[%u] has to be %s", list, i, wanted[takes]);
+    if (item->where != where_taken[takes]) {
+        return refuse(state, "operand", "\"%s\"[%u] has to be %s", list, i, wanted[takes]);
     }
     item->rank = (uint32_t)state->place.rank;
     if ((item->where == MSCCLPP_PLAN_REMOTE && !find_remote(state, op, item)) ||
@@ -165,77 +175,80 @@ static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const 
         return false;
     }
     if (mscclpp_plan_takes_packets(takes) && item->type != MSCCLPP_PLAN_SCRATCH) {
-        return bad(state, "operand", "\"%s\"[%u] has to be %s, and is %s", list, i, wanted[takes],
-                   mscclpp_plan_buffer_name(item->type));
+        return refuse(state, "operand", "\"%s\"[%u] has to be %s, and is %s", list, i, wanted[takes],
+                      mscclpp_plan_buffer_name(item->type));
     }
     if (item->size == 0) {
-        return bad(state, "size", "\"%s\"[%u] has size 0", list, i);
+        return refuse(state, "size", "\"%s\"[%u] has size 0", list, i);
     }
-    return chunks_exist(state, item, mscclpp_plan_takes_packets(takes));
+    return check_chunks(state, item, mscclpp_plan_takes_packets(takes));
 }
 
-/* Checks the length of a list: at least `least`, and `most` if that is not 0. */
+/* Checks that a list has at least `least` entries, and at most `most` unless that is 0. Returns false after a fault. */
 static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t least, uint32_t most)
 {
     if (count >= least && (most == 0 || count <= most)) {
         return true;
     }
-    return bad(state, "count", "\"%s\" has %u entries; allowed are %u%s", list, count, least,
-               most == least ? "" : (most == 0 ? " or more" : " and one more"));
+    return refuse(state, "count", "\"%s\" has %u entries; allowed are %u%s", list, count, least,
+                  most == least ? "" : (most == 0 ? " or more" : " and one more"));
 }
 
-/* Checks that sources and targets fit each other. */
+/* Checks that sources and targets fit each other in number and size. Returns false after a fault. */
 static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     if (shape->paired) {
         if (op->src_count != op->dst_count) {
-            return bad(state, "count", "%u entries in \"src_buff\" and %u in \"dst_buff\"", op->src_count,
-                       op->dst_count);
+            return refuse(state, "count", "%u entries in \"src_buff\" and %u in \"dst_buff\"", op->src_count,
+                          op->dst_count);
         }
         for (uint32_t i = 0; i < op->src_count; ++i) {
             if (op->src[i].size != op->dst[i].size) {
-                return bad(state, "size", "\"src_buff\"[%u] is of %u chunks and \"dst_buff\"[%u] of %u", i,
-                           op->src[i].size, i, op->dst[i].size);
+                return refuse(state, "size", "\"src_buff\"[%u] is of %u chunks and \"dst_buff\"[%u] of %u", i,
+                              op->src[i].size, i, op->dst[i].size);
             }
         }
         return true;
     }
     for (uint32_t i = 1; i < op->src_count; ++i) {
         if (op->src[i].size != op->src[0].size) {
-            return bad(state, "size", "\"src_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i, op->src[i].size,
-                       op->src[0].size);
+            return refuse(state, "size", "\"src_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i,
+                          op->src[i].size, op->src[0].size);
         }
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
         if (op->dst[i].size != op->src[0].size) {
-            return bad(state, "size", "\"dst_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i, op->dst[i].size,
-                       op->src[0].size);
+            return refuse(state, "size", "\"dst_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i,
+                          op->dst[i].size, op->src[0].size);
         }
     }
     return true;
 }
 
-/* Checks that each put of a port operation has a channel to its rank: only that channel's signal announces the put. */
+/*
+ * Checks that each put over ports has a channel to the rank that it goes to: only that channel's signal announces the
+ * put. Returns false after a fault.
+ */
 static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
 
     if (op->channel_count != op->dst_count) {
-        return bad(state, "port-channel", "%u channel_ids for %u remote buffers; each wants one", op->channel_count,
-                   op->dst_count);
+        return refuse(state, "port-channel", "%u channel_ids for %u remote buffers; each wants one", op->channel_count,
+                      op->dst_count);
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
         uint32_t peer = rank->channels[MSCCLPP_PLAN_PORT][op->channels[i]].peer;
 
         if (peer != op->dst[i].rank) {
-            return bad(state, "port-channel", "\"dst_buff\"[%u] is of rank %u, but its channel leads to rank %u", i,
-                       op->dst[i].rank, peer);
+            return refuse(state, "port-channel", "\"dst_buff\"[%u] is of rank %u, but its channel leads to rank %u", i,
+                          op->dst[i].rank, peer);
         }
     }
     return true;
 }
 
-/* Tells whether an operation combines elements, so that its "reduce_op" counts. */
+/* Tells whether operations of a kind combine elements, so that their "reduce_op" counts. */
 static bool is_reduction(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
@@ -254,20 +267,23 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
     }
 }
 
-/* Checks an operation that moves data. */
+/*
+ * Checks an operation that moves data. `pipeline` is the pipeline around it, or NULL. Reports the first fault, and
+ * returns false after it.
+ */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    bool packets = mscclpp_plan_takes_packets(shape->src0) || mscclpp_plan_takes_packets(shape->srcs) ||
-                   mscclpp_plan_takes_packets(shape->dst0);
+    bool has_packets = mscclpp_plan_takes_packets(shape->src0) || mscclpp_plan_takes_packets(shape->srcs) ||
+                       mscclpp_plan_takes_packets(shape->dst0);
 
     if (!state->has_chunks) {
-        return bad(state, "chunks",
-                   "it moves data, but no rank has input or output chunks, which say how large one is");
+        return refuse(state, "chunks",
+                      "it moves data, but no rank has input or output chunks, which say how large one is");
     }
     if (!shape->on[op->channel_type]) {
-        return bad(state, "channel-type", "it cannot be done over a channel of type %s",
-                   mscclpp_plan_channel_name(op->channel_type));
+        return refuse(state, "channel-type", "it cannot be done over a channel of type %s",
+                      mscclpp_plan_channel_name(op->channel_type));
     }
     if (!check_count(state, "src_buff", op->src_count, shape->src_least, shape->src_most) ||
         !check_count(state, "dst_buff", op->dst_count, shape->dst_least, shape->dst_most)) {
@@ -289,94 +305,94 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
     }
     if (is_reduction(op->kind)) {
         if (state->reduction != NULL && state->reduction->reduce != op->reduce) {
-            return bad(state, "reduce-op", "it says \"%s\", but operations before it say \"%s\"",
-                       mscclpp_plan_reduce_words[op->reduce], mscclpp_plan_reduce_words[state->reduction->reduce]);
+            return refuse(state, "reduce-op", "it says \"%s\", but operations before it say \"%s\"",
+                          mscclpp_plan_reduce_words[op->reduce], mscclpp_plan_reduce_words[state->reduction->reduce]);
         }
         state->reduction = op;
     }
     if (pipeline == NULL) {
         return true;
     }
-    if (packets) {
-        return bad(state, "pipeline", "packets have no place in a pipeline, whose turns they do not follow");
+    if (has_packets) {
+        return refuse(state, "pipeline", "packets have no place in a pipeline, whose turns they do not follow");
     }
     if (op->tbg_size > 0) {
-        return bad(state, "pipeline", "a group of blocks (\"tbg_info\") cannot cut what a pipeline cuts");
+        return refuse(state, "pipeline", "a group of blocks (\"tbg_info\") cannot cut what a pipeline cuts");
     }
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (op->src[i].size != pipeline->num_chunks) {
-            return bad(state, "pipeline", "it is of %u chunks in a pipeline over %u", op->src[i].size,
-                       pipeline->num_chunks);
+            return refuse(state, "pipeline", "it is of %u chunks in a pipeline over %u", op->src[i].size,
+                          pipeline->num_chunks);
         }
     }
     return true;
 }
 
-/* Checks an operation that signals, waits or flushes. */
+/* Checks an operation that signals, waits or flushes. Returns false after a fault. */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {
-    bool waits = op->kind == MSCCLPP_PLAN_OP_WAIT || op->kind == MSCCLPP_PLAN_OP_RLXWAIT;
+    bool is_wait = op->kind == MSCCLPP_PLAN_OP_WAIT || op->kind == MSCCLPP_PLAN_OP_RLXWAIT;
 
     if (op->channel_type != MSCCLPP_PLAN_MEMORY && op->channel_type != MSCCLPP_PLAN_PORT) {
-        return bad(state, "channel-type", "\"channel_type\" has to be memory or port, and is %s",
-                   mscclpp_plan_channel_name(op->channel_type));
+        return refuse(state, "channel-type", "\"channel_type\" has to be memory or port, and is %s",
+                      mscclpp_plan_channel_name(op->channel_type));
     }
     if (op->kind == MSCCLPP_PLAN_OP_FLUSH && op->channel_type != MSCCLPP_PLAN_PORT) {
-        return bad(state, "channel-type", "\"channel_type\" has to be port: nothing else has a queue");
+        return refuse(state, "channel-type", "\"channel_type\" has to be port: nothing else has a queue");
     }
     if (op->channel_count == 0) {
-        return bad(state, "count", "no \"channel_ids\"");
+        return refuse(state, "count", "no \"channel_ids\"");
     }
     if (op->channel_count > state->plan->threads) {
-        return bad(state, "threads", "%u channels for %u threads, of which each takes one", op->channel_count,
-                   state->plan->threads);
+        return refuse(state, "threads", "%u channels for %u threads, of which each takes one", op->channel_count,
+                      state->plan->threads);
     }
-    for (uint32_t i = 0; waits && i < op->channel_count; ++i) {
-        for (uint32_t k = 0; k < i; ++k) {
-            if (op->channels[k] == op->channels[i]) {
-                return bad(state, "channel-id", "two threads wait on %s channel %u at once",
-                           mscclpp_plan_channel_name(op->channel_type), op->channels[i]);
+    for (uint32_t i = 0; is_wait && i < op->channel_count; ++i) {
+        for (uint32_t j = 0; j < i; ++j) {
+            if (op->channels[j] == op->channels[i]) {
+                return refuse(state, "channel-id", "two threads wait on %s channel %u at once",
+                              mscclpp_plan_channel_name(op->channel_type), op->channels[i]);
             }
         }
     }
     return true;
 }
 
-/* Checks an operation on semaphores. */
+/* Checks an operation on semaphores. Returns false after a fault. */
 static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->semaphore_count == 0) {
-        return bad(state, "count", "no \"semaphore_ids\"");
+        return refuse(state, "count", "no \"semaphore_ids\"");
     }
     if (op->semaphore_count > state->plan->threads) {
-        return bad(state, "threads", "%u semaphores for %u threads, of which each takes one", op->semaphore_count,
-                   state->plan->threads);
+        return refuse(state, "threads", "%u semaphores for %u threads, of which each takes one", op->semaphore_count,
+                      state->plan->threads);
     }
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
         if (op->semaphores[i] >= rank_of_op(state)->semaphore_count) {
-            return bad(state, "semaphore-id", "semaphore %u of a rank that has %u", op->semaphores[i],
-                       rank_of_op(state)->semaphore_count);
+            return refuse(state, "semaphore-id", "semaphore %u of a rank that has %u", op->semaphores[i],
+                          rank_of_op(state)->semaphore_count);
         }
     }
     return true;
 }
 
-/* Checks a pipeline itself. Its operations are visited separately. */
+/* Checks a pipeline itself; its operations are visited separately. Returns false after a fault. */
 static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->unit == 0 || op->unit % state->plan->alignment != 0 || op->unit % 16 != 0) {
-        return bad(state, "pipeline",
-                   "\"unit_size\" is %llu; allowed are multiples of 16 bytes and of \"buffer_alignment\", "
-                   "which is %u",
-                   (unsigned long long)op->unit, state->plan->alignment);
+        return refuse(state, "pipeline",
+                      "\"unit_size\" is %llu; allowed are multiples of 16 bytes and of \"buffer_alignment\", "
+                      "which is %u",
+                      (unsigned long long)op->unit, state->plan->alignment);
     }
     if (op->num_chunks == 0) {
-        return bad(state, "pipeline", "\"num_chunks\" is 0");
+        return refuse(state, "pipeline", "\"num_chunks\" is 0");
     }
     return true;
 }
 
-/* Checks one operation. */
+/* Checks one operation. mscclpp_plan_visit calls it for each. Does nothing after memory has run out. */
 static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)
 {
@@ -391,7 +407,7 @@ static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
         break;
     case MSCCLPP_PLAN_OP_BARRIER:
         if (op->barrier_blocks == 0) {
-            bad(state, "barrier", "\"num_threadblocks\" is 0");
+            refuse(state, "barrier", "\"num_threadblocks\" is 0");
         }
         break;
     case MSCCLPP_PLAN_OP_SIGNAL:
@@ -409,7 +425,7 @@ static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
         check_pipeline(state, op);
         break;
     case MSCCLPP_PLAN_OP_GLRE:
-        bad(state, "glre", "it stands for half an operation and cannot be executed; \"glres\" can");
+        refuse(state, "glre", "it stands for half an operation and cannot be executed; \"glres\" can");
         break;
     default:
         check_data(state, op, pipeline);

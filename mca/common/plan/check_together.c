@@ -1,4 +1,4 @@
-/* Operations of a plan that belong together: groups, barriers, signals with waits, semaphores, reused buffers. */
+/* Checks operations that belong together: signals and waits, semaphores, barriers, groups, and reused buffers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,15 +6,23 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* One use of something that several operations share. The list of events is sorted, and checked key by key. */
+/*
+ * One use, by an operation, of something that several operations share. All events are listed and sorted; then those
+ * with one key are checked together.
+ */
 typedef struct {
-    uint64_t key[4];                 /* OF_..., and what identifies the channel, semaphore, barrier or group */
-    uint64_t turn_chunks, turn_unit; /* num_chunks / unit of its pipeline, as a reduced fraction; 0, 0 outside of one */
-    int64_t count;                   /* +1: it signals, releases or arrives; -1: it waits or acquires */
+    uint64_t key[4]; /* OF_..., and what identifies the channel, semaphore, barrier or group */
+    /*
+     * num_chunks / unit of the pipeline around it, as a reduced fraction: pipelines of equal fractions have equally
+     * many turns for every message. 0 / 0: it is in no pipeline.
+     */
+    uint64_t turn_chunks, turn_unit;
+    int64_t change; /* +1: it signals, releases or arrives; -1: it waits or acquires */
     mscclpp_plan_place_t place;
     const mscclpp_plan_op_t *op;
 } event_t;
 
+/* The list of all events of a plan. */
 typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -22,15 +30,24 @@ typedef struct {
     size_t count, capacity;
 } list_t;
 
-enum { OF_CHANNEL, OF_SEMAPHORE, OF_BARRIER, OF_GROUP };
+/* What an event uses: the first number of its key. */
+enum {
+    OF_CHANNEL,   /* then the receiving rank, the channel type, the channel of that rank */
+    OF_SEMAPHORE, /* then the rank, the semaphore */
+    OF_BARRIER,   /* then the rank, the barrier */
+    OF_GROUP      /* then the rank, group_key, the number of parts */
+};
 
-/* Appends an event. Its key is `subject` (OF_...) with up to three numbers; `pipeline` is what it lies in, or NULL. */
+/*
+ * Appends an event. Its key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline around the
+ * operation, or NULL. If there is no memory, sets that in the report, and the event is lost.
+ */
 static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
-                      const mscclpp_plan_op_t *pipeline, int64_t count, uint64_t subject, uint64_t a, uint64_t b,
-                      uint64_t c)
+                      const mscclpp_plan_op_t *pipeline, int64_t change, uint64_t subject, uint64_t key1, uint64_t key2,
+                      uint64_t key3)
 {
     event_t *events;
-    uint64_t x = 0, y = 0, rest;
+    uint64_t turn_chunks = 0, turn_unit = 0, remainder;
 
     if (list->count == list->capacity) {
         list->capacity = list->capacity > 0 ? 2 * list->capacity : 1024;
@@ -43,23 +60,25 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
         list->events = events;
     }
     if (pipeline != NULL) {
-        for (x = pipeline->num_chunks, y = pipeline->unit; y != 0; x = y, y = rest) {
-            rest = x % y;
+        /* The loop leaves the greatest common divisor in turn_chunks. */
+        for (turn_chunks = pipeline->num_chunks, turn_unit = pipeline->unit; turn_unit != 0;
+             turn_chunks = turn_unit, turn_unit = remainder) {
+            remainder = turn_chunks % turn_unit;
         }
-        y = pipeline->unit / x;
-        x = pipeline->num_chunks / x;
+        turn_unit = pipeline->unit / turn_chunks;
+        turn_chunks = pipeline->num_chunks / turn_chunks;
     }
-    list->events[list->count++] = (event_t){{subject, a, b, c}, x, y, count, place, op};
+    list->events[list->count++] = (event_t){{subject, key1, key2, key3}, turn_chunks, turn_unit, change, place, op};
 }
 
-/* Mixes a value into a hash. */
+/* Returns a hash with a value mixed in. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
     return hash ^ (hash >> 29);
 }
 
-/* Mixes a list of sources or targets into a hash. */
+/* Returns a hash with a list of sources or targets mixed in. */
 static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint32_t count)
 {
     hash = mix(hash, count);
@@ -71,7 +90,10 @@ static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint3
     return hash;
 }
 
-/* The blocks of a group share one operation; each does a part of it. */
+/*
+ * Returns a number that is equal for all parts of one operation: a hash of what the operation does. The blocks of a
+ * group share an operation, and each does one part.
+ */
 static uint64_t group_key(const mscclpp_plan_op_t *op)
 {
     uint64_t hash = mix(op->kind, (uint64_t)op->channel_type << 32 | op->tbg_size);
@@ -79,19 +101,23 @@ static uint64_t group_key(const mscclpp_plan_op_t *op)
     return mix_items(mix_items(hash, op->src, op->src_count), op->dst, op->dst_count);
 }
 
-/* Lists what an operation signals, waits for, releases, acquires or meets others at. */
-static void collect(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+/*
+ * Lists what an operation signals, waits for, releases, acquires, meets others at, or does a part of.
+ * mscclpp_plan_visit calls it for each operation.
+ */
+static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                           const mscclpp_plan_op_t *pipeline)
 {
     list_t *list = context;
     const mscclpp_plan_rank_t *rank = &list->plan->ranks[place.rank];
-    uint64_t r = (uint64_t)place.rank;
+    uint64_t rank_number = (uint64_t)place.rank;
 
     switch (op->kind) {
     case MSCCLPP_PLAN_OP_SIGNAL:
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
     case MSCCLPP_PLAN_OP_PWS:
     case MSCCLPP_PLAN_OP_PWSF:
-        /* Counted where they arrive. */
+        /* A signal counts for the channel of the rank that receives it. Without a pair nobody does. */
         for (uint32_t i = 0; i < op->channel_count; ++i) {
             const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
 
@@ -104,28 +130,28 @@ static void collect(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t
     case MSCCLPP_PLAN_OP_WAIT:
     case MSCCLPP_PLAN_OP_RLXWAIT:
         for (uint32_t i = 0; i < op->channel_count; ++i) {
-            add_event(list, place, op, pipeline, -1, OF_CHANNEL, r, op->channel_type, op->channels[i]);
+            add_event(list, place, op, pipeline, -1, OF_CHANNEL, rank_number, op->channel_type, op->channels[i]);
         }
         break;
     case MSCCLPP_PLAN_OP_RELEASE:
     case MSCCLPP_PLAN_OP_ACQUIRE:
         for (uint32_t i = 0; i < op->semaphore_count; ++i) {
-            add_event(list, place, op, pipeline, op->kind == MSCCLPP_PLAN_OP_RELEASE ? 1 : -1, OF_SEMAPHORE, r,
-                      op->semaphores[i], 0);
+            add_event(list, place, op, pipeline, op->kind == MSCCLPP_PLAN_OP_RELEASE ? 1 : -1, OF_SEMAPHORE,
+                      rank_number, op->semaphores[i], 0);
         }
         break;
     case MSCCLPP_PLAN_OP_BARRIER:
-        add_event(list, place, op, pipeline, 1, OF_BARRIER, r, op->barrier, 0);
+        add_event(list, place, op, pipeline, 1, OF_BARRIER, rank_number, op->barrier, 0);
         break;
     default:
         break;
     }
     if (op->tbg_size > 0 && mscclpp_plan_op_shape(op) != NULL) {
-        add_event(list, place, op, NULL, 1, OF_GROUP, r, group_key(op), op->tbg_size);
+        add_event(list, place, op, NULL, 1, OF_GROUP, rank_number, group_key(op), op->tbg_size);
     }
 }
 
-/* The order of events for qsort: by key, then by pipeline, then by place. */
+/* For qsort: orders events by key, then by the turns of their pipelines, then by place. */
 static int compare_events(const void *left, const void *right)
 {
     const event_t *a = left, *b = right;
@@ -150,41 +176,44 @@ static int compare_events(const void *left, const void *right)
     return a->place.inner - b->place.inner;
 }
 
+/* Tells whether two events use the same thing. */
 static bool same_key(const event_t *a, const event_t *b)
 {
     return memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
 /*
- * Signals must match waits, and releases acquires: the same number of each, within loops of the same number of turns.
+ * Checks the events of one channel or semaphore: there must be as many signals as waits, or releases as acquires, among
+ * those outside of pipelines and among those in pipelines of each number of turns.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
-    bool channel = first->key[0] == OF_CHANNEL;
-    int64_t total = 0, in_loop = 0, gives = 0, takes = 0;
+    bool is_channel = first->key[0] == OF_CHANNEL;
+    int64_t total = 0, turns_total = 0; /* of `change`: over all events; over those with the current number of turns */
+    int64_t given = 0, taken = 0;
     const event_t *uneven = NULL, *taker = first;
     char place[80];
 
     for (size_t i = 0; i < count; ++i) {
         if (i > 0 &&
             (first[i].turn_chunks != first[i - 1].turn_chunks || first[i].turn_unit != first[i - 1].turn_unit)) {
-            in_loop = 0;
+            turns_total = 0;
         }
-        in_loop += first[i].count;
-        total += first[i].count;
-        gives += first[i].count > 0;
-        takes += first[i].count < 0;
-        taker = first[i].count < 0 ? &first[i] : taker;
+        turns_total += first[i].change;
+        total += first[i].change;
+        given += first[i].change > 0;
+        taken += first[i].change < 0;
+        taker = first[i].change < 0 ? &first[i] : taker;
         if (i + 1 == count || first[i].turn_chunks != first[i + 1].turn_chunks ||
             first[i].turn_unit != first[i + 1].turn_unit) {
-            uneven = in_loop != 0 ? &first[i] : uneven;
+            uneven = turns_total != 0 ? &first[i] : uneven;
         }
     }
     if (uneven == NULL) {
         return;
     }
     mscclpp_plan_place_text(first->place, place, sizeof(place));
-    if (channel) {
+    if (is_channel) {
         mscclpp_plan_found(
             list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
             total == 0  ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld, but in "
@@ -193,9 +222,9 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
                           "over ends a wait of the next launch too early (see %s)"
                         : "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: the last wait "
                           "has no end (see %s)",
-            (unsigned long long)first->key[1], (long long)gives,
+            (unsigned long long)first->key[1], (long long)given,
             mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)first->key[2]), (unsigned long long)first->key[3],
-            (long long)takes, place);
+            (long long)taken, place);
         return;
     }
     mscclpp_plan_found(list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
@@ -204,10 +233,13 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
                              "other numbers of turns (see %s)"
                            : "semaphore %llu is released %lld times and acquired %lld times in one launch, so its "
                              "value drifts (see %s)",
-                       (unsigned long long)first->key[2], (long long)gives, (long long)takes, place);
+                       (unsigned long long)first->key[2], (long long)given, (long long)taken, place);
 }
 
-/* All blocks that name a barrier must meet there, each equally often. */
+/*
+ * Checks the events of one barrier: all operations say the same number of blocks, as many blocks have the barrier, and
+ * each comes to it equally often.
+ */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t blocks = 0;
@@ -221,22 +253,23 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
             return;
         }
     }
-    /* Sorted by turns before blocks: a block may come up twice. */
+    /* Events are sorted by turns before blocks, so those of a block may be apart. Each block counts at its first one.
+     */
     for (size_t i = 0; i < count; ++i) {
         bool new_block = true;
 
-        for (size_t k = 0; k < i && new_block; ++k) {
-            new_block = first[k].place.block != first[i].place.block;
+        for (size_t j = 0; j < i && new_block; ++j) {
+            new_block = first[j].place.block != first[i].place.block;
         }
         if (!new_block) {
             continue;
         }
         ++blocks;
         times = 0;
-        for (size_t k = i; k < count; ++k) {
-            times += first[k].place.block == first[i].place.block;
-            if (first[k].turn_chunks != first->turn_chunks || first[k].turn_unit != first->turn_unit) {
-                least = -1;
+        for (size_t j = i; j < count; ++j) {
+            times += first[j].place.block == first[i].place.block;
+            if (first[j].turn_chunks != first->turn_chunks || first[j].turn_unit != first->turn_unit) {
+                least = -1; /* the numbers of turns differ, so how often each block comes is left to the simulation */
             }
         }
         most = times > most ? times : most;
@@ -253,7 +286,7 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
     }
 }
 
-/* The blocks of a group must do every part of their operation exactly once. */
+/* Checks the events of one operation of a group: its parts must all be done, each equally often. */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t size = first->op->tbg_size;
@@ -277,18 +310,23 @@ static void check_group(const list_t *list, const event_t *first, size_t count)
     free(times);
 }
 
-/* If all buffers share one set of resources, peers know only the buffers of the first call. */
+/*
+ * Checks one operation of a plan with "reuse_resources": peers and proxies may access only the scratch. All calls then
+ * share one set of resources, so peers know only the buffers of the first call. mscclpp_plan_visit calls it for each
+ * operation.
+ */
 static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
     list_t *list = context;
     const mscclpp_plan_item_t *item;
-    bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+    bool over_port = op->channel_type == MSCCLPP_PLAN_PORT;
 
     (void)pipeline;
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
         item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
-        if (item->type != MSCCLPP_PLAN_SCRATCH && (item->where != MSCCLPP_PLAN_LOCAL || (port && i < op->src_count))) {
+        if (item->type != MSCCLPP_PLAN_SCRATCH &&
+            (item->where != MSCCLPP_PLAN_LOCAL || (over_port && i < op->src_count))) {
             mscclpp_plan_found(
                 list->report, MSCCLPP_PLAN_INVALID, "reuse", place,
                 "\"reuse_resources\" is for plans that peers and proxies touch the scratch of only; this "
@@ -304,7 +342,7 @@ void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *re
     list_t list = {plan, report, NULL, 0, 0};
     size_t count;
 
-    mscclpp_plan_visit(plan, collect, &list);
+    mscclpp_plan_visit(plan, collect_events, &list);
     if (!report->no_memory && list.count > 0) {
         qsort(list.events, list.count, sizeof(*list.events), compare_events);
     }

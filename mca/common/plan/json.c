@@ -10,12 +10,15 @@
 #include "mca/common/plan/libyajl.h"
 #endif
 
-enum { PIECE = 256 << 10, ALIGN = 16 };
+enum {
+    PIECE = 256 << 10, /* bytes that an arena allocates at once, if no larger object is wanted */
+    ALIGN = 16         /* alignment of objects, bytes */
+};
 
 /* One malloc'ed piece of an arena. Its memory follows the struct, and is handed out from the front. */
 typedef struct piece {
     struct piece *next;
-    size_t used, size; /* bytes, with the struct */
+    size_t used, size; /* bytes handed out, bytes allocated; both include the struct */
 } piece_t;
 
 struct mscclpp_plan_arena {
@@ -43,9 +46,9 @@ void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena)
 
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size)
 {
-    const size_t head = (sizeof(piece_t) + ALIGN - 1) / ALIGN * ALIGN;
+    const size_t head_size = (sizeof(piece_t) + ALIGN - 1) / ALIGN * ALIGN;
     piece_t *piece = arena->pieces;
-    size_t bytes, wanted;
+    size_t bytes, piece_size;
     void *memory;
 
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
@@ -53,12 +56,12 @@ void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t s
     }
     bytes = bytes == 0 ? ALIGN : (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (piece == NULL || piece->size - piece->used < bytes) {
-        wanted = head + (bytes > PIECE ? bytes : PIECE);
-        piece = malloc(wanted);
+        piece_size = head_size + (bytes > PIECE ? bytes : PIECE);
+        piece = malloc(piece_size);
         if (piece == NULL) {
             return NULL;
         }
-        *piece = (piece_t){arena->pieces, head, wanted};
+        *piece = (piece_t){arena->pieces, head_size, piece_size};
         arena->pieces = piece;
     }
     memory = (char *)piece + piece->used;
@@ -90,38 +93,46 @@ const char *mscclpp_json_type_name(mscclpp_json_type_t type)
 
 #ifdef MSCCLPP_HAVE_YAJL
 
-/* The state of a parse. yajl calls the on_* functions with it, which build the tree; they return 0 to stop the parse.
+/*
+ * The state of a parse. yajl calls the on_* functions with it as `context`; they build the tree. Each returns 1 to go
+ * on, or 0 to stop the parse, with the reason in `why` or `no_memory`.
  */
 typedef struct {
     mscclpp_plan_arena_t *arena;
-    mscclpp_json_t *open[MSCCLPP_PLAN_MAX_DEPTH]; /* arrays and objects around the next value */
-    int depth;
-    const char *key; /* of the next value, if that is a member of an object */
+    mscclpp_json_t *open[MSCCLPP_PLAN_MAX_DEPTH]; /* arrays and objects around the next value, outermost first */
+    int depth;                                    /* how many of `open` there are */
+    const char *key;                              /* of the next value, if that is a member of an object */
     mscclpp_json_t *root;
     uint32_t values; /* number of values so far */
     bool no_memory;
     char why[160]; /* why the text is refused */
 } builder_t;
 
-/* Keeps a zero-terminated copy of a string. NULL, with a reason, if there is no memory or it has a zero within. */
+/*
+ * Keeps a zero-terminated copy of a string in the arena. Returns NULL, with a reason, if there is no memory or the
+ * string has a zero within.
+ */
 static const char *keep_string(builder_t *builder, const void *text, size_t length)
 {
-    char *kept;
+    char *copy;
 
     if (memchr(text, '\0', length) != NULL) {
         snprintf(builder->why, sizeof(builder->why), "a zero character in a string");
         return NULL;
     }
-    kept = mscclpp_plan_arena_get(builder->arena, length + 1, 1);
-    if (kept == NULL) {
+    copy = mscclpp_plan_arena_get(builder->arena, length + 1, 1);
+    if (copy == NULL) {
         builder->no_memory = true;
         return NULL;
     }
-    memcpy(kept, text, length);
-    return kept;
+    memcpy(copy, text, length);
+    return copy;
 }
 
-/* Adds a value to the innermost open array or object. NULL, with a reason, if that is not possible. */
+/*
+ * Adds a value to the innermost open array or object; if none is open, it is the root. Returns NULL, with a reason, if
+ * there is no memory or there are too many values.
+ */
 static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
 {
     mscclpp_json_t *value, *parent = builder->depth > 0 ? builder->open[builder->depth - 1] : NULL;
@@ -152,6 +163,7 @@ static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
     return value;
 }
 
+/* yajl has read null. */
 static int on_null(void *context)
 {
     return add_value(context, MSCCLPP_JSON_NULL) != NULL;
@@ -169,8 +181,8 @@ static int on_bool(void *context, int yes)
     return 1;
 }
 
-/* Parses a whole number. False if the text is none, or exceeds 64 bits. */
-static bool is_unsigned(const char *text, size_t length, uint64_t *number_p)
+/* Parses a whole number. Returns false if the text is none, or exceeds 64 bits. */
+static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
 {
     uint64_t number = 0;
 
@@ -188,14 +200,14 @@ static bool is_unsigned(const char *text, size_t length, uint64_t *number_p)
 static int on_number(void *context, const char *text, size_t length)
 {
     uint64_t number = 0;
-    bool whole = is_unsigned(text, length, &number);
-    mscclpp_json_t *value = add_value(context, whole ? MSCCLPP_JSON_UNSIGNED : MSCCLPP_JSON_NUMBER);
+    bool is_whole = parse_unsigned(text, length, &number);
+    mscclpp_json_t *value = add_value(context, is_whole ? MSCCLPP_JSON_UNSIGNED : MSCCLPP_JSON_NUMBER);
 
     if (value == NULL) {
         return 0;
     }
     value->number = number;
-    value->text = whole ? "" : keep_string(context, text, length);
+    value->text = is_whole ? "" : keep_string(context, text, length);
     return value->text != NULL;
 }
 
@@ -227,26 +239,29 @@ static int open_value(builder_t *builder, mscclpp_json_type_t type)
     return 1;
 }
 
+/* yajl has read the start of an object. */
 static int on_map(void *context)
 {
     return open_value(context, MSCCLPP_JSON_OBJECT);
 }
 
+/* yajl has read the start of an array. */
 static int on_array(void *context)
 {
     return open_value(context, MSCCLPP_JSON_ARRAY);
 }
 
+/* yajl has read the end of an array or object. */
 static int on_end_of_container(void *context)
 {
     --((builder_t *)context)->depth;
     return 1;
 }
 
-/* Keeps the key of the next member. Refuses one that the object has already, and objects with too many keys. */
+/* yajl has read a key. Keeps it for the next value. Refuses a key that the object has already, and too many keys. */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
-    enum { MOST = 64 };
+    enum { MOST = 64 }; /* no object of a plan has nearly as many; a search for each key stays short */
     builder_t *builder = context;
     const mscclpp_json_t *object = builder->open[builder->depth - 1];
 
@@ -275,7 +290,10 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_start_array = on_array,
                                          .yajl_end_array = on_end_of_container};
 
-/* Writes one line to `why`: where the text is wrong, and in what way. */
+/*
+ * Writes one line to `why`: where the text is wrong, and in what way. The reason is the builder's if it has stopped the
+ * parse, else yajl's, of which the first line is used.
+ */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
                            size_t error_offset, char *why, size_t why_size)
 {

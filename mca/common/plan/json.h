@@ -14,10 +14,10 @@
 /* Memory that is freed all at once. */
 typedef struct mscclpp_plan_arena mscclpp_plan_arena_t;
 
-mscclpp_plan_arena_t *mscclpp_plan_arena_new(void);
-void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena);
+mscclpp_plan_arena_t *mscclpp_plan_arena_new(void);        /* NULL if there is no memory */
+void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena); /* NULL is allowed */
 
-/* Zeroed memory for any type; NULL without memory. 0 bytes also yield an address. */
+/* Allocates zeroed memory, aligned for any type. Returns NULL if there is none. 0 bytes also yield an address. */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size);
 
 typedef enum {
@@ -30,26 +30,31 @@ typedef enum {
     MSCCLPP_JSON_OBJECT
 } mscclpp_json_type_t;
 
+/* One value of a text. */
 typedef struct mscclpp_json {
     mscclpp_json_type_t type;
-    uint32_t count;   /* children */
-    const char *key;  /* of a member of an object */
-    uint64_t number;  /* unsigned, bool */
-    const char *text; /* string, number */
-    struct mscclpp_json *first, *last, *next;
+    uint32_t count;                    /* array, object: number of children */
+    const char *key;                   /* of a member of an object; else NULL */
+    uint64_t number;                   /* unsigned; bool: 0 or 1 */
+    const char *text;                  /* string, number */
+    struct mscclpp_json *first, *last; /* array, object: children */
+    struct mscclpp_json *next;         /* next child of the same parent */
 } mscclpp_json_t;
 
 /*
- * MSCCLPP_ERR_INVALID with the fault and its place in `why`, MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_NOT_SUPPORTED if the
- * library was built without yajl. An object that has the same key twice is refused.
+ * Parses a text into a tree that lies in the arena; `text` is not needed afterwards. Limits of plan.h apply. An object
+ * that has the same key twice is refused.
+ *
+ * Returns MSCCLPP_ERR_INVALID, with the fault and its place in `why`, MSCCLPP_ERR_NO_MEMORY, or
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if there is no yajl.
  */
 mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
                                     size_t why_size, mscclpp_json_t **root_p);
 
-/* NULL if there is no such member. */
+/* Returns the member of an object with this key. NULL: there is none, or `object` is NULL or no object. */
 const mscclpp_json_t *mscclpp_json_get(const mscclpp_json_t *object, const char *key);
 
-/* "a string", "an object", ... */
+/* Returns a type's name for messages: "a string", "an object", ... */
 const char *mscclpp_json_type_name(mscclpp_json_type_t type);
 
 #endif

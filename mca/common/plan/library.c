@@ -18,6 +18,7 @@
 #include "mca/common/plan/words.h"
 
 #define FILES_MAX 1024
+#define MOST_CHUNKS ((uint64_t)64 << 20) /* of all ranks; plans with more are not surveyed chunk by chunk */
 
 struct mscclpp_plan_library {
     char *places;               /* files and folders, separated by commas or colons */
@@ -26,7 +27,7 @@ struct mscclpp_plan_library {
     int count;
 };
 
-/* Held while files are read or proven. */
+/* Guards all libraries and their entries. Held while files are read or proven. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
@@ -60,7 +61,10 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
     free(library);
 }
 
-/* Sets the reason why a file is not used, in place of an earlier reason. */
+/*
+ * Sets the reason why a file is not used, in place of an earlier reason. If there is no memory for the reason, frees
+ * the plan instead, so that the file is not used either.
+ */
 static void refuse(mscclpp_plan_file_t *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
@@ -74,12 +78,12 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
     free(file->refusal);
     file->refusal = strdup(text);
     if (file->refusal == NULL) {
-        mscclpp_plan_free(file->plan); /* so that it is not used */
+        mscclpp_plan_free(file->plan);
         file->plan = NULL;
     }
 }
 
-/* Refuses a file for the worst finding of a report. */
+/* Refuses a file for the worst finding of a report, notes aside. */
 static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
 {
     const mscclpp_plan_finding_t *worst = NULL;
@@ -99,33 +103,35 @@ static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *r
            worst->rule);
 }
 
-/* How blocks access one chunk, other than by packets. */
+/* How the blocks of all ranks access one chunk, other than by packets. */
 typedef struct {
-    uint32_t block;        /* 1 + a block that accesses it, numbered over all ranks; 0: none does */
-    bool several, written; /* several blocks access it; one of them writes it */
+    uint32_t block;  /* 1 + the number, over all ranks, of the last block seen to access it; 0: none does */
+    bool is_shared;  /* several blocks access it */
+    bool is_written; /* some block writes it */
 } chunk_use_t;
 
-/* What a walk over all operations of a plan has found. */
+/* What a visit of all operations of a plan has found. */
 typedef struct {
     mscclpp_plan_file_t *file;
-    chunk_use_t *uses;     /* one for each chunk of all ranks; NULL: no memory, or too many */
-    uint64_t starts[3];    /* number of the first chunk of each buffer, within its rank */
-    uint64_t rank_chunks;  /* chunks of all buffers of a rank */
-    bool packets, scratch; /* some operation uses packets; some uses the scratch without packets */
+    chunk_use_t *uses;                     /* one for each chunk of all ranks; NULL: no memory, or too many chunks */
+    uint64_t starts[MSCCLPP_PLAN_BUFFERS]; /* number of the first chunk of each buffer, within its rank */
+    uint64_t rank_chunks;                  /* chunks of all buffers of a rank */
+    bool has_packets;                      /* some operation uses packets */
+    bool has_plain_scratch;                /* some operation uses the scratch without packets */
 } survey_t;
 
 /* Notes that an operation accesses the chunks of `item` on rank `rank` without packets. */
 static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
-                        bool written)
+                        bool writes)
 {
     const mscclpp_plan_t *plan = survey->file->plan;
-
-    const uint64_t rank_start =
-        (uint64_t)rank * survey->file->chunks; /* start of the rank's part, of a part for each rank */
+    /* Where the rank's own block starts in a buffer that has a block for each rank. */
+    const uint64_t rank_start = (uint64_t)rank * survey->file->chunks;
     uint64_t first = (uint64_t)rank * survey->rank_chunks + survey->starts[item->type] + item->index;
     const uint32_t block = 1 + (uint32_t)place.rank * (MSCCLPP_DEV_MAX_BLOCKS + 1) + (uint32_t)place.block;
 
-    /* In place, input and output are one buffer. */
+    /* In place, input and output are one buffer: the input's numbers stand for both. The smaller one is a block of it.
+     */
     if (plan->in_place && item->type != MSCCLPP_PLAN_SCRATCH) {
         first += survey->starts[MSCCLPP_PLAN_INPUT] - survey->starts[item->type];
         if (plan->collective ==
@@ -134,43 +140,42 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
         }
     }
     for (uint64_t i = first; i < first + item->size && survey->uses != NULL; ++i) {
-        survey->uses[i].several =
-            survey->uses[i].several || (survey->uses[i].block != 0 && survey->uses[i].block != block);
+        survey->uses[i].is_shared =
+            survey->uses[i].is_shared || (survey->uses[i].block != 0 && survey->uses[i].block != block);
         survey->uses[i].block = block;
-        survey->uses[i].written = survey->uses[i].written || written;
+        survey->uses[i].is_written = survey->uses[i].is_written || writes;
     }
 }
 
-/* Notes what one source or target of an operation means for the plan as a whole. */
+/* Notes what one source (`writes` false) or target of an operation means for the plan as a whole. */
 static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool packets,
-                        bool written)
+                        bool writes)
 {
     mscclpp_plan_file_t *file = survey->file;
     const mscclpp_plan_group_t *group;
 
     file->multicast = file->multicast || item->where == MSCCLPP_PLAN_MULTICAST;
-    survey->packets = survey->packets || packets;
-    survey->scratch = survey->scratch || (!packets && item->type == MSCCLPP_PLAN_SCRATCH);
+    survey->has_packets = survey->has_packets || packets;
+    survey->has_plain_scratch = survey->has_plain_scratch || (!packets && item->type == MSCCLPP_PLAN_SCRATCH);
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
         file->shares = file->shares || item->where != MSCCLPP_PLAN_LOCAL;
-        file->writes_input = file->writes_input || (written && item->type == MSCCLPP_PLAN_INPUT);
+        file->writes_input = file->writes_input || (writes && item->type == MSCCLPP_PLAN_INPUT);
         file->crosses = file->crosses || item->index % file->chunks + item->size > file->chunks;
     }
     if (packets) {
         return;
     }
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        note_access(survey, place, item, item->where == MSCCLPP_PLAN_LOCAL ? (uint32_t)place.rank : item->rank,
-                    written);
+        note_access(survey, place, item, item->where == MSCCLPP_PLAN_LOCAL ? (uint32_t)place.rank : item->rank, writes);
         return;
     }
     group = &file->plan->ranks[place.rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        note_access(survey, place, item, group->ranks[i], written);
+        note_access(survey, place, item, group->ranks[i], writes);
     }
 }
 
-/* Notes what one operation means for the plan as a whole. Called for each operation by mscclpp_plan_visit. */
+/* Notes what one operation means for the plan as a whole. mscclpp_plan_visit calls it for each operation. */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
@@ -190,12 +195,17 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     }
 }
 
-/* Finds what a call has to know of the plan, and stores it in `file`. */
+/*
+ * Finds what a call has to know of the plan, and stores it in `file`. Refuses a plan without input and output.
+ *
+ * Packets may have to order other stores if a chunk is accessed by several blocks, of which one writes it: packets
+ * could be what tells one block that the other is done. Where that is not found out, it counts as possible.
+ */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *plan = file->plan;
     survey_t survey = {.file = file};
-    uint64_t most[3] = {0, 0, 0}, all;
+    uint64_t most_chunks[MSCCLPP_PLAN_BUFFERS] = {0, 0, 0}, all_chunks;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         const mscclpp_plan_rank_t *rank = &plan->ranks[r];
@@ -204,38 +214,40 @@ static void survey_plan(mscclpp_plan_file_t *file)
         file->blocks = rank->block_count > file->blocks ? rank->block_count : file->blocks;
         file->channels = channels > file->channels ? channels : file->channels;
         for (int type = 0; type < 3; ++type) {
-            most[type] = rank->chunks[type] > most[type] ? rank->chunks[type] : most[type];
+            most_chunks[type] = rank->chunks[type] > most_chunks[type] ? rank->chunks[type] : most_chunks[type];
         }
     }
-    /* One buffer may lie within the other, so both count as having the larger one's chunks. */
+    /* Input and output may lie within each other, so both get as many numbers as the larger one may have chunks. */
     file->chunks = mscclpp_plan_block_chunks(plan);
-    most[0] = most[0] > most[1] ? most[0] : most[1];
-    if ((uint64_t)file->chunks * plan->rank_count > most[0]) {
-        most[0] = (uint64_t)file->chunks * plan->rank_count;
+    most_chunks[MSCCLPP_PLAN_INPUT] = most_chunks[MSCCLPP_PLAN_INPUT] > most_chunks[MSCCLPP_PLAN_OUTPUT]
+                                          ? most_chunks[MSCCLPP_PLAN_INPUT]
+                                          : most_chunks[MSCCLPP_PLAN_OUTPUT];
+    if ((uint64_t)file->chunks * plan->rank_count > most_chunks[MSCCLPP_PLAN_INPUT]) {
+        most_chunks[MSCCLPP_PLAN_INPUT] = (uint64_t)file->chunks * plan->rank_count;
     }
-    most[1] = most[0];
+    most_chunks[MSCCLPP_PLAN_OUTPUT] = most_chunks[MSCCLPP_PLAN_INPUT];
     for (int type = 0; type < 3; ++type) {
         survey.starts[type] = survey.rank_chunks;
-        survey.rank_chunks += most[type];
+        survey.rank_chunks += most_chunks[type];
     }
-    all = survey.rank_chunks * plan->rank_count;
+    all_chunks = survey.rank_chunks * plan->rank_count;
     file->unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT;
     if (file->chunks == 0) {
         refuse(file, "it has neither input nor output");
         return;
     }
-    survey.uses = all < ((uint64_t)64 << 20) ? calloc(all + 1, sizeof(*survey.uses)) : NULL;
+    survey.uses = all_chunks < MOST_CHUNKS ? calloc(all_chunks + 1, sizeof(*survey.uses)) : NULL;
     mscclpp_plan_visit(plan, survey_op, &survey);
-    file->mixes = survey.packets && survey.scratch;
-    file->may_order = survey.packets && survey.uses == NULL;
-    for (uint64_t i = 0; survey.packets && survey.uses != NULL && i < all && !file->may_order; ++i) {
-        file->may_order = survey.uses[i].several && survey.uses[i].written;
+    file->mixes = survey.has_packets && survey.has_plain_scratch;
+    file->may_order = survey.has_packets && survey.uses == NULL;
+    for (uint64_t i = 0; survey.has_packets && survey.uses != NULL && i < all_chunks && !file->may_order; ++i) {
+        file->may_order = survey.uses[i].is_shared && survey.uses[i].is_written;
     }
     file->writes_input = file->writes_input && !plan->in_place;
     free(survey.uses);
 }
 
-/* Sets the file's label, and refuses the file if there is no memory. */
+/* Makes the file's label. Refuses the file if there is no memory. */
 static void make_label(mscclpp_plan_file_t *file)
 {
     char label[80];
@@ -286,7 +298,10 @@ static void read_and_check(mscclpp_plan_file_t *file)
     }
 }
 
-/* Reads a file and appends it to the library, unless the library has a file of the same content. */
+/*
+ * Reads a file and appends it to the library, unless the library has a file of the same content. A file that is refused
+ * is appended, too. Logs a file that is left out because the list is full or memory is.
+ */
 static void add_file(mscclpp_plan_library_t *library, const char *path)
 {
     mscclpp_plan_file_t *file = &library->files[library->count];
@@ -308,7 +323,7 @@ static void add_file(mscclpp_plan_library_t *library, const char *path)
             free(file->path);
             free(file->refusal);
             free(file->label);
-            return; /* the same file once more */
+            return;
         }
     }
     ++library->count;
@@ -317,31 +332,36 @@ static void add_file(mscclpp_plan_library_t *library, const char *path)
 /* For scandir: selects files whose names end in .json and do not begin with a dot. */
 static int is_plan(const struct dirent *entry)
 {
+    enum { SUFFIX = sizeof(".json") - 1 };
     const size_t length = strlen(entry->d_name);
 
-    return entry->d_name[0] != '.' && length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
+    return entry->d_name[0] != '.' && length > SUFFIX && strcmp(entry->d_name + length - SUFFIX, ".json") == 0;
 }
 
+/* For scandir: the order of names. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* False if `path` is no folder. */
-static bool add_folder(mscclpp_plan_library_t *library, const char *path)
+/*
+ * Adds all plans of a folder. Returns false, with nothing added, if `folder` is no folder or cannot be read. Files
+ * whose paths are too long are left out.
+ */
+static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
 {
     struct dirent **entries = NULL;
     struct stat status;
     int count;
-    char file[4096];
+    char path[4096];
 
-    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
+    if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode)) {
         return false;
     }
-    count = scandir(path, &entries, is_plan, by_name);
+    count = scandir(folder, &entries, is_plan, by_name);
     for (int i = 0; i < count; ++i) {
-        if (snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name) < (int)sizeof(file)) {
-            add_file(library, file);
+        if (snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name) < (int)sizeof(path)) {
+            add_file(library, path);
         }
         free(entries[i]);
     }
@@ -351,7 +371,7 @@ static bool add_folder(mscclpp_plan_library_t *library, const char *path)
 
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p)
 {
-    char *rest = NULL;
+    char *strtok_state = NULL;
 
     *files_p = NULL;
     if (library == NULL) {
@@ -364,8 +384,8 @@ int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file
         if (library->files == NULL) {
             mscclpp_error("no memory for execution plans");
         }
-        for (char *path = strtok_r(library->places, ",:", &rest); path != NULL && library->files != NULL;
-             path = strtok_r(NULL, ",:", &rest)) {
+        for (char *path = strtok_r(library->places, ",:", &strtok_state); path != NULL && library->files != NULL;
+             path = strtok_r(NULL, ",:", &strtok_state)) {
             if (!add_folder(library, path)) {
                 add_file(library, path);
             }
@@ -392,7 +412,10 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
     return false;
 }
 
-/* Simulates a plan, and refuses it for what the simulation finds. Unless `all`, only the order of packets counts. */
+/*
+ * Simulates a plan, and refuses it for what the simulation finds. Unless `all`, one launch is simulated, and the plan
+ * is refused only if packets have to order other stores, or if it is too large to find that out.
+ */
 static void simulate(mscclpp_plan_file_t *file, bool all)
 {
     const mscclpp_plan_sim_options_t options = {all ? MSCCLPP_PLAN_LAUNCHES : 1, 1};
@@ -410,18 +433,22 @@ static void simulate(mscclpp_plan_file_t *file, bool all)
     mscclpp_plan_report_destroy(&report);
 }
 
-/* Simulates a plan, unless an earlier process has proven it. A proof by the whole simulation covers that of packets. */
+/*
+ * Simulates a plan, unless an earlier process has proven it, and keeps the proof for later ones. A proof by the whole
+ * simulation also proves what is said of packets.
+ */
 static void prove_once(mscclpp_plan_file_t *file, bool all)
 {
-    static const char whole[] = "full", brief[] = "packets";
+    static const char full_proof[] = "full", packets_proof[] = "packets";
 
-    if (mscclpp_plan_proof_is_kept(file->plan, whole) || (!all && mscclpp_plan_proof_is_kept(file->plan, brief))) {
+    if (mscclpp_plan_proof_is_kept(file->plan, full_proof) ||
+        (!all && mscclpp_plan_proof_is_kept(file->plan, packets_proof))) {
         mscclpp_info("execution plan %s was proven in an earlier run", file->path);
         return;
     }
     simulate(file, all);
     if (file->refusal == NULL && file->plan != NULL) {
-        mscclpp_plan_proof_keep(file->plan, all ? whole : brief);
+        mscclpp_plan_proof_keep(file->plan, all ? full_proof : packets_proof);
     }
 }
 

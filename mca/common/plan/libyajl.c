@@ -11,6 +11,7 @@ static mscclpp_yajl_t yajl;
 static bool opened;
 static char refusal[256];
 
+/* Opens the library and finds its functions. Runs once. If that fails, `opened` stays false, and `refusal` is set. */
 static void open_library(void)
 {
     void *library = dlopen(MSCCLPP_YAJL_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

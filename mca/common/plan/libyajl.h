@@ -1,13 +1,13 @@
 /*
- * libyajl, opened when the first plan is read. A component that is linked with a library which a machine lacks is not
- * loaded at all there, and most programs read no plans.
+ * libyajl, which is opened when the first plan is read instead of being linked. A component that is linked with a
+ * library is not loaded at all on machines without that library, and most programs read no plans.
  */
 #ifndef MCA_COMMON_PLAN_LIBYAJL_H
 #define MCA_COMMON_PLAN_LIBYAJL_H
 
 #include <yajl/yajl_parse.h>
 
-/* X(name): the functions that are used. */
+/* X_(name): the functions that are used, without their prefix yajl_. */
 #define MSCCLPP_YAJL_FUNCTIONS(X_)                                                                                     \
     X_(alloc)                                                                                                          \
     X_(free)                                                                                                           \
@@ -17,13 +17,17 @@
     X_(free_error)                                                                                                     \
     X_(get_bytes_consumed)
 
+/* The functions of the library that was opened. */
 typedef struct {
 #define MSCCLPP_YAJL_FIELD(name_) __typeof__(yajl_##name_) *name_;
     MSCCLPP_YAJL_FUNCTIONS(MSCCLPP_YAJL_FIELD)
 #undef MSCCLPP_YAJL_FIELD
 } mscclpp_yajl_t;
 
-/* NULL if the library cannot be opened; `why` is then the reason, without an end of line. Any thread. */
+/*
+ * Opens the library at the first call. Returns its functions, or NULL, with the reason in `why`, without an end of
+ * line. Thread-safe.
+ */
 const mscclpp_yajl_t *mscclpp_yajl_open(char *why, size_t why_size);
 
 #endif

@@ -1,4 +1,4 @@
-/* A plan from a file. */
+/* Reads the text of a plan's file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,32 +8,36 @@
 #include "mca/common/base/file.h"
 #include "mca/common/plan/plan.h"
 
+/*
+ * Reads an open file to its end or to a read error, which the caller finds with ferror. The caller frees *text_p. A
+ * file that is too large is refused, with a finding in the report.
+ */
 static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char **text_p, size_t *size_p)
 {
-    size_t size = 0, room = 64 << 10, got;
-    char *text = malloc(room), *larger;
+    size_t size = 0, capacity = 64 << 10, read_size;
+    char *text = malloc(capacity), *enlarged;
 
     while (text != NULL) {
-        got = fread(text + size, 1, room - size, file);
-        size += got;
+        read_size = fread(text + size, 1, capacity - size, file);
+        size += read_size;
         if (size > MSCCLPP_PLAN_MAX_BYTES) {
             free(text);
             mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "file", mscclpp_plan_nowhere, "more than %d MiB",
                                MSCCLPP_PLAN_MAX_BYTES >> 20);
             return MSCCLPP_ERR_INVALID;
         }
-        if (got == 0) {
+        if (read_size == 0) {
             *text_p = text;
             *size_p = size;
             return MSCCLPP_OK;
         }
-        if (size == room) {
-            room *= 2;
-            larger = realloc(text, room);
-            if (larger == NULL) {
+        if (size == capacity) {
+            capacity *= 2;
+            enlarged = realloc(text, capacity);
+            if (enlarged == NULL) {
                 free(text);
             }
-            text = larger;
+            text = enlarged;
         }
     }
     report->no_memory = true;

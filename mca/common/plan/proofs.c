@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Must change whenever the checker or the simulation refuses what it has let pass before. */
+/* The version of the checks. It must change whenever they refuse what they have let pass before. */
 #define CHECKER 1
 
-#define LINE 128
+#define LINE 128 /* room for the line in a proof's file, bytes */
 
-/* Writes the path of the folder of proofs. False if there is none. */
+/* Writes the path of the folder of proofs. Returns false if the environment names none, or the path is too long. */
 static bool find_folder(char *folder, size_t size)
 {
     const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
@@ -27,7 +27,7 @@ static bool find_folder(char *folder, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
-/* Writes the path of a proof's file and the line that the file holds. False if there is no folder for it. */
+/* Writes the path of a proof's file, and the line that the file has to hold. Returns false if there is no such path. */
 static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
 {
     char folder[PATH_MAX];
@@ -58,7 +58,7 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
     if (fd < 0) {
         return false;
     }
-    /* What others can write proves nothing. */
+    /* A file that others can write proves nothing. */
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
         length = read(fd, kept_line, sizeof(kept_line) - 1);
@@ -68,7 +68,7 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
     return kept;
 }
 
-/* Makes the folders above a file, as far as they are missing. */
+/* Makes the folders above a file that are missing. Writes to `path` meanwhile; it is the same afterwards. */
 static void make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
@@ -97,7 +97,7 @@ void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
     length = strlen(line);
     written = write(fd, line, length) == (ssize_t)length;
     written = close(fd) == 0 && written;
-    /* Others see the whole file or none. */
+    /* Renamed last, so that other processes see the whole file or none. */
     if (!written || rename(temporary, path) != 0) {
         (void)unlink(temporary);
     }

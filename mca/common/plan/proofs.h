@@ -1,7 +1,7 @@
 /*
- * Proofs that earlier processes of this user have made, so that a plan is simulated once and not in every job: one
- * small file for each, in the folder coll-mscclpp/proofs of $XDG_CACHE_HOME, or of ~/.cache. Only what was proven is
- * kept; whatever is missing, foreign or cannot be read only costs another simulation.
+ * Proofs that earlier processes of this user have made, so that a plan is simulated once and not in every job. Each is
+ * a small file in the folder coll-mscclpp/proofs of $XDG_CACHE_HOME, or of ~/.cache. Only success is kept. A file that
+ * is missing, belongs to somebody else or cannot be read costs another simulation, and nothing else.
  */
 #ifndef MCA_COMMON_PLAN_PROOFS_H
 #define MCA_COMMON_PLAN_PROOFS_H
@@ -9,7 +9,8 @@
 #include "mca/common/plan/plan.h"
 
 /*
- * True if an earlier process has proven this file, known by its digest and size. `kind` is a word for what was proven.
+ * Tells whether an earlier process has proven this plan, which is known by the digest and size of its file. `kind` is a
+ * word for what was proven; it becomes part of a file's name.
  */
 bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind);
 

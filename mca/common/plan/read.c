@@ -3,21 +3,24 @@
 #include "mca/common/plan/reader.h"
 #include "mca/common/plan/words.h"
 
-/* Checks that an entry of a list is an object that has no unknown keys. */
+/* Checks that an entry of the list `list` is an object, without keys of other generations of the format. */
 static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value)
 {
     return (value->type == MSCCLPP_JSON_OBJECT ||
-            mscclpp_plan_bad(reader, "type", "\"%s\" holds %s; allowed are objects", list,
-                             mscclpp_json_type_name(value->type))) &&
-           mscclpp_plan_no_stranger(reader, value);
+            mscclpp_plan_refuse(reader, "type", "\"%s\" holds %s; allowed are objects", list,
+                                mscclpp_json_type_name(value->type))) &&
+           mscclpp_plan_no_foreign_key(reader, value);
 }
 
-/* Makes room for `more` entries after `count` entries of a table. The capacity, a power of two, follows from `count`.
+/*
+ * Makes room for `more` entries of `size` bytes after the `count` entries of a table. `table_p` is the address of the
+ * table, of any type. The capacity is not stored: it is the power of two that follows from `count`. Old tables stay in
+ * the arena until the plan is freed.
  */
 static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
     uint32_t capacity = 1;
-    void *old, *enlarged;
+    void *table, *enlarged;
 
     while (capacity < count) {
         capacity *= 2;
@@ -28,22 +31,22 @@ static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t m
     while (capacity < count + more) {
         capacity *= 2;
     }
-    memcpy(&old, table_p, sizeof(old));
+    memcpy(&table, table_p, sizeof(table));
     if (!mscclpp_plan_allocate(reader, capacity, size, &enlarged)) {
         return false;
     }
     if (count > 0) {
-        memcpy(enlarged, old, count * size);
+        memcpy(enlarged, table, count * size);
     }
     memcpy(table_p, &enlarged, sizeof(enlarged));
     return true;
 }
 
-/* Appends the numbers of one entry to a table; entries of one type follow one another. */
-static bool append(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, const uint32_t *ids, uint32_t count)
+/* Appends numbers to a table. */
+static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, const uint32_t *ids, uint32_t count)
 {
     if (table->count + count > MSCCLPP_PLAN_MAX_TABLE) {
-        return mscclpp_plan_bad(reader, "limit", "a table of more than %d entries", MSCCLPP_PLAN_MAX_TABLE);
+        return mscclpp_plan_refuse(reader, "limit", "a table of more than %d entries", MSCCLPP_PLAN_MAX_TABLE);
     }
     if (!grow_table(reader, table->count, count, sizeof(*ids), &table->ids)) {
         return false;
@@ -55,9 +58,12 @@ static bool append(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, c
     return true;
 }
 
-/* Reads a list of entries {type, numbers}, and appends the numbers to the table of their type. */
+/*
+ * Reads a list of entries {type, numbers}, and appends the numbers to the table of their type. Only the first
+ * `type_count` of the channel types are allowed. `list` is the name of the list for messages.
+ */
 static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, const char *list,
-                        const char *type_key, const char *numbers_key, int types, mscclpp_plan_table_t *tables)
+                        const char *type_key, const char *numbers_key, int type_count, mscclpp_plan_table_t *tables)
 {
     uint32_t *ids, count;
     int type = 0;
@@ -67,13 +73,13 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
             !mscclpp_plan_choice(reader, value, list, type_key, mscclpp_plan_channel_words, &type)) {
             return false;
         }
-        if (type >= types) {
-            return mscclpp_plan_bad(reader, "word", "\"%s\" of \"%s\" is \"%s\"", type_key, list,
-                                    mscclpp_plan_channel_words[type]);
+        if (type >= type_count) {
+            return mscclpp_plan_refuse(reader, "word", "\"%s\" of \"%s\" is \"%s\"", type_key, list,
+                                       mscclpp_plan_channel_words[type]);
         }
         if (!mscclpp_plan_numbers(reader, value, list, numbers_key, MSCCLPP_PLAN_MAX_TABLE, MSCCLPP_PLAN_MAX_TABLE,
                                   true, &ids, &count) ||
-            !append(reader, &tables[type], ids, count)) {
+            !append_ids(reader, &tables[type], ids, count)) {
             return false;
         }
     }
@@ -92,27 +98,27 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
         return false;
     }
     if (id != (uint32_t)reader->place.block) {
-        return mscclpp_plan_bad(reader, "position", "its \"id\" is %u and has to be its position", id);
+        return mscclpp_plan_refuse(reader, "position", "its \"id\" is %u and has to be its position", id);
     }
-    channels = mscclpp_plan_need(reader, object, "a block", "channels", MSCCLPP_JSON_ARRAY);
+    channels = mscclpp_plan_required(reader, object, "a block", "channels", MSCCLPP_JSON_ARRAY);
     if (channels == NULL || !read_tables(reader, channels, "channels", "channel_type", "channel_ids",
                                          MSCCLPP_PLAN_CHANNEL_TYPES, block->channels)) {
         return false;
     }
-    remotes = mscclpp_plan_may(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &valid);
+    remotes = mscclpp_plan_optional(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &valid);
     if (!valid || (remotes != NULL && !read_tables(reader, remotes, "remote_buffer_refs", "access_channel_type",
                                                    "remote_buffer_ids", MSCCLPP_PLAN_SWITCH, block->remotes))) {
         return false;
     }
-    ops = mscclpp_plan_need(reader, object, "a block", "ops", MSCCLPP_JSON_ARRAY);
+    ops = mscclpp_plan_required(reader, object, "a block", "ops", MSCCLPP_JSON_ARRAY);
     return ops != NULL && mscclpp_plan_read_ops(reader, ops, false, &block->ops, &block->op_count);
 }
 
-/* Reads one group of ranks of a switch channel. */
+/* Reads `object`, one group of ranks of the switch channels `entry`, which have one buffer type. */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
                        mscclpp_plan_group_t *group)
 {
-    /* Older files spell the key otherwise. */
+    /* Older files have "buff" for "buffer_type". */
     const char *key = mscclpp_json_get(entry, "buffer_type") == NULL && mscclpp_json_get(entry, "buff") != NULL
                           ? "buff"
                           : "buffer_type";
@@ -128,17 +134,17 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
     return true;
 }
 
-/* Reads the groups of a switch channel, and appends them to those of the rank. */
+/* Reads an entry for switch channels. Each of its groups of ranks becomes one switch channel of the rank. */
 static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
 {
     const mscclpp_json_t *groups =
-        mscclpp_plan_need(reader, entry, "a switch channel", "rank_groups", MSCCLPP_JSON_ARRAY);
+        mscclpp_plan_required(reader, entry, "a switch channel", "rank_groups", MSCCLPP_JSON_ARRAY);
 
     if (groups == NULL) {
         return false;
     }
     if (rank->group_count + groups->count > MSCCLPP_PLAN_MAX_ITEMS) {
-        return mscclpp_plan_bad(reader, "limit", "more than %d switch channels", MSCCLPP_PLAN_MAX_ITEMS);
+        return mscclpp_plan_refuse(reader, "limit", "more than %d switch channels", MSCCLPP_PLAN_MAX_ITEMS);
     }
     if (!grow_table(reader, rank->group_count, groups->count, sizeof(*rank->groups), &rank->groups)) {
         return false;
@@ -152,10 +158,13 @@ static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ent
     return true;
 }
 
-/* Reads a rank's channels. Port and memory channels get their peers; switch channels their groups. */
+/*
+ * Reads a rank's channels. Memory and port channels get their peers, and no pair yet; each switch channel gets its
+ * group of ranks.
+ */
 static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
-    const mscclpp_json_t *array = mscclpp_plan_need(reader, object, "a rank", "channels", MSCCLPP_JSON_ARRAY);
+    const mscclpp_json_t *array = mscclpp_plan_required(reader, object, "a rank", "channels", MSCCLPP_JSON_ARRAY);
     mscclpp_plan_table_t peers[MSCCLPP_PLAN_SWITCH] = {{NULL, 0}};
     uint32_t *ids, count;
     int type = 0;
@@ -169,7 +178,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
             return false;
         }
         if (type == MSCCLPP_PLAN_NO_CHANNEL) {
-            return mscclpp_plan_bad(reader, "word", "\"channel_type\" of a channel is \"none\"");
+            return mscclpp_plan_refuse(reader, "word", "\"channel_type\" of a channel is \"none\"");
         }
         if (type == MSCCLPP_PLAN_SWITCH) {
             if (!read_switch(reader, entry, rank)) {
@@ -177,7 +186,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
             }
         } else if (!mscclpp_plan_numbers(reader, entry, "a channel", "connected_to", MSCCLPP_PLAN_MAX_TABLE,
                                          MSCCLPP_PLAN_MAX_TABLE, true, &ids, &count) ||
-                   !append(reader, &peers[type], ids, count)) {
+                   !append_ids(reader, &peers[type], ids, count)) {
             return false;
         }
     }
@@ -205,14 +214,15 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
         return false;
     }
     remote->type = (mscclpp_plan_buffer_t)type;
-    types = mscclpp_plan_need(reader, object, "a remote buffer", "access_channel_types", MSCCLPP_JSON_ARRAY);
+    types = mscclpp_plan_required(reader, object, "a remote buffer", "access_channel_types", MSCCLPP_JSON_ARRAY);
     if (types == NULL) {
         return false;
     }
     for (const mscclpp_json_t *value = types->first; value != NULL; value = value->next) {
         type = value->type == MSCCLPP_JSON_STRING ? mscclpp_plan_word(mscclpp_plan_channel_words, value->text) : -1;
         if (type < 0 || type >= MSCCLPP_PLAN_SWITCH) {
-            return mscclpp_plan_bad(reader, "word", "\"access_channel_types\" holds something else than memory, port");
+            return mscclpp_plan_refuse(reader, "word",
+                                       "\"access_channel_types\" holds something else than memory, port");
         }
         remote->by[type] = true;
     }
@@ -223,14 +233,15 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     bool valid = true;
-    const mscclpp_json_t *array = mscclpp_plan_may(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *array = mscclpp_plan_optional(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &valid);
     uint32_t i = 0;
 
     if (array == NULL) {
         return valid;
     }
     if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
-        return mscclpp_plan_bad(reader, "limit", "%u semaphores; the most is %d", array->count, MSCCLPP_PLAN_MAX_TABLE);
+        return mscclpp_plan_refuse(reader, "limit", "%u semaphores; the most is %d", array->count,
+                                   MSCCLPP_PLAN_MAX_TABLE);
     }
     if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->semaphores), &rank->semaphores)) {
         return false;
@@ -245,20 +256,21 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     return true;
 }
 
-/* Reads what one rank does: its buffers, channels, semaphores and thread blocks. */
+/* Reads what one rank has and does: its buffers, channels, semaphores and thread blocks. The reader's place is the
+ * rank. */
 static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
     const mscclpp_json_t *array;
     uint32_t id = 0, i = 0;
-    int place = reader->place.rank;
+    int rank_number = reader->place.rank;
 
     if (!need_object(reader, "gpus", object) ||
         !mscclpp_plan_number32(reader, object, "a rank", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
         return false;
     }
-    if (id != (uint32_t)place) {
-        return mscclpp_plan_bad(reader, "position", "its \"id\" is %u and has to be its position", id);
+    if (id != (uint32_t)rank_number) {
+        return mscclpp_plan_refuse(reader, "position", "its \"id\" is %u and has to be its position", id);
     }
     for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
         if (!mscclpp_plan_number32(reader, object, "a rank", keys[type], MSCCLPP_PLAN_MAX_CHUNKS,
@@ -266,13 +278,13 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
             return false;
         }
     }
-    array = mscclpp_plan_need(reader, object, "a rank", "remote_buffers", MSCCLPP_JSON_ARRAY);
+    array = mscclpp_plan_required(reader, object, "a rank", "remote_buffers", MSCCLPP_JSON_ARRAY);
     if (array == NULL || !read_channels(reader, object, rank) || !read_semaphores(reader, object, rank)) {
         return false;
     }
     if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
-        return mscclpp_plan_bad(reader, "limit", "%u remote buffers; the most is %d", array->count,
-                                MSCCLPP_PLAN_MAX_TABLE);
+        return mscclpp_plan_refuse(reader, "limit", "%u remote buffers; the most is %d", array->count,
+                                   MSCCLPP_PLAN_MAX_TABLE);
     }
     if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->remotes), &rank->remotes)) {
         return false;
@@ -283,18 +295,18 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
         }
     }
     rank->remote_count = i;
-    array = mscclpp_plan_need(reader, object, "a rank", "threadblocks", MSCCLPP_JSON_ARRAY);
+    array = mscclpp_plan_required(reader, object, "a rank", "threadblocks", MSCCLPP_JSON_ARRAY);
     if (array == NULL) {
         return false;
     }
     if (array->count > MSCCLPP_PLAN_MAX_BLOCKS) {
-        return mscclpp_plan_bad(reader, "limit", "%u blocks; the most is %d", array->count, MSCCLPP_PLAN_MAX_BLOCKS);
+        return mscclpp_plan_refuse(reader, "limit", "%u blocks; the most is %d", array->count, MSCCLPP_PLAN_MAX_BLOCKS);
     }
     if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->blocks), &rank->blocks)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
-        reader->place = (mscclpp_plan_place_t){place, (int)rank->block_count, -1, -1, NULL};
+        reader->place = (mscclpp_plan_place_t){rank_number, (int)rank->block_count, -1, -1, NULL};
         if (!read_block(reader, value, &rank->blocks[rank->block_count++])) {
             return false;
         }
@@ -307,8 +319,8 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
                       bool *flag_p)
 {
     bool valid = true;
-    const mscclpp_json_t *value = needed ? mscclpp_plan_need(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
-                                         : mscclpp_plan_may(reader, root, key, MSCCLPP_JSON_BOOL, &valid);
+    const mscclpp_json_t *value = needed ? mscclpp_plan_required(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
+                                         : mscclpp_plan_optional(reader, root, key, MSCCLPP_JSON_BOOL, &valid);
 
     if (value == NULL) {
         return !needed && valid;
@@ -317,11 +329,11 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
-/* Reads the plan's name, collective, protocol and other settings of the plan as a whole. */
+/* Reads what applies to the plan as a whole: its name, collective, protocol and other settings. */
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     static const char *const protocols[] = {"Simple", "LL", NULL};
-    const mscclpp_json_t *name = mscclpp_plan_need(reader, root, "the plan", "name", MSCCLPP_JSON_STRING);
+    const mscclpp_json_t *name = mscclpp_plan_required(reader, root, "the plan", "name", MSCCLPP_JSON_STRING);
     int choice = 0;
     uint64_t threads = 0, alignment = 0;
 
@@ -329,7 +341,7 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
         return false;
     }
     if (strlen(name->text) > MSCCLPP_PLAN_MAX_NAME) {
-        return mscclpp_plan_bad(reader, "limit", "a name of more than %d bytes", MSCCLPP_PLAN_MAX_NAME);
+        return mscclpp_plan_refuse(reader, "limit", "a name of more than %d bytes", MSCCLPP_PLAN_MAX_NAME);
     }
     if (!mscclpp_plan_allocate(reader, strlen(name->text) + 1, 1, &plan->name)) {
         return false;
@@ -359,27 +371,27 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
-/* Reads which GPUs a plan is for. MSCCL++ does not know this key. */
+/* Reads which GPUs a plan is for, if it says so. The key is an extension: MSCCL++ does not know it. */
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     bool valid = true;
-    const mscclpp_json_t *list = mscclpp_plan_may(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *list = mscclpp_plan_optional(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &valid);
     uint32_t rank = 0;
 
     if (list == NULL) {
         return valid;
     }
     if (list->count != plan->rank_count) {
-        return mscclpp_plan_bad(reader, "limit", "%u \"gpu_addresses\" of %u ranks; each has one", list->count,
-                                plan->rank_count);
+        return mscclpp_plan_refuse(reader, "limit", "%u \"gpu_addresses\" of %u ranks; each has one", list->count,
+                                   plan->rank_count);
     }
     if (!mscclpp_plan_allocate(reader, list->count, sizeof(*plan->gpus), &plan->gpus)) {
         return false;
     }
     for (const mscclpp_json_t *item = list->first; item != NULL; item = item->next, ++rank) {
         if (item->type != MSCCLPP_JSON_STRING || strlen(item->text) >= MSCCLPP_PLAN_GPU) {
-            return mscclpp_plan_bad(reader, "type", "\"gpu_addresses\"[%u] has to be a text of at most %d letters",
-                                    rank, MSCCLPP_PLAN_GPU - 1);
+            return mscclpp_plan_refuse(reader, "type", "\"gpu_addresses\"[%u] has to be a text of at most %d letters",
+                                       rank, MSCCLPP_PLAN_GPU - 1);
         }
         memcpy(plan->gpus[rank], item->text, strlen(item->text) + 1);
     }
@@ -392,28 +404,29 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     const mscclpp_json_t *gpus, *rank;
 
     if (root->type != MSCCLPP_JSON_OBJECT) {
-        return mscclpp_plan_bad(reader, "type", "it holds %s and has to hold an object",
-                                mscclpp_json_type_name(root->type));
+        return mscclpp_plan_refuse(reader, "type", "it holds %s and has to hold an object",
+                                   mscclpp_json_type_name(root->type));
     }
     gpus = mscclpp_json_get(root, "gpus");
-    /* Other generations are recognised by their keys, before any other fault is reported. */
-    if (!mscclpp_plan_no_stranger(reader, root)) {
+    /* A file of another generation would have many faults. Its keys come first, so that they are what is reported. */
+    if (!mscclpp_plan_no_foreign_key(reader, root)) {
         return false;
     }
     for (rank = gpus != NULL ? gpus->first : NULL; rank != NULL; rank = rank->next) {
-        if (!mscclpp_plan_no_stranger(reader, rank)) {
+        if (!mscclpp_plan_no_foreign_key(reader, rank)) {
             return false;
         }
     }
     if (!read_head(reader, root, plan)) {
         return false;
     }
-    gpus = mscclpp_plan_need(reader, root, "the plan", "gpus", MSCCLPP_JSON_ARRAY);
+    gpus = mscclpp_plan_required(reader, root, "the plan", "gpus", MSCCLPP_JSON_ARRAY);
     if (gpus == NULL) {
         return false;
     }
     if (gpus->count == 0 || gpus->count > MSCCLPP_PLAN_MAX_RANKS) {
-        return mscclpp_plan_bad(reader, "limit", "%u ranks; allowed are 1 to %d", gpus->count, MSCCLPP_PLAN_MAX_RANKS);
+        return mscclpp_plan_refuse(reader, "limit", "%u ranks; allowed are 1 to %d", gpus->count,
+                                   MSCCLPP_PLAN_MAX_RANKS);
     }
     if (!mscclpp_plan_allocate(reader, gpus->count, sizeof(*plan->ranks), &plan->ranks)) {
         return false;
@@ -428,7 +441,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return read_gpu_addresses(reader, root, plan);
 }
 
-/* FNV-1a over the bytes, with a final mixing of the high bits. */
+/* Returns the FNV-1a hash of the bytes, with the high bits mixed in at the end. */
 static uint64_t digest_of(const char *text, size_t size)
 {
     uint64_t digest = 0xcbf29ce484222325u;
@@ -443,15 +456,16 @@ static uint64_t digest_of(const char *text, size_t size)
 mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_report_t *report,
                                     mscclpp_plan_t **plan_p)
 {
-    mscclpp_plan_arena_t *tree = mscclpp_plan_arena_new(), *arena = mscclpp_plan_arena_new();
+    /* The JSON tree goes when the plan is made; the other arena becomes the plan's. */
+    mscclpp_plan_arena_t *tree_arena = mscclpp_plan_arena_new(), *arena = mscclpp_plan_arena_new();
     mscclpp_plan_reader_t reader = {report, arena, mscclpp_plan_nowhere, false};
-    mscclpp_status_t status = tree != NULL && arena != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    mscclpp_status_t status = tree_arena != NULL && arena != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     mscclpp_plan_t *plan = NULL;
     mscclpp_json_t *root = NULL;
     char why[300] = "";
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_json_parse(tree, text, size, why, sizeof(why), &root);
+        status = mscclpp_json_parse(tree_arena, text, size, why, sizeof(why), &root);
     }
     if (status == MSCCLPP_ERR_INVALID || status == MSCCLPP_ERR_NOT_SUPPORTED) {
         mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "json", mscclpp_plan_nowhere, "%s", why);
@@ -466,7 +480,7 @@ mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_
         report->no_memory = true;
         status = MSCCLPP_ERR_NO_MEMORY;
     }
-    mscclpp_plan_arena_free(tree);
+    mscclpp_plan_arena_free(tree_arena);
     if (status != MSCCLPP_OK) {
         mscclpp_plan_arena_free(arena);
         return status;

@@ -1,4 +1,4 @@
-/* Operations of a plan's file. */
+/* Reads the operations of a plan's file. */
 #include <string.h>
 
 #include "mca/common/plan/reader.h"
@@ -12,17 +12,17 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
     int type = 0;
 
     if (value->type != MSCCLPP_JSON_OBJECT) {
-        return mscclpp_plan_bad(reader, "type", "\"%s\" holds %s; allowed are objects", list,
-                                mscclpp_json_type_name(value->type));
+        return mscclpp_plan_refuse(reader, "type", "\"%s\" holds %s; allowed are objects", list,
+                                   mscclpp_json_type_name(value->type));
     }
-    if (!mscclpp_plan_no_stranger(reader, value)) {
+    if (!mscclpp_plan_no_foreign_key(reader, value)) {
         return false;
     }
     remote = mscclpp_json_get(value, "buffer_id");
     multicast = mscclpp_json_get(value, "switch_channel_id");
     if (remote != NULL && multicast != NULL) {
-        return mscclpp_plan_bad(reader, "buffer", "an entry of \"%s\" has \"buffer_id\" and \"switch_channel_id\"",
-                                list);
+        return mscclpp_plan_refuse(reader, "buffer", "an entry of \"%s\" has \"buffer_id\" and \"switch_channel_id\"",
+                                   list);
     }
     if (remote != NULL || multicast != NULL) {
         item->where = remote != NULL ? MSCCLPP_PLAN_REMOTE : MSCCLPP_PLAN_MULTICAST;
@@ -45,7 +45,7 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
                        mscclpp_plan_item_t **items_p, uint32_t *count_p)
 {
     bool valid = true;
-    const mscclpp_json_t *array = mscclpp_plan_may(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *array = mscclpp_plan_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
     mscclpp_plan_item_t *items;
     uint32_t count = 0;
 
@@ -53,8 +53,8 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
         return valid;
     }
     if (array->count > MSCCLPP_PLAN_MAX_ITEMS) {
-        return mscclpp_plan_bad(reader, "limit", "\"%s\" has %u entries; the most is %d", key, array->count,
-                                MSCCLPP_PLAN_MAX_ITEMS);
+        return mscclpp_plan_refuse(reader, "limit", "\"%s\" has %u entries; the most is %d", key, array->count,
+                                   MSCCLPP_PLAN_MAX_ITEMS);
     }
     if (!mscclpp_plan_allocate(reader, array->count, sizeof(*items), &items)) {
         return false;
@@ -69,11 +69,11 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return true;
 }
 
-/* Reads which part of an operation a block does, if several blocks share the operation. */
+/* Reads which part of the operation this block does. Without a "tbg_info" the block does all of it. */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
     bool valid = true;
-    const mscclpp_json_t *group = mscclpp_plan_may(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &valid);
+    const mscclpp_json_t *group = mscclpp_plan_optional(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &valid);
 
     if (group == NULL) {
         return valid;
@@ -83,22 +83,22 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
         return false;
     }
     if (op->tb_id >= op->tbg_size) {
-        return mscclpp_plan_bad(reader, "group", "tb_id %u in a group of %u blocks", op->tb_id, op->tbg_size);
+        return mscclpp_plan_refuse(reader, "group", "tb_id %u in a group of %u blocks", op->tb_id, op->tbg_size);
     }
     return true;
 }
 
-/* Reads a pipeline: the size of a turn, and the operations of its body. */
+/* Reads a pipeline: the size of a turn, and the operations of its body. Pipelines cannot be nested. */
 static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                           mscclpp_plan_op_t *op)
 {
     const mscclpp_json_t *turns, *body;
 
     if (in_pipeline) {
-        return mscclpp_plan_bad(reader, "pipeline", "a pipeline within a pipeline");
+        return mscclpp_plan_refuse(reader, "pipeline", "a pipeline within a pipeline");
     }
-    turns = mscclpp_plan_need(reader, object, "a pipeline", "iter_context", MSCCLPP_JSON_OBJECT);
-    body = turns != NULL ? mscclpp_plan_need(reader, object, "a pipeline", "ops", MSCCLPP_JSON_ARRAY) : NULL;
+    turns = mscclpp_plan_required(reader, object, "a pipeline", "iter_context", MSCCLPP_JSON_OBJECT);
+    body = turns != NULL ? mscclpp_plan_required(reader, object, "a pipeline", "ops", MSCCLPP_JSON_ARRAY) : NULL;
     if (body == NULL ||
         !mscclpp_plan_number(reader, turns, "iter_context", "unit_size", MSCCLPP_PLAN_MAX_UNIT, true, 0, &op->unit) ||
         !mscclpp_plan_number32(reader, turns, "iter_context", "num_chunks", MSCCLPP_PLAN_MAX_CHUNKS, &op->num_chunks)) {
@@ -107,7 +107,7 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return mscclpp_plan_read_ops(reader, body, true, &op->body, &op->body_count);
 }
 
-/* Reads one operation. */
+/* Reads one operation. Keys that its kind does not use are read, too, and ignored later. */
 static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                     mscclpp_plan_op_t *op)
 {
@@ -115,12 +115,12 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
     int choice = 0;
 
     if (object->type != MSCCLPP_JSON_OBJECT) {
-        return mscclpp_plan_bad(reader, "type", "an operation is %s and has to be an object",
-                                mscclpp_json_type_name(object->type));
+        return mscclpp_plan_refuse(reader, "type", "an operation is %s and has to be an object",
+                                   mscclpp_json_type_name(object->type));
     }
     name = mscclpp_json_get(object, "name");
     reader->place.name = name != NULL && name->type == MSCCLPP_JSON_STRING ? name->text : NULL;
-    if (!mscclpp_plan_no_stranger(reader, object) ||
+    if (!mscclpp_plan_no_foreign_key(reader, object) ||
         !mscclpp_plan_choice(reader, object, "an operation", "name", mscclpp_plan_op_words, &choice)) {
         return false;
     }
@@ -164,7 +164,8 @@ bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *
     uint32_t count = 0;
 
     if (array->count > MSCCLPP_PLAN_MAX_OPS) {
-        return mscclpp_plan_bad(reader, "limit", "%u operations; the most is %d", array->count, MSCCLPP_PLAN_MAX_OPS);
+        return mscclpp_plan_refuse(reader, "limit", "%u operations; the most is %d", array->count,
+                                   MSCCLPP_PLAN_MAX_OPS);
     }
     if (!mscclpp_plan_allocate(reader, array->count, sizeof(*ops), &ops)) {
         return false;

@@ -7,7 +7,7 @@
 
 #include "mca/common/plan/words.h"
 
-bool mscclpp_plan_bad(mscclpp_plan_reader_t *reader, const char *rule, const char *format, ...)
+bool mscclpp_plan_refuse(mscclpp_plan_reader_t *reader, const char *rule, const char *format, ...)
 {
     char text[400];
     va_list arguments;
@@ -31,69 +31,69 @@ bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t s
     return true;
 }
 
-/* Reports a value of the wrong type. Always false. */
-static bool wrong_type(mscclpp_plan_reader_t *reader, const char *key, const mscclpp_json_t *value,
-                       mscclpp_json_type_t type)
+/* Refuses a value that is not of type `type`. Always returns false. */
+static bool refuse_type(mscclpp_plan_reader_t *reader, const char *key, const mscclpp_json_t *value,
+                        mscclpp_json_type_t type)
 {
-    return mscclpp_plan_bad(reader, "type", "\"%s\" is %s and has to be %s", key, mscclpp_json_type_name(value->type),
-                            mscclpp_json_type_name(type));
+    return mscclpp_plan_refuse(reader, "type", "\"%s\" is %s and has to be %s", key,
+                               mscclpp_json_type_name(value->type), mscclpp_json_type_name(type));
 }
 
-const mscclpp_json_t *mscclpp_plan_need(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                                        const char *key, mscclpp_json_type_t type)
+const mscclpp_json_t *mscclpp_plan_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                            const char *what, const char *key, mscclpp_json_type_t type)
 {
     bool valid = true;
-    const mscclpp_json_t *value = mscclpp_plan_may(reader, object, key, type, &valid);
+    const mscclpp_json_t *value = mscclpp_plan_optional(reader, object, key, type, &valid);
 
     if (valid && value == NULL) {
-        mscclpp_plan_bad(reader, "key", "%s has no \"%s\"", what, key);
+        mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
     }
     return value;
 }
 
-const mscclpp_json_t *mscclpp_plan_may(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
-                                       mscclpp_json_type_t type, bool *ok_p)
+const mscclpp_json_t *mscclpp_plan_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                            const char *key, mscclpp_json_type_t type, bool *valid_p)
 {
     const mscclpp_json_t *value = mscclpp_json_get(object, key);
 
-    *ok_p = value == NULL || value->type == type;
-    if (!*ok_p) {
-        wrong_type(reader, key, value, type);
+    *valid_p = value == NULL || value->type == type;
+    if (!*valid_p) {
+        refuse_type(reader, key, value, type);
         return NULL;
     }
     return value;
 }
 
 bool mscclpp_plan_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
-                         uint64_t most, bool needed, uint64_t fallback, uint64_t *number_p)
+                         uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p)
 {
     const mscclpp_json_t *value = mscclpp_json_get(object, key);
 
     if (value == NULL) {
         *number_p = fallback;
-        return !needed || mscclpp_plan_bad(reader, "key", "%s has no \"%s\"", what, key);
+        return !needed || mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
     }
     if (value->type == MSCCLPP_JSON_NUMBER) {
-        return mscclpp_plan_bad(reader, "number", "\"%s\" is %.40s; allowed are whole numbers from 0 to %llu", key,
-                                value->text, (unsigned long long)most);
+        return mscclpp_plan_refuse(reader, "number", "\"%s\" is %.40s; allowed are whole numbers from 0 to %llu", key,
+                                   value->text, (unsigned long long)largest);
     }
     if (value->type != MSCCLPP_JSON_UNSIGNED) {
-        return wrong_type(reader, key, value, MSCCLPP_JSON_UNSIGNED);
+        return refuse_type(reader, key, value, MSCCLPP_JSON_UNSIGNED);
     }
-    if (value->number > most) {
-        return mscclpp_plan_bad(reader, "number", "\"%s\" is %llu; the most is %llu", key,
-                                (unsigned long long)value->number, (unsigned long long)most);
+    if (value->number > largest) {
+        return mscclpp_plan_refuse(reader, "number", "\"%s\" is %llu; the most is %llu", key,
+                                   (unsigned long long)value->number, (unsigned long long)largest);
     }
     *number_p = value->number;
     return true;
 }
 
 bool mscclpp_plan_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                           const char *key, uint32_t most, uint32_t *number_p)
+                           const char *key, uint32_t largest, uint32_t *number_p)
 {
     uint64_t number = 0;
 
-    if (!mscclpp_plan_number(reader, object, what, key, most, true, 0, &number)) {
+    if (!mscclpp_plan_number(reader, object, what, key, largest, true, 0, &number)) {
         return false;
     }
     *number_p = (uint32_t)number;
@@ -103,7 +103,7 @@ bool mscclpp_plan_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *
 bool mscclpp_plan_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
                          const char *const *words, int *choice_p)
 {
-    const mscclpp_json_t *value = mscclpp_plan_need(reader, object, what, key, MSCCLPP_JSON_STRING);
+    const mscclpp_json_t *value = mscclpp_plan_required(reader, object, what, key, MSCCLPP_JSON_STRING);
     char allowed[300] = "";
     size_t used = 0;
 
@@ -117,16 +117,16 @@ bool mscclpp_plan_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ob
     for (int i = 0; words[i] != NULL && used < sizeof(allowed); ++i) {
         used += (size_t)snprintf(allowed + used, sizeof(allowed) - used, "%s%s", i > 0 ? " " : "", words[i]);
     }
-    return mscclpp_plan_bad(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
+    return mscclpp_plan_refuse(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
 }
 
 bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                          const char *key, uint32_t most, uint32_t items, bool needed, uint32_t **numbers_p,
+                          const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
                           uint32_t *count_p)
 {
     bool valid = true;
-    const mscclpp_json_t *array = needed ? mscclpp_plan_need(reader, object, what, key, MSCCLPP_JSON_ARRAY)
-                                         : mscclpp_plan_may(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *array = needed ? mscclpp_plan_required(reader, object, what, key, MSCCLPP_JSON_ARRAY)
+                                         : mscclpp_plan_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
     uint32_t *numbers, count = 0;
 
     *numbers_p = NULL;
@@ -134,19 +134,20 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     if (array == NULL) {
         return !needed && valid;
     }
-    if (array->count > items) {
-        return mscclpp_plan_bad(reader, "limit", "\"%s\" has %u entries; the most is %u", key, array->count, items);
+    if (array->count > max_count) {
+        return mscclpp_plan_refuse(reader, "limit", "\"%s\" has %u entries; the most is %u", key, array->count,
+                                   max_count);
     }
     if (!mscclpp_plan_allocate(reader, array->count, sizeof(*numbers), &numbers)) {
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
-        if (value->type != MSCCLPP_JSON_UNSIGNED || value->number > most) {
+        if (value->type != MSCCLPP_JSON_UNSIGNED || value->number > largest) {
             if (value->type == MSCCLPP_JSON_UNSIGNED || value->type == MSCCLPP_JSON_NUMBER) {
-                return mscclpp_plan_bad(reader, "number", "\"%s\" holds a number outside of 0 to %u", key, most);
+                return mscclpp_plan_refuse(reader, "number", "\"%s\" holds a number outside of 0 to %u", key, largest);
             }
-            return mscclpp_plan_bad(reader, "type", "\"%s\" holds %s; allowed are whole numbers", key,
-                                    mscclpp_json_type_name(value->type));
+            return mscclpp_plan_refuse(reader, "type", "\"%s\" holds %s; allowed are whole numbers", key,
+                                       mscclpp_json_type_name(value->type));
         }
         numbers[count++] = (uint32_t)value->number;
     }
@@ -155,7 +156,7 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return true;
 }
 
-bool mscclpp_plan_no_stranger(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
+bool mscclpp_plan_no_foreign_key(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
 {
     static const char *const generation_1[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",
                                                "o_cids",      "ctype",        "cnt",           "deps",        NULL};
@@ -166,16 +167,16 @@ bool mscclpp_plan_no_stranger(mscclpp_plan_reader_t *reader, const mscclpp_json_
     }
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
         if (mscclpp_plan_word(generation_1, member->key) >= 0) {
-            return mscclpp_plan_bad(reader, "generation",
-                                    "the key \"%s\" is of generation 1 of the format; write the plan anew with the "
-                                    "language of July 2025 or later",
-                                    member->key);
+            return mscclpp_plan_refuse(reader, "generation",
+                                       "the key \"%s\" is of generation 1 of the format; write the plan anew with the "
+                                       "language of July 2025 or later",
+                                       member->key);
         }
         if (mscclpp_plan_word(unmerged, member->key) >= 0) {
-            return mscclpp_plan_bad(reader, "unmerged",
-                                    "the key \"%s\" belongs to sizes that are known only at run time, which no "
-                                    "released format has",
-                                    member->key);
+            return mscclpp_plan_refuse(reader, "unmerged",
+                                       "the key \"%s\" belongs to sizes that are known only at run time, which no "
+                                       "released format has",
+                                       member->key);
         }
     }
     return true;

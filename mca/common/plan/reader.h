@@ -1,4 +1,4 @@
-/* Shared by the files that read a plan: the place in the plan, and taking or refusing a value. */
+/* Shared by the files that read a plan: where in the plan the reader is, and how it takes or refuses a value. */
 #ifndef MCA_COMMON_PLAN_READER_H
 #define MCA_COMMON_PLAN_READER_H
 
@@ -7,47 +7,61 @@
 
 typedef struct {
     mscclpp_plan_report_t *report;
-    mscclpp_plan_arena_t *arena;
-    mscclpp_plan_place_t place;
+    mscclpp_plan_arena_t *arena; /* the plan's memory */
+    mscclpp_plan_place_t place;  /* what is being read; findings name it */
     bool no_memory;
 } mscclpp_plan_reader_t;
 
-/* Each function returns false, or NULL, after it has refused a value and reported that. */
+/*
+ * Each function returns false, or NULL, after it has refused a value and reported that at the reader's place. The file
+ * is then not read any further. `what` is the name of `object` for messages.
+ */
 
-bool mscclpp_plan_bad(mscclpp_plan_reader_t *reader, const char *rule, const char *format, ...)
+/* Reports that the file breaks `rule`. Always returns false. */
+bool mscclpp_plan_refuse(mscclpp_plan_reader_t *reader, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Finds a required member of the given type. `what` is the object's name for messages. */
-const mscclpp_json_t *mscclpp_plan_need(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                                        const char *key, mscclpp_json_type_t type);
+/* Returns a required member of an object. Refuses the file if it is absent or has another type. */
+const mscclpp_json_t *mscclpp_plan_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                            const char *what, const char *key, mscclpp_json_type_t type);
 
-/* Finds an optional member: NULL, with *ok_p true, if it is absent. */
-const mscclpp_json_t *mscclpp_plan_may(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
-                                       mscclpp_json_type_t type, bool *ok_p);
+/* Returns a member of an object; NULL if it is absent. A member of another type is refused, and *valid_p is false. */
+const mscclpp_json_t *mscclpp_plan_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                            const char *key, mscclpp_json_type_t type, bool *valid_p);
 
-/* Reads a number up to `most`; `fallback` if the key is absent and not `needed`. */
+/* Reads a whole number up to `largest`. If the key is absent and not `needed`, the number is `fallback`. */
 bool mscclpp_plan_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
-                         uint64_t most, bool needed, uint64_t fallback, uint64_t *number_p);
+                         uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p);
+/* Reads a whole number up to `largest`, which has to be there. */
 bool mscclpp_plan_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                           const char *key, uint32_t most, uint32_t *number_p);
+                           const char *key, uint32_t largest, uint32_t *number_p);
 
-/* Reads one word of a closed set. */
+/* Reads one of `words`, a list that ends with NULL, and yields its position. The key has to be there. */
 bool mscclpp_plan_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
                          const char *const *words, int *choice_p);
 
-/* Reads an array of at most `items` numbers up to `most`; an absent array is empty unless `needed`. */
+/*
+ * Reads an array of at most `max_count` whole numbers up to `largest`. An array that is absent and not `needed` counts
+ * as empty.
+ */
 bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                          const char *key, uint32_t most, uint32_t items, bool needed, uint32_t **numbers_p,
+                          const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
                           uint32_t *count_p);
 
-/* Allocates from the arena. Without memory returns false and notes that in the reader. */
+/*
+ * Allocates zeroed memory that lasts as long as the plan, and stores its address in the pointer at `memory_p`. If there
+ * is no memory, returns false and sets reader->no_memory; nothing is reported.
+ */
 bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p);
 
-/* Refuses, by name, keys that only other generations of the format have. */
-bool mscclpp_plan_no_stranger(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object);
+/* Refuses an object with a key that only other generations of the format have, and names it. Other types pass. */
+bool mscclpp_plan_no_foreign_key(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object);
 
-/* Reads the operations of a block, or of a pipeline's body. The reader's place is the block's. */
-bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool inside,
+/*
+ * Reads a list of operations: a block's, or with `in_pipeline` the body of a pipeline. The caller has set the reader's
+ * place to the block or the pipeline.
+ */
+bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool in_pipeline,
                            mscclpp_plan_op_t **ops_p, uint32_t *count_p);
 
 #endif

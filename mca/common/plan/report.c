@@ -36,7 +36,10 @@ static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t ki
     return false;
 }
 
-/* Words of a file may contain anything, including control characters that a terminal obeys. */
+/*
+ * Replaces control characters in a text, which may be NULL. Words of a file may contain any, and a terminal would obey
+ * them.
+ */
 static void make_printable(char *text)
 {
     for (; text != NULL && *text != '\0'; ++text) {
@@ -123,6 +126,7 @@ const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
     if (worst != MSCCLPP_PLAN_NOTE) {
         return mscclpp_plan_kind_name(worst);
     }
+    /* Notes may have filled the report before the first fault came. */
     return report->faults > 0 ? "invalid" : "ok";
 }
 

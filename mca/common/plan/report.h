@@ -15,20 +15,23 @@ typedef enum {
     MSCCLPP_PLAN_UNREAD    /* no file, no JSON, or no plan of this generation */
 } mscclpp_plan_kind_t;
 
-/* A place in a plan; -1 where a part does not apply. `inner` is the position in the body of a pipeline. */
+/* A place in a plan. A number is -1 where it does not apply. */
 typedef struct {
-    int rank, block, op, inner;
+    int rank, block;
+    int op;           /* position in the block's list of operations */
+    int inner;        /* if that is a pipeline: position in its body */
     const char *name; /* of the operation, or NULL */
 } mscclpp_plan_place_t;
 
-extern const mscclpp_plan_place_t mscclpp_plan_nowhere;
+extern const mscclpp_plan_place_t mscclpp_plan_nowhere; /* the plan as a whole */
 
+/* One fault or note. */
 typedef struct {
     mscclpp_plan_kind_t kind;
-    const char *rule;           /* a word, constant */
+    const char *rule;           /* the rule's name in docs/plans.md, a constant */
     mscclpp_plan_place_t place; /* its `name` points to `name` below */
     char name[32];
-    char *text;
+    char *text;     /* what is wrong, one line; NULL: there was no memory for it */
     char *schedule; /* lines that tell how the fault comes about, or NULL */
 } mscclpp_plan_finding_t;
 
@@ -37,18 +40,21 @@ enum { MSCCLPP_PLAN_FINDINGS = 16 }; /* findings that are kept; further ones are
 typedef struct {
     mscclpp_plan_finding_t finding[MSCCLPP_PLAN_FINDINGS];
     int count;
-    int faults; /* findings other than notes, kept or not */
-    bool no_memory;
+    int faults;     /* findings other than notes, kept or not */
+    bool no_memory; /* the work was given up, or a text was lost, for lack of memory */
 } mscclpp_plan_report_t;
 
 void mscclpp_plan_report_init(mscclpp_plan_report_t *report);
 void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report);
 
-/* Adds a finding, unless the report already has one with that rule and place. True if it was kept. */
+/*
+ * Adds a finding. Returns true if it was kept: it is not if the report has one of that kind, rule and place already, or
+ * is full. The text may have words from the file; it is made printable. place.name is copied.
+ */
 bool mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                         mscclpp_plan_place_t place, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Adds a line to the schedule of the last finding. */
+/* Adds a line to the schedule of the last finding that was kept. Call it only if mscclpp_plan_found returned true. */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "ok", or the kind of the worst finding: "race", "wrong result", "deadlock", "invalid", "parse error". */

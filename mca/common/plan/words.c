@@ -43,6 +43,7 @@ int mscclpp_plan_word(const char *const *words, const char *word)
     return -1;
 }
 
+/* Short names for the table below, whose columns are the fields of mscclpp_plan_shape_t. */
 #define NO MSCCLPP_PLAN_TAKES_NONE
 #define LOC MSCCLPP_PLAN_TAKES_LOCAL
 #define REM MSCCLPP_PLAN_TAKES_REMOTE
@@ -71,8 +72,10 @@ int mscclpp_plan_word(const char *const *words, const char *word)
         false, false, true, true                                                                                       \
     }
 
+/* Over a port, `ppkt` takes packets: the proxy moves them as they are. */
 static const mscclpp_plan_shape_t port_ppkt = {PKT, PKT, RPK, RPK, RPK, 1, 0, 1, 0, true, ON_PORT};
 
+/* By operation. Those without an entry have no data. */
 static const mscclpp_plan_shape_t shapes[MSCCLPP_PLAN_OP_KINDS] = {
     [MSCCLPP_PLAN_OP_PUT] = {LOC, LOC, REM, REM, REM, 1, 0, 1, 0, true, ON_BOTH},
     [MSCCLPP_PLAN_OP_PWS] = {LOC, LOC, REM, REM, REM, 1, 0, 1, 0, true, ON_PORT},
