@@ -117,7 +117,7 @@ static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_pl
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
     case MSCCLPP_PLAN_OP_PWS:
     case MSCCLPP_PLAN_OP_PWSF:
-        /* A signal counts for the channel of the rank that receives it. Without a pair nobody does. */
+        /* A signal counts for the channel of the rank that receives it. Without a pair, no rank does. */
         for (uint32_t i = 0; i < op->channel_count; ++i) {
             const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
 
@@ -253,8 +253,7 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
             return;
         }
     }
-    /* Events are sorted by turns before blocks, so those of a block may be apart. Each block counts at its first one.
-     */
+    /* Events are sorted by turns before blocks, so those of a block may be apart. Each block is counted once. */
     for (size_t i = 0; i < count; ++i) {
         bool new_block = true;
 

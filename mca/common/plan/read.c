@@ -256,8 +256,10 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     return true;
 }
 
-/* Reads what one rank has and does: its buffers, channels, semaphores and thread blocks. The reader's place is the
- * rank. */
+/*
+ * Reads what one rank has and does: its buffers, channels, semaphores and thread blocks. The reader's place is the
+ * rank.
+ */
 static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};

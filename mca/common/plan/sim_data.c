@@ -1,21 +1,24 @@
-/* Operations that move or combine elements. */
+/* Carries out operations that move or combine elements. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* The cells of an item that a block's current operation covers. */
+/* The elements of an item that a block moves now, counted from the item's start. */
 typedef struct {
     uint64_t from, count;
 } slice_t;
 
-/* The part of `size` chunks that a block moves now: a turn of a pipeline, its share in a group of blocks, or all. */
+/*
+ * Returns which elements of `size` chunks a block moves now: those of a turn of a pipeline, its part in a group of
+ * blocks, or all.
+ */
 static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         uint32_t size)
 {
     const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
-    uint64_t total = (uint64_t)size * sim->chunk, unit, from, end;
+    uint64_t total = (uint64_t)size * sim->cells_per_chunk, unit, from, end;
 
     if (block->turns > 0) {
         unit = outer->unit / sim->cell_size;
@@ -31,24 +34,27 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
     return (slice_t){0, total};
 }
 
-/* The index of the cell where an item begins on rank `r`, `from` cells after its start. */
+/*
+ * Returns the index of the cell for element `from` of an item on rank `r`. Packets take two cells each. Launches use
+ * the halves of the scratch in turn.
+ */
 static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t r, const mscclpp_plan_item_t *item,
                             uint64_t from, bool packets)
 {
     const mscclpp_sim_rank_t *rank = &sim->ranks[r];
-    uint64_t stride = sim->chunk, half = 0;
+    uint64_t stride = sim->cells_per_chunk, half = 0;
 
     if (item->type == MSCCLPP_PLAN_SCRATCH) {
-        if (sim->wrap > 0) {
-            stride = sim->wrap;
-            from %= sim->wrap;
+        if (sim->wrap_cells > 0) {
+            stride = sim->wrap_cells;
+            from %= sim->wrap_cells;
         }
         half = sim->plan->halves && launch % 2 == 0 ? rank->cells[item->type] / 2 : 0;
     }
     return rank->base[item->type] + half + (packets ? 2 : 1) * (stride * item->index + from);
 }
 
-/* How the operation's elements are assigned to threads. */
+/* Returns how the operation's elements are assigned to threads. */
 static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     if (op->kind == MSCCLPP_PLAN_OP_GLRES || op->kind == MSCCLPP_PLAN_OP_GSTORE) {
@@ -70,7 +76,7 @@ bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
 
-    /* A proxy moves these packets without reading them. */
+    /* Its sources are plain data, or packets that a proxy moves without looking at them. */
     if (op->kind == MSCCLPP_PLAN_OP_PPKT) {
         return true;
     }
@@ -83,9 +89,9 @@ bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
         }
         slice = slice_of(sim, block, op, op->src[i].size);
         first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true);
-        for (uint64_t e = 0; e < slice.count; ++e) {
-            if (!mscclpp_sim_has_packet(sim, first_cell + 2 * e, block->launch)) {
-                block->missing = first_cell + 2 * e;
+        for (uint64_t element = 0; element < slice.count; ++element) {
+            if (!mscclpp_sim_has_packet(sim, first_cell + 2 * element, block->launch)) {
+                block->missing = first_cell + 2 * element;
                 return false;
             }
         }
@@ -102,7 +108,10 @@ bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     return cell >= first_cell && cell < first_cell + 2 * slice.count;
 }
 
-/* Makes what the packets of one operation tell: all that the block's threads know. NULL if there is no memory. */
+/*
+ * Makes what the packets of one operation tell: all that the block's threads know. `length`: how many packets there
+ * are. The caller releases it after the operation. Returns NULL if there is no memory.
+ */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
@@ -141,7 +150,7 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
     return packet;
 }
 
-/* Successive packets of one sending operation, as a receiver reads them. */
+/* Successive packets, in the order in which a receiver reads them, that one operation has sent. */
 typedef struct {
     mscclpp_sim_packet_t *packet;
     uint32_t block;        /* the block that sent them, itself or by its proxy */
@@ -149,11 +158,12 @@ typedef struct {
     bool aligned;          /* each thread reads what the sender's thread at the same position wrote */
 } packet_run_t;
 
-/* The receiver of packets learns what their sender knew. */
+/* Lets the receiver of packets learn what their sender knew, and that the sender has come so far. */
 static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
     const mscclpp_sim_packet_t *packet = run->packet;
-    uint32_t count = run->first == 0 ? (uint32_t)run->count : 0; /* threads from the first on */
+    /* The first so many threads have read these packets. */
+    uint32_t threads = run->first == 0 ? (uint32_t)run->count : 0;
     mscclpp_sim_know_t *thread, *later;
 
     mscclpp_sim_needs(sim, packet->comes);
@@ -171,27 +181,27 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
         later = &actor->later[i];
         thread = &actor->thread[i];
         later->full = known.full > later->full ? known.full : later->full;
-        thread->full = count > 0 && known.full > thread->full ? known.full : thread->full;
-        /* What a thread tells of itself, or of those of its place, is known where its packet was read. */
-        known.part_length = count < known.part_length && run->count < packet->length ? count : known.part_length;
+        thread->full = threads > 0 && known.full > thread->full ? known.full : thread->full;
+        /* What a sending thread tells of itself, or of threads at its position, is known where its packet was read. */
+        known.part_length = threads < known.part_length && run->count < packet->length ? threads : known.part_length;
         if (known.part_length > 0 && known.part > later->part) {
             later->part = known.part;
             later->part_length = known.part_length;
         }
-        if (count > 0) {
-            thread->strong = thread->strong == 0 || count < thread->strong ? count : thread->strong;
+        if (threads > 0) {
+            thread->strong = thread->strong == 0 || threads < thread->strong ? threads : thread->strong;
             if (run->aligned && known.part > thread->part) {
                 thread->part = known.part;
-                thread->part_length = count < known.part_length ? count : known.part_length;
+                thread->part_length = threads < known.part_length ? threads : known.part_length;
             }
         }
     }
     actor->has_later = true;
-    actor->has_thread = actor->has_thread || count > 0;
+    actor->has_thread = actor->has_thread || threads > 0;
 }
 
-/* The block that sent a packet, itself or through a proxy. */
-static uint32_t sender(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
+/* Returns the block that sent a packet, itself or through a proxy. */
+static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
 {
     if (packet->agent < sim->block_count) {
         return packet->agent;
@@ -199,31 +209,34 @@ static uint32_t sender(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *pac
     return sim->proxies[sim->index_of_agent[packet->agent]].actor.events[packet->clock].block;
 }
 
-/* The receiver of one source of an operation learns from its packets, run by run. */
+/* Lets the receiver of one source of an operation learn from its packets, all of which are there, run by run. */
 static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {
     packet_run_t run = {NULL, 0, 0, 0, true};
 
-    for (uint64_t e = 0; e < count; ++e) {
-        const mscclpp_sim_cell_t *cell = &sim->cells[first_cell + 2 * e];
+    for (uint64_t element = 0; element < count; ++element) {
+        const mscclpp_sim_cell_t *cell = &sim->cells[first_cell + 2 * element];
 
         if (cell->packet != run.packet) {
             if (run.packet != NULL) {
                 learn_from_run(sim, actor, &run);
             }
-            run = (packet_run_t){cell->packet, sender(sim, cell->packet), e, 0, true};
+            run = (packet_run_t){cell->packet, sender_of(sim, cell->packet), element, 0, true};
         }
         ++run.count;
-        run.aligned = run.aligned && cell->write.position == e;
+        run.aligned = run.aligned && cell->write.position == element;
     }
     if (run.packet != NULL) {
         learn_from_run(sim, actor, &run);
     }
 }
 
-/* Reads element `e` of an entry. A switch channel combines what its ranks hold. */
+/*
+ * Reads element `from` + `element` of an item; `element` says which thread does. A switch channel combines what its
+ * ranks hold.
+ */
 static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
-                                     uint64_t from, uint64_t e, bool packets, mscclpp_sim_map_t map)
+                                     uint64_t from, uint64_t element, bool packets, mscclpp_sim_map_t map)
 {
     const mscclpp_plan_group_t *group;
     mscclpp_sim_value_t value = {0, 0}, next;
@@ -232,43 +245,44 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
     if (item->where == MSCCLPP_PLAN_MULTICAST) {
         group = &sim->plan->ranks[block->rank].groups[item->group];
         for (uint32_t i = 0; i < group->count; ++i) {
-            first_cell = first_cell_of(sim, block->launch, group->ranks[i], item, from, false) + e;
-            next = mscclpp_sim_read(sim, &block->actor, block->launch, first_cell, (uint32_t)e, map);
+            first_cell = first_cell_of(sim, block->launch, group->ranks[i], item, from, false) + element;
+            next = mscclpp_sim_read(sim, &block->actor, block->launch, first_cell, (uint32_t)element, map);
             value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
         }
         return value;
     }
     first_cell = first_cell_of(sim, block->launch, item->rank, item, from, packets);
-    return packets ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * e, (uint32_t)e)
-                   : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + e, (uint32_t)e, map);
+    return packets ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * element, (uint32_t)element)
+                   : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + element, (uint32_t)element, map);
 }
 
-/* Writes an element in one rank's memory, as a packet or plainly. */
-static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t e,
+/* Writes element `element` after `first_cell` in one rank's memory: as a packet, or plainly if `packet` is NULL. */
+static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t element,
                       mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
     if (packet != NULL) {
-        mscclpp_sim_write_packet(sim, &block->actor, block->launch, first_cell + 2 * e, (uint32_t)e, value, packet);
+        mscclpp_sim_write_packet(sim, &block->actor, block->launch, first_cell + 2 * element, (uint32_t)element, value,
+                                 packet);
     } else {
-        mscclpp_sim_write(sim, &block->actor, block->launch, first_cell + e, (uint32_t)e, map, value);
+        mscclpp_sim_write(sim, &block->actor, block->launch, first_cell + element, (uint32_t)element, map, value);
     }
 }
 
-/* Writes element `e` of an entry. A switch channel writes it on all of its ranks. */
+/* Writes element `from` + `element` of an item, on all ranks of a switch channel. `element` says which thread does. */
 static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item, uint64_t from,
-                       uint64_t e, mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+                       uint64_t element, mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
     const mscclpp_plan_group_t *group;
 
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        write_one(sim, block, first_cell_of(sim, block->launch, item->rank, item, from, packet != NULL), e, map, value,
-                  packet);
+        write_one(sim, block, first_cell_of(sim, block->launch, item->rank, item, from, packet != NULL), element, map,
+                  value, packet);
         return;
     }
     group = &sim->plan->ranks[block->rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        write_one(sim, block, first_cell_of(sim, block->launch, group->ranks[i], item, from, packet != NULL), e, map,
-                  value, packet);
+        write_one(sim, block, first_cell_of(sim, block->launch, group->ranks[i], item, from, packet != NULL), element,
+                  map, value, packet);
     }
 }
 
@@ -288,10 +302,10 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
                               slice.count);
         }
         packet = to_packets ? new_packet(sim, &block->actor, slice.count) : NULL;
-        for (uint64_t e = 0; e < slice.count && !sim->no_memory; ++e) {
-            mscclpp_sim_value_t value = read_item(sim, block, &op->src[i], slice.from, e, from_packets, map);
+        for (uint64_t element = 0; element < slice.count && !sim->no_memory; ++element) {
+            mscclpp_sim_value_t value = read_item(sim, block, &op->src[i], slice.from, element, from_packets, map);
 
-            write_item(sim, block, &op->dst[i], slice.from, e, map, value, packet);
+            write_item(sim, block, &op->dst[i], slice.from, element, map, value, packet);
         }
         mscclpp_sim_packet_release(packet);
     }
@@ -318,27 +332,30 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     if (sends) {
         packet = new_packet(sim, &block->actor, slice.count);
     }
-    for (uint64_t e = 0; e < slice.count && !sim->no_memory; ++e) {
+    for (uint64_t element = 0; element < slice.count && !sim->no_memory; ++element) {
         mscclpp_sim_value_t value = {0, 0}, next;
 
         for (uint32_t i = 0; i < op->src_count; ++i) {
-            next = read_item(sim, block, &op->src[i], slice.from, e,
+            next = read_item(sim, block, &op->src[i], slice.from, element,
                              mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)), map);
             value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
         }
         for (uint32_t i = 0; i < op->dst_count; ++i) {
-            write_item(sim, block, &op->dst[i], slice.from, e, map, value,
+            write_item(sim, block, &op->dst[i], slice.from, element, map, value,
                        mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)) ? packet : NULL);
         }
     }
     mscclpp_sim_packet_release(packet);
 }
 
-/* Asks the proxy to move the data of an operation. The proxy moves packets as they are. */
+/*
+ * Asks the proxy to move the data of an operation, which moves packets as they are. The operation waits for packets
+ * that it forwards (rppkt), but not for those that its own block has written (ppkt).
+ */
 static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
-    bool raw = op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
-    bool signal = op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
+    bool moves_packets = op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
+    bool signals = op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
 
     if (op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         slice_t slice = slice_of(sim, block, op, op->src[0].size);
@@ -346,17 +363,18 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
         learn_from_source(sim, &block->actor,
                           first_cell_of(sim, block->launch, block->rank, &op->src[0], slice.from, true), slice.count);
     }
-    if (raw) {
+    if (moves_packets) {
         /* All threads must have written their packets before one of them asks the proxy to move them. */
         mscclpp_sim_meet(sim, &block->actor);
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
         const mscclpp_plan_item_t *src = &op->src[op->kind == MSCCLPP_PLAN_OP_RPPKT ? 0 : i];
         slice_t slice = slice_of(sim, block, op, src->size);
-        mscclpp_sim_entry_t entry = {.put = true, .raw = raw, .signal = signal, .launch = block->launch};
+        mscclpp_sim_entry_t entry = {
+            .is_put = true, .is_raw = moves_packets, .is_signal = signals, .launch = block->launch};
 
-        entry.from = first_cell_of(sim, block->launch, block->rank, src, slice.from, raw);
-        entry.to = first_cell_of(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.from, raw);
+        entry.from = first_cell_of(sim, block->launch, block->rank, src, slice.from, moves_packets);
+        entry.to = first_cell_of(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.from, moves_packets);
         entry.cells = slice.count;
         mscclpp_sim_push(sim, block, op->channels[i], entry);
     }

@@ -1,4 +1,4 @@
-/* Which actor knows of which events: vector clocks, extended by what packets tell single threads. */
+/* Keeps who knows of which operations: vector clocks, extended by what packets tell single threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_
     return copy;
 }
 
-/* Adds one agent's entry of a record of knowledge, except for `strong`. */
+/* Adds one actor's entry of a record of knowledge to another record's, except for `strong`. */
 static void add_knowledge(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
 {
     to->full = from->full > to->full ? from->full : to->full;
@@ -81,10 +81,10 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
     actor->has_later = true;
 }
 
-/* Adds a fact to a list, or brings the fact about the same thread up to date. */
+/* Adds a fact to a list. There is one for each thread, with its latest clock. */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
-    enum { MOST = 256 }; /* further facts are dropped: the simulation may then report a race that is none */
+    enum { MOST = 256 }; /* further facts are dropped, so the simulation may report a race that is none */
     mscclpp_sim_fact_t *enlarged;
     uint32_t capacity;
 

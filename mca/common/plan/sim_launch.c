@@ -12,7 +12,10 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
            cell < rank->base[MSCCLPP_PLAN_INPUT] + rank->cells[MSCCLPP_PLAN_INPUT];
 }
 
-/* Sets new inputs before a launch, and marks the output as undefined: the plan may not use what was there. */
+/*
+ * Does what the application does before a launch: writes new inputs, and leaves in the output something that the plan
+ * must not use. Cells that are input and output stay input.
+ */
 static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
@@ -42,7 +45,7 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
     ++rank->launch;
     set_inputs(sim, r, rank->launch);
     if (rank->launch > sim->launches) {
-        rank->ended = true;
+        rank->has_ended = true;
         return;
     }
     for (uint32_t i = 0; i < sim->block_count; ++i) {
@@ -54,18 +57,21 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
         mscclpp_sim_meet(sim, &block->actor);
         block->launch = rank->launch;
         block->op = block->inner = block->turn = block->turns = 0;
-        block->ended = false;
+        block->has_ended = false;
         ++rank->running;
     }
 }
 
-/* Reads a rank's output, and compares it with what the collective has to give. */
+/*
+ * Does what the application does after a launch: reads the output. Reports the first element that is not what the
+ * collective has to yield.
+ */
 static void check_results(mscclpp_sim_t *sim, uint32_t r)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
     mscclpp_plan_place_t place = {(int)r, -1, -1, -1, NULL};
-    mscclpp_sim_value_t value, wanted = {0, 0};
-    bool has_result = mscclpp_sim_has_result(sim->plan), reported = false;
+    mscclpp_sim_value_t value, expected = {0, 0};
+    bool has_result = mscclpp_sim_has_result(sim->plan), is_reported = false;
     char text[200];
 
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
@@ -73,12 +79,12 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
 
         value = mscclpp_sim_read(sim, &rank->actor, rank->launch, rank->base[MSCCLPP_PLAN_OUTPUT] + i, 0,
                                  MSCCLPP_SIM_ALONE);
-        /* After a race a cell may have any value, so a wrong result tells nothing more. */
-        if (!has_result || reported || sim->races > 0 || !mscclpp_sim_expect(sim, r, i, rank->launch, &wanted) ||
-            (value.a == wanted.a && value.b == wanted.b)) {
+        /* After a race a cell may have any value, so a wrong result would tell nothing new. */
+        if (!has_result || is_reported || sim->races > 0 || !mscclpp_sim_expect(sim, r, i, rank->launch, &expected) ||
+            (value.a == expected.a && value.b == expected.b)) {
             continue;
         }
-        reported = true;
+        is_reported = true;
         if (!cell->defined) {
             snprintf(text, sizeof(text), "nothing has written it");
         } else {
@@ -86,7 +92,7 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
         }
         mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "result", place,
                            "after launch %u chunk %zu of its output is not what %s yields: %s", rank->launch,
-                           i / sim->chunk, mscclpp_plan_collective_name(sim->plan->collective), text);
+                           i / sim->cells_per_chunk, mscclpp_plan_collective_name(sim->plan->collective), text);
     }
 }
 
@@ -95,7 +101,7 @@ bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t r)
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
     mscclpp_sim_event_t event = {0, 0, -1, rank->launch + 1};
 
-    if (rank->ended || rank->running > 0) {
+    if (rank->has_ended || rank->running > 0) {
         return false;
     }
     for (uint32_t i = 0; i < sim->block_count; ++i) {

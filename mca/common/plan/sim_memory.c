@@ -1,13 +1,20 @@
-/* The buffers of all ranks, cell by cell: values, and whether accesses are ordered. */
+/* Reads and writes the buffers of all ranks, cell by cell, and checks that all accesses are ordered. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-enum { NOBODY = UINT32_MAX, MOST_CELLS = 8 << 20, MOST_FAULTS = 8 };
+enum {
+    NOBODY = UINT32_MAX,  /* in place of an actor: nobody has written the cell */
+    MOST_CELLS = 8 << 20, /* of all ranks */
+    MOST_FAULTS = 8       /* of a run; further ones are counted and not reported */
+};
 
-/* For a plan in place: lays one of a rank's input and output into the other one. */
+/*
+ * For a plan in place: moves the start of a rank's input or output, so that the smaller one lies in the larger one.
+ * `in` and `out`: chunks of the rank's input and output.
+ */
 static void place_in_place(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t out)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
@@ -18,10 +25,10 @@ static void place_in_place(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t
         rank->base[MSCCLPP_PLAN_OUTPUT] = rank->base[MSCCLPP_PLAN_INPUT];
         break;
     case MSCCLPP_PLAN_ALLGATHER:
-        rank->base[MSCCLPP_PLAN_INPUT] = rank->base[MSCCLPP_PLAN_OUTPUT] + r * in * sim->chunk;
+        rank->base[MSCCLPP_PLAN_INPUT] = rank->base[MSCCLPP_PLAN_OUTPUT] + r * in * sim->cells_per_chunk;
         break;
     case MSCCLPP_PLAN_REDUCESCATTER:
-        rank->base[MSCCLPP_PLAN_OUTPUT] = rank->base[MSCCLPP_PLAN_INPUT] + r * out * sim->chunk;
+        rank->base[MSCCLPP_PLAN_OUTPUT] = rank->base[MSCCLPP_PLAN_INPUT] + r * out * sim->cells_per_chunk;
         break;
     default:
         break;
@@ -38,10 +45,10 @@ bool mscclpp_sim_layout(mscclpp_sim_t *sim)
         uint64_t in = 0, out = 0, scratch = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH];
 
         mscclpp_sim_shape(plan, r, &in, &out);
-        scratch *= sim->wrap > 0 ? sim->wrap : sim->chunk;
+        scratch *= sim->wrap_cells > 0 ? sim->wrap_cells : sim->cells_per_chunk;
         scratch *= (plan->packets ? 2 : 1) * (plan->halves ? 2 : 1);
-        rank->cells[MSCCLPP_PLAN_INPUT] = in * sim->chunk;
-        rank->cells[MSCCLPP_PLAN_OUTPUT] = out * sim->chunk;
+        rank->cells[MSCCLPP_PLAN_INPUT] = in * sim->cells_per_chunk;
+        rank->cells[MSCCLPP_PLAN_OUTPUT] = out * sim->cells_per_chunk;
         rank->cells[MSCCLPP_PLAN_SCRATCH] = scratch;
         for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
             rank->base[type] = cell_index;
@@ -84,13 +91,16 @@ void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim)
     free(sim->cells);
 }
 
-/* Tells whether an agent stands for the application of a rank, which fills inputs and reads outputs. */
+/* Tells whether an actor is the application of a rank, which writes inputs and reads outputs. */
 static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 {
     return agent >= sim->block_count && agent < sim->block_count + sim->plan->rank_count;
 }
 
-/* Reports two accesses of one cell that nothing orders: the actor's current one, and an earlier one. */
+/*
+ * Reports two accesses of one cell that nothing orders: the actor's current one, and an earlier one. `over_packet`: it
+ * overwrites a packet, which its reader may then miss.
+ */
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         bool earlier_writes, bool writes, size_t cell, bool over_packet)
 {
@@ -129,8 +139,8 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
 }
 
 /*
- * Notes that only packets announce an earlier plain store. That is safe only if the executor of the plan orders such
- * stores before packets.
+ * Notes that only packets order an earlier plain store before the current access. That is safe only if whoever executes
+ * the plan orders such stores before packets.
  */
 static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier, size_t cell)
 {
@@ -142,7 +152,10 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
                        mscclpp_sim_what(sim, cell, false, what, sizeof(what)));
 }
 
-/* Reports a race if nothing orders an access after the last write of the cell. */
+/*
+ * Reports a race if nothing orders the actor's current access after the last write of the cell. `writes`: it is a
+ * write; `packet`: of a packet.
+ */
 static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t cell_index,
                               uint32_t position, mscclpp_sim_map_t map, bool writes, bool packet)
 {
@@ -160,7 +173,10 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
     }
 }
 
-/* Notes a read of a cell. It replaces an earlier read of the actor that every later write must come after anyway. */
+/*
+ * Notes a read of a cell. It replaces an earlier read of the same actor if whatever is ordered after this read is
+ * ordered after that one, too.
+ */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
                      mscclpp_sim_map_t map)
 {
@@ -189,7 +205,7 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
     cell->reads[cell->read_count++] = access;
 }
 
-/* Reports a read of a cell that has no value in this launch. */
+/* Reports a read of a cell that nothing has written in this launch. Applications may read such cells. */
 static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
     const mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
@@ -225,14 +241,17 @@ bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t cell_index, uint32_
 mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t cell_index,
                                             uint32_t position)
 {
-    /* Its flag orders it after its writer. */
+    /* Not checked against the last write: the packet's flag orders this read after it. */
     add_read(sim, actor, &sim->cells[cell_index], position, MSCCLPP_SIM_PACKET);
     add_read(sim, actor, &sim->cells[cell_index + 1], position, MSCCLPP_SIM_PACKET);
     mscclpp_sim_hear_packet(sim, actor, &sim->cells[cell_index], position);
     return sim->cells[cell_index].value;
 }
 
-/* Writes a cell. Reports earlier accesses that nothing orders before the write. `packet`: NULL for a plain store. */
+/*
+ * Writes a cell. Reports earlier accesses that nothing orders before the write. `packet`: what the packet tells, to
+ * which the cell gets a reference; NULL: a plain store.
+ */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index, uint32_t position,
                   mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {

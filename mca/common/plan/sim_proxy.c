@@ -1,4 +1,4 @@
-/* Port channels: each has a proxy, which carries out the blocks' requests later and in order. */
+/* Carries out what blocks ask of the proxies of port channels: later than the blocks ask for it, and in order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t chan
     ++inbox->arrived;
 }
 
-/* Moves packets as they are. Cells that hold no packet of this launch are not moved. */
+/* Moves the packets of a request as they are. Cells without a packet of its launch are read and not moved. */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
@@ -76,14 +76,14 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
     *packet =
         (mscclpp_sim_packet_t){1,    proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->cells,
                                know, entry->time,        proxy->actor.time};
-    for (size_t e = 0; e < entry->cells; ++e) {
-        bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * e, entry->launch);
+    for (size_t i = 0; i < entry->cells; ++i) {
+        bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * i, entry->launch);
 
         value =
-            mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * e, (uint32_t)e, MSCCLPP_SIM_ALONE);
-        mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * e + 1, (uint32_t)e, MSCCLPP_SIM_ALONE);
+            mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * i, (uint32_t)i, MSCCLPP_SIM_ALONE);
+        mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * i + 1, (uint32_t)i, MSCCLPP_SIM_ALONE);
         if (is_packet) {
-            mscclpp_sim_write_packet(sim, &proxy->actor, entry->launch, entry->to + 2 * e, (uint32_t)e, value, packet);
+            mscclpp_sim_write_packet(sim, &proxy->actor, entry->launch, entry->to + 2 * i, (uint32_t)i, value, packet);
         }
     }
     mscclpp_sim_packet_release(packet);
@@ -106,18 +106,18 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
         double rate = sim->cost->gpu_port / (sim->movers[proxy->rank] > 0 ? sim->movers[proxy->rank] : 1);
 
         proxy->actor.time = (entry->time > proxy->actor.time ? entry->time : proxy->actor.time) + sim->cost->port +
-                            (double)entry->cells * (entry->raw ? 2 : 1) * sim->cell_bytes / rate;
+                            (double)entry->cells * (entry->is_raw ? 2 : 1) * sim->cell_bytes / rate;
     }
-    if (entry->put && entry->raw) {
+    if (entry->is_put && entry->is_raw) {
         move_raw(sim, proxy, entry);
-    } else if (entry->put) {
-        for (size_t e = 0; e < entry->cells; ++e) {
+    } else if (entry->is_put) {
+        for (size_t i = 0; i < entry->cells; ++i) {
             value =
-                mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + e, (uint32_t)e, MSCCLPP_SIM_ALONE);
-            mscclpp_sim_write(sim, &proxy->actor, entry->launch, entry->to + e, (uint32_t)e, MSCCLPP_SIM_ALONE, value);
+                mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + i, (uint32_t)i, MSCCLPP_SIM_ALONE);
+            mscclpp_sim_write(sim, &proxy->actor, entry->launch, entry->to + i, (uint32_t)i, MSCCLPP_SIM_ALONE, value);
         }
     }
-    if (entry->signal) {
+    if (entry->is_signal) {
         signal = (mscclpp_sim_signal_t){proxy->actor.now, entry->event.block, entry->time, proxy->actor.time};
         mscclpp_sim_deliver(sim, proxy->rank, MSCCLPP_PLAN_PORT, proxy->channel, signal);
     }

@@ -1,10 +1,13 @@
-/* One run: all ranks, all launches, in one order of steps. */
+/* Runs a plan once: all ranks, all launches, in one order of steps. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/plan/sim_run.h"
 
-/* Allocates a rank's inboxes and semaphores. Its port channels use `proxies`. False if there is no memory. */
+/*
+ * Allocates a rank's inboxes and semaphores. `proxies` are those of its port channels. Returns false if there is no
+ * memory; free_run frees what was allocated.
+ */
 static bool init_channels(mscclpp_sim_t *sim, uint32_t r, mscclpp_sim_proxy_t *proxies)
 {
     const mscclpp_plan_rank_t *plan = &sim->plan->ranks[r];
@@ -31,7 +34,10 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t r, mscclpp_sim_proxy_t *p
     return true;
 }
 
-/* Allocates all that a run needs. False if there is no memory. */
+/*
+ * Allocates what a run needs, except the cells, and numbers the actors: first all blocks, then the applications of all
+ * ranks, then all proxies. Returns false if there is no memory; free_run frees what was allocated.
+ */
 static bool allocate_run(mscclpp_sim_t *sim)
 {
     const mscclpp_plan_t *plan = sim->plan;
@@ -62,7 +68,7 @@ static bool allocate_run(mscclpp_sim_t *sim)
             sim->index_of_agent[block] = block;
             sim->blocks[block].rank = r;
             sim->blocks[block].block = b;
-            sim->blocks[block].ended = true;
+            sim->blocks[block].has_ended = true;
             if (!mscclpp_sim_actor_init(sim, &sim->blocks[block].actor, block)) {
                 return false;
             }
@@ -97,8 +103,8 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
         free(rank->inboxes[type]);
     }
     for (uint32_t i = 0; rank->semaphores != NULL && i < sim->plan->ranks[r].semaphore_count; ++i) {
-        for (uint64_t k = 0; k < rank->semaphores[i].released; ++k) {
-            free(rank->semaphores[i].releases[k]);
+        for (uint64_t j = 0; j < rank->semaphores[i].released; ++j) {
+            free(rank->semaphores[i].releases[j]);
         }
         free(rank->semaphores[i].releases);
         free(rank->semaphores[i].times);
@@ -108,7 +114,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
     mscclpp_sim_actor_destroy(&rank->actor);
 }
 
-/* Frees all that a run holds, also one that was allocated in part. */
+/* Frees all that a run holds, even if only a part was allocated. */
 static void free_run(mscclpp_sim_t *sim)
 {
     for (uint32_t r = 0; sim->ranks != NULL && r < sim->plan->rank_count; ++r) {
@@ -118,8 +124,8 @@ static void free_run(mscclpp_sim_t *sim)
         mscclpp_sim_actor_destroy(&sim->blocks[i].actor);
     }
     for (uint32_t i = 0; sim->proxies != NULL && i < sim->proxy_count; ++i) {
-        for (uint32_t k = sim->proxies[i].done; k < sim->proxies[i].count; ++k) {
-            free(sim->proxies[i].entries[k].know);
+        for (uint32_t j = sim->proxies[i].done; j < sim->proxies[i].count; ++j) {
+            free(sim->proxies[i].entries[j].know);
         }
         free(sim->proxies[i].entries);
         mscclpp_sim_actor_destroy(&sim->proxies[i].actor);
@@ -132,7 +138,7 @@ static void free_run(mscclpp_sim_t *sim)
     free(sim->spare);
 }
 
-/* A xorshift generator; its state is never 0. */
+/* Returns the next number of a xorshift generator, whose state must not be 0 and never becomes 0. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -142,11 +148,13 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /*
- * Lets every actor do some operations, and starts the next launches. The order and the number are random; if *random is
- * 0, the order is fixed and each goes on until it must wait. False if nothing could be done.
+ * Lets every block and proxy do some operations, and then starts the launches that are due. The order of actors and the
+ * number of operations are random; if *random is 0, the order is fixed and each actor goes on until it must wait.
+ * Returns false if nothing could be done: either all has ended, or it is a deadlock.
  */
 static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {
+    enum { STEPS_AT_ONCE = 12 };
     uint32_t actors = sim->block_count + sim->proxy_count;
     bool moved = false;
 
@@ -157,9 +165,9 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
         order[other] = swapped;
     }
     for (uint32_t i = 0; i < actors && !sim->no_memory; ++i) {
-        uint64_t most = *random != 0 ? 1 + next_random(random) % 12 : UINT64_MAX;
+        uint64_t most_steps = *random != 0 ? 1 + next_random(random) % STEPS_AT_ONCE : UINT64_MAX;
 
-        for (uint64_t k = 0; k < most; ++k) {
+        for (uint64_t step = 0; step < most_steps; ++step) {
             bool stepped = order[i] < sim->block_count
                                ? mscclpp_sim_step(sim, &sim->blocks[order[i]])
                                : mscclpp_sim_proxy_step(sim, &sim->proxies[order[i] - sim->block_count]);
@@ -176,13 +184,13 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
     return moved;
 }
 
-/* Runs all launches to their end, until nothing moves or there are many faults. Reports a deadlock. */
+/* Runs all launches, until nothing moves or there are many faults. Reports a deadlock if a rank has not ended. */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {
     enum { MOST_FAULTS = 8 };
     uint32_t actors = sim->block_count + sim->proxy_count;
     uint32_t *order = calloc(actors + 1, sizeof(*order));
-    bool ended = true;
+    bool all_ended = true;
 
     if (order == NULL) {
         sim->no_memory = true;
@@ -198,9 +206,9 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
     }
     free(order);
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
-        ended = ended && sim->ranks[r].ended;
+        all_ended = all_ended && sim->ranks[r].has_ended;
     }
-    if (!ended && !sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS) {
+    if (!all_ended && !sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS) {
         mscclpp_sim_explain_stuck(sim);
     }
 }

@@ -1,10 +1,10 @@
-/* Executes one operation of a block, if everything that it needs is there. */
+/* Carries out one operation of a block, if everything that it needs is there. */
 #include <stdlib.h>
 
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* Begins the block's next operation: the clock of its actor goes on. */
+/* Raises the block's clock for an operation that can be done now. `outer`: it, or the pipeline around it. */
 static void begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
     mscclpp_sim_event_t event = {(uint32_t)(block - sim->blocks), block->op,
@@ -14,7 +14,7 @@ static void begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
 }
 
 /* Tells whether a signal is there on each channel of a wait. */
-static bool wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         if (sim->ranks[block->rank].inboxes[op->channel_type][op->channels[i]].count == 0) {
@@ -24,7 +24,10 @@ static bool wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     return true;
 }
 
-/* Reports two waiters on one channel that nothing orders, since either may take the other one's signal. */
+/*
+ * Notes that a block waits on channel `i` of its operation. Reports a race if nothing orders it after the last wait
+ * there of another block: either of the two may take the other one's signal.
+ */
 static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t i,
                          mscclpp_sim_inbox_t *inbox)
 {
@@ -42,8 +45,8 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
 }
 
-/* Takes one signal from each channel. All have come. */
-static void wait_for(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+/* Takes one signal from each channel of a wait. All of them are there. */
+static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         mscclpp_sim_inbox_t *inbox = &sim->ranks[block->rank].inboxes[op->channel_type][op->channels[i]];
@@ -70,15 +73,15 @@ static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         if (op->channel_type == MSCCLPP_PLAN_PORT) {
             mscclpp_sim_push(sim, block, op->channels[i],
-                             (mscclpp_sim_entry_t){.signal = true, .launch = block->launch});
+                             (mscclpp_sim_entry_t){.is_signal = true, .launch = block->launch});
         } else {
             mscclpp_sim_deliver(sim, block->rank, op->channel_type, op->channels[i], signal);
         }
     }
 }
 
-/* Tells whether the channels' proxies have done all that was asked of them. */
-static bool flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+/* Tells whether the proxies of an operation's channels have done all that was asked of them. */
+static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         const mscclpp_sim_proxy_t *proxy = &sim->ranks[block->rank].proxies[op->channels[i]];
@@ -90,8 +93,8 @@ static bool flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, 
     return true;
 }
 
-/* The block learns what the channels' proxies have done. */
-static void flush(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+/* Lets the block learn what the proxies of an operation's channels have done. */
+static void learn_from_proxies(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         const mscclpp_sim_actor_t *proxy = &sim->ranks[block->rank].proxies[op->channels[i]].actor;
@@ -101,14 +104,14 @@ static void flush(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_
     }
 }
 
-/* Tells whether all semaphores can be acquired at once. */
-static bool acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+/* Tells whether all semaphores of an operation can be acquired at once. It may name one several times. */
+static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
         int64_t wanted = 0;
 
-        for (uint32_t k = 0; k < op->semaphore_count; ++k) {
-            wanted += op->semaphores[k] == op->semaphores[i];
+        for (uint32_t j = 0; j < op->semaphore_count; ++j) {
+            wanted += op->semaphores[j] == op->semaphores[i];
         }
         if (sim->ranks[block->rank].semaphores[op->semaphores[i]].value < wanted) {
             return false;
@@ -117,25 +120,28 @@ static bool acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *b
     return true;
 }
 
-/* Acquires all semaphores. */
+/*
+ * Acquires all semaphores of an operation. What exceeds the initial value comes from releases, in their order, and the
+ * block learns what the releaser knew.
+ */
 static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
         mscclpp_sim_semaphore_t *semaphore = &sim->ranks[block->rank].semaphores[op->semaphores[i]];
-        uint64_t start = sim->plan->ranks[block->rank].semaphores[op->semaphores[i]], which;
+        uint64_t initial_value = sim->plan->ranks[block->rank].semaphores[op->semaphores[i]], acquire_number;
 
         --semaphore->value;
-        which = semaphore->acquired++;
-        if (which >= start) {
-            mscclpp_sim_needs(sim, semaphore->times[which - start]);
-            mscclpp_sim_learn(sim, &block->actor, semaphore->releases[which - start]);
-            free(semaphore->releases[which - start]);
-            semaphore->releases[which - start] = NULL;
+        acquire_number = semaphore->acquired++;
+        if (acquire_number >= initial_value) {
+            mscclpp_sim_needs(sim, semaphore->times[acquire_number - initial_value]);
+            mscclpp_sim_learn(sim, &block->actor, semaphore->releases[acquire_number - initial_value]);
+            free(semaphore->releases[acquire_number - initial_value]);
+            semaphore->releases[acquire_number - initial_value] = NULL;
         }
     }
 }
 
-/* Releases all semaphores. */
+/* Releases all semaphores of an operation. */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -167,57 +173,60 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     }
 }
 
-/* Arrives at a barrier, or looks whether it is open. True if the block may go on. The last block to come opens it. */
+/*
+ * Lets a block arrive at a barrier, or look again whether it is open. Returns true if the block may go on. The last
+ * block to arrive opens the barrier: all blocks there then know what each of them knew.
+ */
 static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
-    mscclpp_sim_know_t *joint = sim->spare;
+    mscclpp_sim_know_t *joint_knowledge = sim->spare;
     uint32_t arrived = 0;
-    double last = 0;
+    double last_arrival = 0;
 
-    if (block->passes) {
-        block->passes = block->waits = false;
+    if (block->barrier_is_open) {
+        block->barrier_is_open = block->at_barrier = false;
         return true;
     }
-    if (block->waits) {
+    if (block->at_barrier) {
         return false;
     }
-    block->waits = true;
+    block->at_barrier = true;
     for (uint32_t i = 0; i < sim->block_count; ++i) {
         mscclpp_sim_block_t *other = &sim->blocks[i];
 
-        arrived += other->rank == block->rank && other->waits && !other->passes &&
+        arrived += other->rank == block->rank && other->at_barrier && !other->barrier_is_open &&
                    mscclpp_sim_op(sim, other)->barrier == op->barrier;
     }
     if (arrived < op->barrier_blocks) {
         return false;
     }
     for (uint32_t i = 0; i < sim->agents; ++i) {
-        joint[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
+        joint_knowledge[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
     }
     for (int round = 0; round < 2; ++round) {
         for (uint32_t i = 0; i < sim->block_count; ++i) {
             mscclpp_sim_block_t *other = &sim->blocks[i];
 
-            if (other->rank != block->rank || !other->waits || other->passes ||
+            if (other->rank != block->rank || !other->at_barrier || other->barrier_is_open ||
                 mscclpp_sim_op(sim, other)->barrier != op->barrier) {
                 continue;
             }
             if (round == 0) {
-                last = other->actor.time > last ? other->actor.time : last;
+                last_arrival = other->actor.time > last_arrival ? other->actor.time : last_arrival;
                 mscclpp_sim_meet(sim, &other->actor);
-                mscclpp_sim_join(sim, joint, other->actor.now);
+                mscclpp_sim_join(sim, joint_knowledge, other->actor.now);
             } else {
-                mscclpp_sim_join(sim, other->actor.now, joint);
-                other->passes = true;
-                other->actor.time = last;
+                mscclpp_sim_join(sim, other->actor.now, joint_knowledge);
+                other->barrier_is_open = true;
+                other->actor.time = last_arrival;
             }
         }
     }
-    block->passes = block->waits = false;
+    block->barrier_is_open = block->at_barrier = false;
     return true;
 }
 
-/* Goes on to the next operation, or the next turn of a pipeline. */
+/* Moves a block on to its next operation, which may be in the next turn of its pipeline. `outer`: the current one. */
 static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
     if (block->turns > 0) {
@@ -233,11 +242,13 @@ static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
     ++block->op;
 }
 
-/* Begins a pipeline if the block is at one. True if it was: then the step is done. A pipeline without operations is
- * skipped. */
+/*
+ * Begins a pipeline if the block is at one and not in it yet. Returns true if it was; then the step is done. A pipeline
+ * without operations is skipped.
+ */
 static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
-    uint64_t unit = outer->unit / sim->cell_size, total = (uint64_t)outer->num_chunks * sim->chunk;
+    uint64_t unit = outer->unit / sim->cell_size, total = (uint64_t)outer->num_chunks * sim->cells_per_chunk;
 
     if (outer->kind != MSCCLPP_PLAN_OP_PIPELINE || block->turns > 0) {
         return false;
@@ -250,7 +261,10 @@ static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *ou
     return true;
 }
 
-/* Carries out one operation of a block. False if it has to wait; then nothing has changed, except at a barrier. */
+/*
+ * Carries out operation `op` of a block; `outer` is the same one, or the pipeline around it. Returns false if it has to
+ * wait; nothing has changed then, except that the block may have arrived at a barrier.
+ */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
                     const mscclpp_plan_op_t *op)
 {
@@ -260,7 +274,7 @@ static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
         mscclpp_sim_meet(sim, &block->actor);
         return true;
     case MSCCLPP_PLAN_OP_BARRIER:
-        if (!block->waits) {
+        if (!block->at_barrier) {
             begin_op(sim, block, outer);
         }
         return arrive_at_barrier(sim, block, op);
@@ -271,21 +285,21 @@ static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
         return true;
     case MSCCLPP_PLAN_OP_WAIT:
     case MSCCLPP_PLAN_OP_RLXWAIT:
-        if (!wait_ready(sim, block, op)) {
+        if (!is_wait_ready(sim, block, op)) {
             return false;
         }
         begin_op(sim, block, outer);
-        wait_for(sim, block, op);
+        take_signals(sim, block, op);
         return true;
     case MSCCLPP_PLAN_OP_FLUSH:
-        if (!flushed(sim, block, op)) {
+        if (!is_flushed(sim, block, op)) {
             return false;
         }
         begin_op(sim, block, outer);
-        flush(sim, block, op);
+        learn_from_proxies(sim, block, op);
         return true;
     case MSCCLPP_PLAN_OP_ACQUIRE:
-        if (!acquire_ready(sim, block, op)) {
+        if (!is_acquire_ready(sim, block, op)) {
             return false;
         }
         begin_op(sim, block, outer);
@@ -311,11 +325,11 @@ bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
     const mscclpp_plan_op_t *outer, *op;
 
-    if (block->ended || sim->no_memory) {
+    if (block->has_ended || sim->no_memory) {
         return false;
     }
     if (block->op == code->op_count) {
-        block->ended = true;
+        block->has_ended = true;
         --sim->ranks[block->rank].running;
         return true;
     }
@@ -325,17 +339,17 @@ bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     }
     op = block->turns > 0 ? &outer->body[block->inner] : outer;
     mscclpp_sim_begin_op(sim, block, op);
-    if (block->flushing) {
-        if (!flushed(sim, block, op)) {
+    if (block->is_flushing) {
+        if (!is_flushed(sim, block, op)) {
             return false;
         }
-        flush(sim, block, op);
-        block->flushing = false;
+        learn_from_proxies(sim, block, op);
+        block->is_flushing = false;
     } else if (!step_op(sim, block, outer, op)) {
         return false;
     } else if (op->kind == MSCCLPP_PLAN_OP_PWSF) {
-        /* Its puts are in the queue now. */
-        block->flushing = true;
+        /* Its puts are in the queue now; later steps wait until they are done. */
+        block->is_flushing = true;
         return true;
     }
     mscclpp_sim_end_op(sim, block);

@@ -1,12 +1,12 @@
-/* Why nobody can go on, in words. */
+/* Reports a deadlock: why no block can go on, in words. */
 #include <stdio.h>
 
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-enum { MOST_LINES = 24 };
+enum { MOST_LINES = 24 }; /* of the explanation; further blocks are not explained */
 
-/* The operation that a block is about to do, as a place in the plan. */
+/* Returns the place of the operation that a block is at. */
 static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
@@ -20,7 +20,7 @@ static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const msccl
     return place;
 }
 
-/* Writes at which operation of which launch a block stands. */
+/* Writes at which operation of which launch a block is. Returns `text`. */
 static const char *position_text(const mscclpp_sim_block_t *block, char *text, size_t size)
 {
     if (block->turns > 0) {
@@ -32,49 +32,52 @@ static const char *position_text(const mscclpp_sim_block_t *block, char *text, s
     return text;
 }
 
-/* Tells whether an operation of rank `rank` gives what operand `which` of the waiting block's operation waits for. */
+/*
+ * Tells whether an operation of rank `rank` provides what operand `which` of the waiting block's operation needs: a
+ * signal on that channel, a release of that semaphore, or packets for that source.
+ */
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t which);
 
-/* Tells whether an operation gives one of the signals that a block waits for. */
-static bool signals(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
-                    const mscclpp_sim_block_t *waiter, uint32_t which)
+/* Tells whether an operation signals channel `which` of a block's wait. */
+static bool provides_signal(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
+                            const mscclpp_sim_block_t *waiter, uint32_t which)
 {
-    const mscclpp_plan_op_t *wait = mscclpp_sim_op(sim, waiter);
-    bool sends = op->kind == MSCCLPP_PLAN_OP_SIGNAL || op->kind == MSCCLPP_PLAN_OP_RLXSIGNAL ||
-                 op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
+    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_op(sim, waiter);
+    bool is_signal = op->kind == MSCCLPP_PLAN_OP_SIGNAL || op->kind == MSCCLPP_PLAN_OP_RLXSIGNAL ||
+                     op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
 
-    for (uint32_t i = 0; sends && op->channel_type == wait->channel_type && i < op->channel_count; ++i) {
+    for (uint32_t i = 0; is_signal && op->channel_type == waiting_op->channel_type && i < op->channel_count; ++i) {
         const mscclpp_plan_channel_t *channel = &sim->plan->ranks[r].channels[op->channel_type][op->channels[i]];
 
-        if (channel->peer == waiter->rank && channel->pair == (int64_t)wait->channels[which]) {
+        if (channel->peer == waiter->rank && channel->pair == (int64_t)waiting_op->channels[which]) {
             return true;
         }
     }
     return false;
 }
 
-/* Tells whether an operation releases one of the semaphores that a block waits for. */
-static bool releases(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
-                     const mscclpp_sim_block_t *waiter, uint32_t which)
+/* Tells whether an operation releases semaphore `which` of a block's acquire. */
+static bool provides_release(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
+                             const mscclpp_sim_block_t *waiter, uint32_t which)
 {
-    const mscclpp_plan_op_t *wait = mscclpp_sim_op(sim, waiter);
+    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_op(sim, waiter);
 
     for (uint32_t i = 0; op->kind == MSCCLPP_PLAN_OP_RELEASE && r == waiter->rank && i < op->semaphore_count; ++i) {
-        if (op->semaphores[i] == wait->semaphores[which]) {
+        if (op->semaphores[i] == waiting_op->semaphores[which]) {
             return true;
         }
     }
     return false;
 }
 
-/* Tells whether an operation sends packets to the chunks that a block waits for. */
-static bool sends_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
-                          const mscclpp_sim_block_t *waiter, uint32_t which)
+/* Tells whether an operation may send packets to source `which` of a block's operation. */
+static bool provides_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
+                             const mscclpp_sim_block_t *waiter, uint32_t which)
 {
-    const mscclpp_plan_op_t *wait = mscclpp_sim_op(sim, waiter);
+    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_op(sim, waiter);
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    const mscclpp_plan_item_t *wanted = &wait->src[which], *item;
+    const mscclpp_plan_item_t *wanted = &waiting_op->src[which], *item;
 
     (void)r;
     for (uint32_t i = 0; shape != NULL && i < op->dst_count; ++i) {
@@ -88,7 +91,10 @@ static bool sends_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_pl
     return false;
 }
 
-/* Describes the first operation, of any block, that is still to come and gives what the waiting block waits for. */
+/*
+ * Describes the first operation, of any block, that is still to come and provides what the waiting block needs, or says
+ * that there is none. Returns whether there is one.
+ */
 static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t which,
                           provides_fn_t provides, char *text, size_t size)
 {
@@ -98,18 +104,18 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
         const mscclpp_sim_block_t *block = &sim->blocks[b];
         const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
 
-        for (uint32_t k = block->ended ? code->op_count : block->op; k < code->op_count; ++k) {
-            const mscclpp_plan_op_t *op = &code->ops[k];
-            mscclpp_plan_place_t op_place = {(int)block->rank, (int)block->block, (int)k, -1,
+        for (uint32_t i = block->has_ended ? code->op_count : block->op; i < code->op_count; ++i) {
+            const mscclpp_plan_op_t *op = &code->ops[i];
+            mscclpp_plan_place_t op_place = {(int)block->rank, (int)block->block, (int)i, -1,
                                              mscclpp_plan_op_name(op->kind)};
 
-            for (uint32_t i = 0; i <= op->body_count; ++i) {
-                const mscclpp_plan_op_t *candidate = i == 0 ? op : &op->body[i - 1];
+            for (uint32_t j = 0; j <= op->body_count; ++j) {
+                const mscclpp_plan_op_t *candidate = j == 0 ? op : &op->body[j - 1];
 
                 if (!provides(sim, block->rank, candidate, waiter, which)) {
                     continue;
                 }
-                op_place.inner = (int)i - 1;
+                op_place.inner = (int)j - 1;
                 op_place.name = mscclpp_plan_op_name(candidate->kind);
                 snprintf(text, size, "the next would come from %s, but %s",
                          mscclpp_plan_place_text(op_place, place, sizeof(place)),
@@ -122,7 +128,7 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
     return false;
 }
 
-/* Explains a wait on channels: which signal is missing, and who would send it. */
+/* Explains a wait on channels: the first signal that is missing, and who would send it. `place`: of the wait. */
 static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                          const char *place)
 {
@@ -134,7 +140,7 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
         if (inbox->count > 0) {
             continue;
         }
-        find_provider(sim, block, i, signals, provider, sizeof(provider));
+        find_provider(sim, block, i, provides_signal, provider, sizeof(provider));
         mscclpp_plan_explain(
             sim->report, "%s in launch %u waits for signal %llu from rank %u over %s channel %u; %llu came; %s.", place,
             block->launch, (unsigned long long)inbox->waited + 1,
@@ -144,7 +150,7 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
     }
 }
 
-/* Explains an acquire: which semaphore is at 0, and who would release it. */
+/* Explains an acquire: the first semaphore that is at 0, and who would release it. `place`: of the acquire. */
 static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -154,14 +160,17 @@ static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
         if (sim->ranks[block->rank].semaphores[op->semaphores[i]].value > 0) {
             continue;
         }
-        find_provider(sim, block, i, releases, provider, sizeof(provider));
+        find_provider(sim, block, i, provides_release, provider, sizeof(provider));
         mscclpp_plan_explain(sim->report, "%s in launch %u waits for a release of semaphore %u, which is at 0; %s.",
                              place, block->launch, op->semaphores[i], provider);
         return;
     }
 }
 
-/* Explains a wait for packets: which chunk lacks them, and who would send them. */
+/*
+ * Explains a wait for packets: which chunk lacks them, and who would send them or has overwritten them. `place`: of the
+ * operation that waits.
+ */
 static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -177,19 +186,19 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
                              mscclpp_sim_who(sim, cell->write.agent, cell->write.clock, who, sizeof(who)));
         return;
     }
-    /* The first source whose packets are not all there. */
+    /* Find the source that the missing packet belongs to. */
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)) &&
             mscclpp_sim_holds(sim, block, op, i, block->missing)) {
             which = i;
         }
     }
-    find_provider(sim, block, which, sends_packets, provider, sizeof(provider));
+    find_provider(sim, block, which, provides_packets, provider, sizeof(provider));
     mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s; %s.", place, block->launch, what,
                          provider);
 }
 
-/* Explains a wait at a barrier: how many blocks have come. */
+/* Explains a wait at a barrier: how many blocks have come. `place`: of the barrier. */
 static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -198,7 +207,8 @@ static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
     for (uint32_t i = 0; i < sim->block_count; ++i) {
         const mscclpp_sim_block_t *other = &sim->blocks[i];
 
-        arrived += other->rank == block->rank && other->waits && mscclpp_sim_op(sim, other)->barrier == op->barrier;
+        arrived +=
+            other->rank == block->rank && other->at_barrier && mscclpp_sim_op(sim, other)->barrier == op->barrier;
     }
     mscclpp_plan_explain(sim->report, "%s in launch %u waits at barrier %u, to which %u of %u blocks have come.", place,
                          block->launch, op->barrier, arrived, op->barrier_blocks);
@@ -212,7 +222,7 @@ void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
     int lines = 0;
 
     for (uint32_t i = 0; i < sim->block_count; ++i) {
-        if (!sim->blocks[i].ended) {
+        if (!sim->blocks[i].has_ended) {
             ++stuck;
             if (sim->blocks[i].launch < launch) {
                 launch = sim->blocks[i].launch;
@@ -231,12 +241,12 @@ void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
         const mscclpp_sim_block_t *block = &sim->blocks[i];
         const mscclpp_plan_op_t *op;
 
-        if (block->ended) {
+        if (block->has_ended) {
             continue;
         }
         ++lines;
         op = mscclpp_sim_op(sim, block);
-        if (block->flushing) {
+        if (block->is_flushing) {
             continue; /* it waits for its proxy, which waits for nobody */
         }
         mscclpp_plan_place_text(place_of_block(sim, block), place, sizeof(place));

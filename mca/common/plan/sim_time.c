@@ -1,4 +1,4 @@
-/* Times by the cost model. */
+/* Computes times by the cost model, and records what happens when. */
 #include <stdlib.h>
 
 #include "mca/common/plan/sim.h"
@@ -14,7 +14,7 @@ void mscclpp_sim_needs(mscclpp_sim_t *sim, double time)
     sim->ready = time > sim->ready ? time : sim->ready;
 }
 
-/* The rate that one block gets: at most `block_rate`, and at most an even share of the GPU's rate. */
+/* Returns the rate that one block gets: at most `block_rate`, and at most an even share of the GPU's rate. */
 static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 {
     double share = gpu_rate / (blocks > 0 ? blocks : 1);
@@ -22,8 +22,10 @@ static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
     return block_rate < share ? block_rate : share;
 }
 
-/* The time that an operation's data take. Peers are served one after another, each at a link's rate; packets count
- * twice. */
+/*
+ * Returns the time that a block needs to move an operation's data; 0 if the proxy does that. Peers are served one after
+ * another, each at a link's rate. Packets count twice.
+ */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
 {
@@ -35,16 +37,16 @@ static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
         return 0;
     }
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
-        bool src = i < op->src_count;
-        const mscclpp_plan_item_t *item = src ? &op->src[i] : &op->dst[i - op->src_count];
+        bool is_source = i < op->src_count;
+        const mscclpp_plan_item_t *item = is_source ? &op->src[i] : &op->dst[i - op->src_count];
 
-        bytes = item->size * (double)sim->chunk * sim->cell_bytes;
+        bytes = item->size * (double)sim->cells_per_chunk * sim->cell_bytes;
         if (block->turns > 0) {
             bytes = (double)(outer->unit / sim->cell_size) * sim->cell_bytes;
         }
         bytes /= op->tbg_size > 0 ? op->tbg_size : 1;
-        bytes *= mscclpp_plan_takes_packets(src ? mscclpp_plan_takes_src(shape, i)
-                                                : mscclpp_plan_takes_dst(shape, i - op->src_count))
+        bytes *= mscclpp_plan_takes_packets(is_source ? mscclpp_plan_takes_src(shape, i)
+                                                      : mscclpp_plan_takes_dst(shape, i - op->src_count))
                      ? 2
                      : 1;
         *(item->where == MSCCLPP_PLAN_LOCAL ? &near : &far) += bytes;
@@ -62,7 +64,7 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
     }
     sim->ready = 0;
     sim->op_cost = sim->cost->op + (shape != NULL ? data_cost(sim, block, op, shape) : 0);
-    block->reached = block->waits || block->flushing ? block->reached : block->actor.time;
+    block->reached = block->at_barrier || block->is_flushing ? block->reached : block->actor.time;
 }
 
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)

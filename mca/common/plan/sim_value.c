@@ -1,4 +1,4 @@
-/* What elements are made of, and the result that each collective must have. */
+/* Makes the values of elements, and the result that each collective must have. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 /* Sums are modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
-/* Maps a number to one that looks random. */
+/* Returns a number that looks random, and is always the same for `x`. */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -42,35 +42,39 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
 
 void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
 {
-    uint64_t in = plan->ranks[rank].chunks[MSCCLPP_PLAN_INPUT], out = plan->ranks[rank].chunks[MSCCLPP_PLAN_OUTPUT];
-    uint64_t n = plan->rank_count;
+    uint64_t in_chunks = plan->ranks[rank].chunks[MSCCLPP_PLAN_INPUT],
+             out_chunks = plan->ranks[rank].chunks[MSCCLPP_PLAN_OUTPUT];
+    uint64_t ranks = plan->rank_count;
 
-    *in_p = in;
-    *out_p = out;
+    *in_p = in_chunks;
+    *out_p = out_chunks;
     if (!mscclpp_sim_has_result(plan)) {
         return;
     }
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        in = plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT] > in ? plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT] : in;
-        out = plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT] > out ? plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT] : out;
+        in_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT] > in_chunks ? plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT]
+                                                                          : in_chunks;
+        out_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT] > out_chunks
+                         ? plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT]
+                         : out_chunks;
     }
     switch (plan->collective) {
     case MSCCLPP_PLAN_ALLGATHER:
-        *in_p = in > 0 ? in : out / n;
-        *out_p = out > 0 ? out : in * n;
+        *in_p = in_chunks > 0 ? in_chunks : out_chunks / ranks;
+        *out_p = out_chunks > 0 ? out_chunks : in_chunks * ranks;
         break;
     case MSCCLPP_PLAN_REDUCESCATTER:
-        *in_p = in > 0 ? in : out * n;
-        *out_p = out > 0 ? out : in / n;
+        *in_p = in_chunks > 0 ? in_chunks : out_chunks * ranks;
+        *out_p = out_chunks > 0 ? out_chunks : in_chunks / ranks;
         break;
     default:
-        *in_p = in > 0 ? in : out;
-        *out_p = out > 0 ? out : in;
+        *in_p = in_chunks > 0 ? in_chunks : out_chunks;
+        *out_p = out_chunks > 0 ? out_chunks : in_chunks;
         break;
     }
 }
 
-/* The combination of all ranks' inputs at a position. */
+/* Returns the combination of all ranks' inputs at a position. */
 static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
 {
     mscclpp_sim_value_t value = mscclpp_sim_input(sim, 0, position, launch);
@@ -84,27 +88,28 @@ static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t pos
 bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                         mscclpp_sim_value_t *value_p)
 {
-    uint64_t in = 0, out = 0, n = sim->plan->rank_count, part;
+    uint64_t in_size = 0, out_size = 0, ranks = sim->plan->rank_count, part_size;
 
-    mscclpp_sim_shape(sim->plan, rank, &in, &out);
-    in *= sim->chunk;
-    out *= sim->chunk;
+    mscclpp_sim_shape(sim->plan, rank, &in_size, &out_size);
+    in_size *= sim->cells_per_chunk;
+    out_size *= sim->cells_per_chunk;
     switch (sim->plan->collective) {
     case MSCCLPP_PLAN_ALLREDUCE:
         *value_p = over_all_ranks(sim, position, launch);
         return true;
     case MSCCLPP_PLAN_ALLGATHER:
-        *value_p = mscclpp_sim_input(sim, (uint32_t)(position / in), position % in, launch);
+        *value_p = mscclpp_sim_input(sim, (uint32_t)(position / in_size), position % in_size, launch);
         return true;
     case MSCCLPP_PLAN_REDUCESCATTER:
-        *value_p = over_all_ranks(sim, rank * out + position, launch);
+        *value_p = over_all_ranks(sim, rank * out_size + position, launch);
         return true;
     case MSCCLPP_PLAN_ALLTOALL:
-        part = in / n;
-        *value_p = mscclpp_sim_input(sim, (uint32_t)(position / part), rank * part + position % part, launch);
+        part_size = in_size / ranks;
+        *value_p =
+            mscclpp_sim_input(sim, (uint32_t)(position / part_size), rank * part_size + position % part_size, launch);
         return true;
     case MSCCLPP_PLAN_SENDRECV:
-        *value_p = mscclpp_sim_input(sim, (uint32_t)((rank + n - 1) % n), position, launch);
+        *value_p = mscclpp_sim_input(sim, (uint32_t)((rank + ranks - 1) % ranks), position, launch);
         return true;
     default:
         return false;
@@ -117,21 +122,25 @@ static bool same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
     return x.a == y.a && x.b == y.b;
 }
 
-/* Tells whether the value is a single input, of any rank, place and launch. */
-static bool is_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text, size_t size)
+/*
+ * Describes a value that is a single input, of any rank, position and launch up to the next one. Returns false if it is
+ * none.
+ */
+static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text,
+                               size_t size)
 {
-    for (uint32_t l = launch + 1; l > 0; --l) {
+    for (uint32_t other_launch = launch + 1; other_launch > 0; --other_launch) {
         for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
             uint64_t in = 0, out = 0;
 
             mscclpp_sim_shape(sim->plan, r, &in, &out);
-            for (uint64_t p = 0; p < in * sim->chunk; ++p) {
-                if (same_value(value, mscclpp_sim_input(sim, r, p, l))) {
+            for (uint64_t element = 0; element < in * sim->cells_per_chunk; ++element) {
+                if (same_value(value, mscclpp_sim_input(sim, r, element, other_launch))) {
                     snprintf(text, size, "it is chunk %llu of the input of rank %u%s",
-                             (unsigned long long)(p / sim->chunk), r,
-                             l == launch  ? ""
-                             : l < launch ? " of an earlier launch"
-                                          : " of the next launch");
+                             (unsigned long long)(element / sim->cells_per_chunk), r,
+                             other_launch == launch  ? ""
+                             : other_launch < launch ? " of an earlier launch"
+                                                     : " of the next launch");
                     return true;
                 }
             }
@@ -140,20 +149,20 @@ static bool is_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, ui
     return false;
 }
 
-/* Sums of which one rank is left out, or counted twice. */
-static bool is_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
-                          char *text, size_t size)
+/* Describes a sum that lacks one rank's part, or has it twice. Returns false if the value is no such sum. */
+static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
+                                char *text, size_t size)
 {
-    mscclpp_sim_value_t all = over_all_ranks(sim, position, launch);
+    mscclpp_sim_value_t sum_of_all = over_all_ranks(sim, position, launch);
 
     for (uint32_t r = 0; !sim->extremes && r < sim->plan->rank_count; ++r) {
-        mscclpp_sim_value_t one = mscclpp_sim_input(sim, r, position, launch);
+        mscclpp_sim_value_t input = mscclpp_sim_input(sim, r, position, launch);
 
-        if (same_value(all, mscclpp_sim_combine(sim, value, one))) {
+        if (same_value(sum_of_all, mscclpp_sim_combine(sim, value, input))) {
             snprintf(text, size, "the part of rank %u is missing", r);
             return true;
         }
-        if (same_value(value, mscclpp_sim_combine(sim, all, one))) {
+        if (same_value(value, mscclpp_sim_combine(sim, sum_of_all, input))) {
             snprintf(text, size, "the part of rank %u is in it twice", r);
             return true;
         }
@@ -164,17 +173,20 @@ static bool is_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, u
 void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                           char *text, size_t size)
 {
+    enum { MOST_RANKS = 16 };
     uint64_t set = 0;
-    uint32_t most = sim->plan->rank_count < 16 ? sim->plan->rank_count : 16;
+    /* Of few ranks, the sums of all sets of ranks are tried. */
+    uint32_t ranks = sim->plan->rank_count < MOST_RANKS ? sim->plan->rank_count : MOST_RANKS;
 
-    if (is_one_input(sim, value, launch, text, size) || is_nearly_all(sim, value, position, launch, text, size)) {
+    if (describe_one_input(sim, value, launch, text, size) ||
+        describe_nearly_all(sim, value, position, launch, text, size)) {
         return;
     }
-    for (set = 1; !sim->extremes && sim->plan->rank_count <= most && set < (uint64_t)1 << most; ++set) {
+    for (set = 1; !sim->extremes && sim->plan->rank_count <= ranks && set < (uint64_t)1 << ranks; ++set) {
         mscclpp_sim_value_t sum = {0, 0};
         int used = 0;
 
-        for (uint32_t r = 0; r < most; ++r) {
+        for (uint32_t r = 0; r < ranks; ++r) {
             if (set >> r & 1) {
                 sum = mscclpp_sim_combine(sim, sum, mscclpp_sim_input(sim, r, position, launch));
             }
@@ -183,7 +195,7 @@ void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, u
             continue;
         }
         used = snprintf(text, size, "it has the parts of ranks");
-        for (uint32_t r = 0; r < most && (size_t)used < size; ++r) {
+        for (uint32_t r = 0; r < ranks && (size_t)used < size; ++r) {
             if (set >> r & 1) {
                 used += snprintf(text + used, size - (size_t)used, " %u", r);
             }

@@ -1,4 +1,4 @@
-/* Who did what to which chunk, in words. */
+/* Says in words who did what to which chunk. */
 #include <stdio.h>
 
 #include "mca/common/plan/sim.h"
@@ -12,7 +12,7 @@ const mscclpp_plan_op_t *mscclpp_sim_op(const mscclpp_sim_t *sim, const mscclpp_
     return op->kind == MSCCLPP_PLAN_OP_PIPELINE && block->turns > 0 ? &op->body[block->inner] : op;
 }
 
-/* The place in the plan at which an event happened. */
+/* Returns the place in the plan of what an event says. */
 static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
 {
     const mscclpp_sim_block_t *block = &sim->blocks[event->block];
@@ -65,20 +65,20 @@ const char *mscclpp_sim_what(const mscclpp_sim_t *sim, size_t cell, bool packet,
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
         for (int type = MSCCLPP_PLAN_BUFFERS - 1; type >= 0; --type) {
             const mscclpp_sim_rank_t *rank = &sim->ranks[r];
-            size_t at = cell - rank->base[type], half;
+            size_t position = cell - rank->base[type], half;
 
-            if (cell < rank->base[type] || at >= rank->cells[type]) {
+            if (cell < rank->base[type] || position >= rank->cells[type]) {
                 continue;
             }
             if (type == MSCCLPP_PLAN_SCRATCH) {
                 half = sim->plan->halves ? rank->cells[type] / 2 : rank->cells[type];
-                at %= half;
-                at /= packet ? 2 : 1;
-                at /= sim->wrap > 0 ? sim->wrap : sim->chunk;
+                position %= half;
+                position /= packet ? 2 : 1;
+                position /= sim->wrap_cells > 0 ? sim->wrap_cells : sim->cells_per_chunk;
             } else {
-                at /= sim->chunk;
+                position /= sim->cells_per_chunk;
             }
-            snprintf(text, size, "chunk %zu of the %s of rank %u", at,
+            snprintf(text, size, "chunk %zu of the %s of rank %u", position,
                      mscclpp_plan_buffer_name((mscclpp_plan_buffer_t)type), r);
             return text;
         }

@@ -1,40 +1,54 @@
-/* Which sizes and orders a plan is simulated with. */
+/* Chooses the sizes and orders of steps with which a plan is simulated. */
 #include "mca/common/plan/simulate.h"
 
 #include "mca/common/plan/sim_run.h"
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-enum { MOST_SIZES = 4, MOST_TURNS = 4096, MOST_AGENTS = 4096 };
-static const uint64_t most_touches = 100 << 20, most_work = (uint64_t)4 << 30, small_work = 4 << 20;
+enum {
+    MOST_SIZES = 4,    /* that choose_sizes may choose */
+    MOST_TURNS = 4096, /* cells of a chunk in a pipeline */
+    MOST_AGENTS = 4096 /* actors of a run */
+};
+static const uint64_t most_touches = 100 << 20;      /* accesses of cells in a run */
+static const uint64_t most_work = (uint64_t)4 << 30; /* operations of a run, times its actors */
+static const uint64_t small_work = 4 << 20;          /* of such work; runs with less are repeated in more orders */
+/* The size of the scratch, in bytes, where one scratch serves all buffers. */
+static const uint64_t scratch_bytes = (uint64_t)64 << 20;
 
+/* What a visit of all operations of a plan has found. Sizes of turns are in bytes. */
 typedef struct {
     const mscclpp_plan_t *plan;
-    uint64_t unit;     /* common divisor of the turns of all pipelines; 0: none */
-    uint64_t longest;  /* turn */
-    uint64_t multiple; /* of all turns; 0: too large */
-    bool groups, extremes, wraps, scratch_outside;
-    uint64_t ops, operands, turning; /* in a launch; chunks that it touches outside of pipelines and within */
+    uint64_t unit;        /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
+    uint64_t longest;     /* longest turn */
+    uint64_t multiple;    /* least common multiple of all turns; 0: no pipeline */
+    bool groups;          /* groups of blocks share operations */
+    bool extremes;        /* it combines by min or max */
+    bool wraps;           /* pipelines use the scratch */
+    bool scratch_outside; /* operations outside of pipelines use the scratch */
+    uint64_t ops;         /* operations of a launch, those in pipelines counted once */
+    uint64_t operands;    /* chunks that operations outside of pipelines access in a launch */
+    uint64_t turning;     /* chunks that operations in pipelines access in a launch */
 } survey_t;
 
-/* One size. */
+/* One size of chunks to simulate; see the fields of mscclpp_sim_t. */
 typedef struct {
-    uint32_t chunk, wrap;
+    uint32_t cells_per_chunk, wrap_cells;
     uint64_t cell_size;
 } size_case_t;
 
-/* The greatest common divisor. */
-static uint64_t divisor(uint64_t a, uint64_t b)
+/* Returns the greatest common divisor. */
+static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
-    uint64_t rest;
+    uint64_t remainder;
 
-    for (; b != 0; a = b, b = rest) {
-        rest = a % b;
+    for (; b != 0; a = b, b = remainder) {
+        remainder = a % b;
     }
     return a;
 }
 
-/* Notes what one operation means for the sizes to be simulated. */
+/* Notes what one operation means for the sizes to be simulated. mscclpp_plan_visit calls it for each operation. */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
@@ -47,8 +61,8 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     survey->groups = survey->groups || op->tbg_size > 0;
     if (op->kind == MSCCLPP_PLAN_OP_PIPELINE) {
         survey->multiple =
-            survey->multiple == 0 ? op->unit : survey->multiple / divisor(survey->multiple, op->unit) * op->unit;
-        survey->unit = divisor(op->unit, survey->unit);
+            survey->multiple == 0 ? op->unit : survey->multiple / common_divisor(survey->multiple, op->unit) * op->unit;
+        survey->unit = common_divisor(op->unit, survey->unit);
         survey->longest = op->unit > survey->longest ? op->unit : survey->longest;
     }
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
@@ -63,7 +77,7 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     }
 }
 
-/* The largest chunk that the plan's range of messages allows, in bytes. */
+/* Returns the bytes of the largest chunk that the plan's range of messages allows. */
 static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 {
     uint64_t in = 0, out = 0;
@@ -73,11 +87,14 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
     return in > 0 ? plan->max_bytes / in : plan->max_bytes;
 }
 
-/* Bytes of a scratch chunk if one scratch serves all buffers, so that pipelines over larger buffers wrap around. */
+/*
+ * Returns the bytes of a scratch chunk if one scratch serves all buffers, so that pipelines over larger chunks go
+ * around it; 0: the scratch is always as large as the message. A whole number of every pipeline's turns fits.
+ */
 static uint64_t wrap_bytes(const survey_t *survey)
 {
     const mscclpp_plan_t *plan = survey->plan;
-    uint64_t room = (uint64_t)64 << 20, chunks = 0;
+    uint64_t room = scratch_bytes, chunks = 0;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         if (plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > chunks) {
@@ -93,7 +110,9 @@ static uint64_t wrap_bytes(const survey_t *survey)
 }
 
 /*
- * Chooses the sizes to simulate: less than a turn of a pipeline, one, more, and one for which the scratch wraps around.
+ * Chooses the sizes to simulate. With pipelines: less than a turn, one turn, more than one, and one for which the
+ * scratch wraps around, as far as the plan's range of messages has such sizes. Else: small ones, of which groups of
+ * blocks get even and uneven parts. Notes a size that would be too large. Returns the number of sizes.
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
@@ -133,14 +152,14 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
     return count;
 }
 
-/* Simulates one size in one order of steps. */
+/* Simulates one size in one order of steps, which `random` picks (see mscclpp_sim_run). */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
     mscclpp_sim_t sim = {.plan = survey->plan,
                          .report = report,
-                         .chunk = size->chunk,
-                         .wrap = size->wrap,
+                         .cells_per_chunk = size->cells_per_chunk,
+                         .wrap_cells = size->wrap_cells,
                          .cell_size = size->cell_size,
                          .launches = (uint32_t)options->launches,
                          .seed = options->seed,
@@ -154,28 +173,31 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
     ++stats->runs;
 }
 
-/* A scratch that must not wrap around can still be made as large as the message. */
+/*
+ * Simulates a size for which pipelines go around the scratch. A fault there becomes a note: the plan is not refused,
+ * since its scratch can be made as large as the message.
+ */
 static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                      mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
-    mscclpp_plan_report_t wrapped;
+    mscclpp_plan_report_t wrap_report;
 
-    mscclpp_plan_report_init(&wrapped);
-    for (uint64_t k = 0; k < 2 && wrapped.faults == 0 && !wrapped.no_memory; ++k) {
-        run(survey, options, size, k == 0 ? 0 : options->seed + k, &wrapped, stats);
+    mscclpp_plan_report_init(&wrap_report);
+    for (uint64_t order = 0; order < 2 && wrap_report.faults == 0 && !wrap_report.no_memory; ++order) {
+        run(survey, options, size, order == 0 ? 0 : options->seed + order, &wrap_report, stats);
     }
-    for (int i = 0; i < wrapped.count && wrapped.faults > 0; ++i) {
-        if (wrapped.finding[i].kind == MSCCLPP_PLAN_NOTE || wrapped.finding[i].text == NULL) {
+    for (int i = 0; i < wrap_report.count && wrap_report.faults > 0; ++i) {
+        if (wrap_report.finding[i].kind == MSCCLPP_PLAN_NOTE || wrap_report.finding[i].text == NULL) {
             continue;
         }
         mscclpp_plan_found(report, MSCCLPP_PLAN_NOTE, "wrap", mscclpp_plan_nowhere,
                            "nothing keeps its pipelines from going around a scratch of %llu bytes a chunk faster than "
                            "it is emptied, so larger chunks need as much scratch: %s",
-                           (unsigned long long)size->wrap * size->cell_size, wrapped.finding[i].text);
+                           (unsigned long long)size->wrap_cells * size->cell_size, wrap_report.finding[i].text);
         break;
     }
-    report->no_memory = report->no_memory || wrapped.no_memory;
-    mscclpp_plan_report_destroy(&wrapped);
+    report->no_memory = report->no_memory || wrap_report.no_memory;
+    mscclpp_plan_report_destroy(&wrap_report);
     ++stats->sizes;
 }
 
@@ -184,7 +206,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
 {
     survey_t survey = {.plan = plan};
     size_case_t sizes[MOST_SIZES];
-    int faults = report->faults, count, orders;
+    int faults_before = report->faults, count, orders;
     uint64_t touches, work, agents = plan->rank_count;
 
     mscclpp_plan_visit(plan, survey_op, &survey);
@@ -193,10 +215,10 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
         agents += plan->ranks[r].block_count + plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
     }
     count = choose_sizes(&survey, report, sizes);
-    for (int i = 0; i < count && report->faults == faults && !report->no_memory; ++i) {
-        touches = (survey.operands + survey.turning) * sizes[i].chunk * (uint64_t)options->launches;
-        /* Of a pipeline's operations each may come once a cell. */
-        work = (survey.ops + survey.turning * sizes[i].chunk) * agents * (uint64_t)options->launches;
+    for (int i = 0; i < count && report->faults == faults_before && !report->no_memory; ++i) {
+        touches = (survey.operands + survey.turning) * sizes[i].cells_per_chunk * (uint64_t)options->launches;
+        /* An operation in a pipeline may come once for each cell. */
+        work = (survey.ops + survey.turning * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
         orders = work < small_work ? 4 : 2;
         if (touches > most_touches || work > most_work || agents > MOST_AGENTS) {
             mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
@@ -204,14 +226,15 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
                                (unsigned long long)touches, (unsigned long long)agents);
             break;
         }
-        if (sizes[i].wrap > 0) {
+        if (sizes[i].wrap_cells > 0) {
             try_wrap(&survey, options, &sizes[i], report, stats);
             continue;
         }
-        for (int k = 0; k < orders && report->faults == faults && !report->no_memory; ++k) {
-            run(&survey, options, &sizes[i], k == 0 ? 0 : options->seed * 8 + (uint64_t)(4 * i + k), report, stats);
+        for (int order = 0; order < orders && report->faults == faults_before && !report->no_memory; ++order) {
+            run(&survey, options, &sizes[i], order == 0 ? 0 : options->seed * 8 + (uint64_t)(4 * i + order), report,
+                stats);
         }
         ++stats->sizes;
     }
-    return report->faults == faults && !report->no_memory;
+    return report->faults == faults_before && !report->no_memory;
 }

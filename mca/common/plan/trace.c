@@ -11,36 +11,37 @@ const mscclpp_plan_cost_t mscclpp_plan_default_cost = {
     .op = 0.1,    .latency = 1.0,      .port = 3.0,       .local = 60e3,
     .link = 25e3, .gpu_local = 2000e3, .gpu_link = 400e3, .gpu_port = 40e3};
 
-/* Enough cells in a chunk that groups of blocks can divide it and turns of pipelines are whole. */
+/* What divides a chunk, and so says how many cells it needs. */
 typedef struct {
-    uint32_t groups;
-    uint64_t unit;
+    uint32_t groups; /* blocks in the largest group that shares an operation; at least 1 */
+    uint64_t unit;   /* greatest common divisor of the turns of all pipelines, bytes; 0: no pipeline */
 } cut_t;
 
-/* Notes what one operation means for the size to be simulated. */
+/* Notes how one operation divides chunks. mscclpp_plan_visit calls it for each operation. */
 static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)
 {
     cut_t *cut = context;
-    uint64_t a = op->unit, b = cut->unit, rest;
+    uint64_t dividend = op->unit, divisor = cut->unit, remainder;
 
     (void)place, (void)pipeline;
     cut->groups = op->tbg_size > cut->groups ? op->tbg_size : cut->groups;
     if (op->kind == MSCCLPP_PLAN_OP_PIPELINE) {
-        for (; b != 0; a = b, b = rest) {
-            rest = a % b;
+        for (; divisor != 0; dividend = divisor, divisor = remainder) {
+            remainder = dividend % divisor;
         }
-        cut->unit = a;
+        cut->unit = dividend;
     }
 }
 
+/* What a visit of all operations has found about port channels that move data. */
 typedef struct {
     const mscclpp_plan_t *plan;
-    uint32_t *movers; /* by rank */
-    bool *moves;      /* by port channel, those of all ranks one after another */
+    uint32_t *movers; /* by rank: how many such channels it has */
+    bool *moves;      /* by port channel, those of all ranks one after another: it is such a channel */
 } movers_t;
 
-/* Counts the port channels of an operation that moves data, each channel once. */
+/* Counts the port channels of an operation that moves data, each channel once. mscclpp_plan_visit calls it. */
 static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
@@ -60,7 +61,7 @@ static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
-/* How many port channels of each rank move data. The caller frees the array. NULL without memory. */
+/* Returns how many port channels of each rank move data. The caller frees the array. NULL: there is no memory. */
 static uint32_t *count_movers(const mscclpp_plan_t *plan)
 {
     size_t channels = 1;
@@ -84,23 +85,23 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {
     enum { MOST_CELLS = 1024 };
-    uint64_t in = 0, out = 0, chunk, cells;
+    uint64_t in = 0, out = 0, chunk_bytes, cells;
     cut_t cut = {1, 0};
     uint32_t *movers;
     mscclpp_sim_t sim = {.plan = plan, .report = report, .launches = 1, .seed = 1, .cost = cost, .trace = trace};
-    int faults = report->faults;
+    int faults_before = report->faults;
 
     memset(trace, 0, sizeof(*trace));
     mscclpp_plan_visit(plan, note_cut, &cut);
     mscclpp_sim_shape(plan, 0, &in, &out);
     in = plan->collective == MSCCLPP_PLAN_ALLGATHER || in == 0 ? out : in;
-    chunk = bytes / (in > 0 ? in : 1);
-    chunk = chunk > 0 ? chunk : 1;
+    chunk_bytes = bytes / (in > 0 ? in : 1);
+    chunk_bytes = chunk_bytes > 0 ? chunk_bytes : 1;
     sim.cell_size = 1;
     cells = cut.groups;
     if (cut.unit > 0) {
         sim.cell_size = cut.unit;
-        cells = (chunk + cut.unit - 1) / cut.unit;
+        cells = (chunk_bytes + cut.unit - 1) / cut.unit;
     }
     if (cells > MOST_CELLS) {
         mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
@@ -108,8 +109,8 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
                            MOST_CELLS);
         return false;
     }
-    sim.chunk = (uint32_t)cells;
-    sim.cell_bytes = (double)chunk / (double)cells;
+    sim.cells_per_chunk = (uint32_t)cells;
+    sim.cell_bytes = (double)chunk_bytes / (double)cells;
     movers = count_movers(plan);
     if (movers == NULL) {
         report->no_memory = true;
@@ -121,7 +122,7 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
                            "buffers of too many chunks to be simulated");
     }
     free(movers);
-    return report->faults == faults && !report->no_memory;
+    return report->faults == faults_before && !report->no_memory;
 }
 
 void mscclpp_plan_trace_destroy(mscclpp_plan_trace_t *trace)
