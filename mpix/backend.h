@@ -1,6 +1,6 @@
 /*
- * The driver functions that persistent requests need: words that the host, kernels and streams share, streams that wait
- * for such words, and graphs. There are two backends that have all of this: CUDA's driver, and the host twin.
+ * What persistent requests need of a driver: words that the host, kernels and streams share, streams that wait for such
+ * words, and graphs. Two backends have all of this: CUDA's driver, and the host twin.
  *
  * Functions that return int return an MPI error code.
  */
@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 typedef struct {
-    /* Zeroed words in host memory, which kernels reach at the same address. */
+    /* Allocates zeroed words in host memory, which kernels reach at the same address. */
     int (*words_make)(size_t count, uint64_t **words_p);
     void (*words_free)(uint64_t *words);
 
-    /* A stream of this library. Freeing it waits for what is in it. */
+    /* Makes a stream of this library. Freeing it waits for what is in it. */
     int (*stream_make)(void **stream_p);
     void (*stream_free)(void *stream);
 
@@ -25,13 +25,13 @@ typedef struct {
     /* Queues a store of `value` to the word, after everything before it in the stream has ended and is visible. */
     int (*stream_store)(void *stream, uint64_t *word, uint64_t value);
 
-    /* Captures a stream of this library in a graph. */
+    /* Begin to capture a stream of this library, and end that with a graph, which the caller frees. */
     int (*capture_begin)(void *stream);
     int (*capture_end)(void *stream, void **graph_p);
 
     /*
-     * Adds a copy of graph `part` to the application's graph as one node, without edges. The host twin's graphs are
-     * lists: there the copy becomes the end of the list, and *node_p NULL.
+     * Adds a copy of graph `part` to the application's graph, as one node without edges, which *node_p is set to. On
+     * the host twin, where graphs are lists, the copy becomes the end of the list, and *node_p NULL.
      */
     int (*graph_add)(void *graph, void *part, void **node_p);
     void (*graph_free)(void *graph);
@@ -40,10 +40,10 @@ typedef struct {
 extern const mpix_backend_t mpix_backend_cuda;
 extern const mpix_backend_t mpix_backend_twin;
 
-/* Without the component and without CUDA: words alone. Its other functions are NULL. */
+/* For processes without the component and without CUDA: it has words only. Its other functions are NULL. */
 extern const mpix_backend_t mpix_backend_plain;
 
-/* The backend that the component uses. Without a component it is CUDA's, or the plain one if there is no CUDA. */
+/* Returns the backend that fits the component. Without a component: CUDA's, or the plain one if there is no CUDA. */
 const mpix_backend_t *mpix_backend(void);
 
 /* Reads a word; what was written before its store can be seen afterwards. */

@@ -15,7 +15,7 @@
 #define WAIT_UNTIL_NOT_BELOW 0u
 #define WRITE_DEFAULT 0u
 
-/* Calls a function of the driver that has this prototype. Yields MPI_SUCCESS or MPI_ERR_OTHER. */
+/* Calls a driver function of this prototype. Yields MPI_SUCCESS; MPI_ERR_OTHER if it fails or is missing. */
 #define CALL(symbol_, prototype_, ...)                                                                                 \
     ((symbol_).address != NULL && ((int(*) prototype_)(symbol_).function)(__VA_ARGS__) == 0 ? MPI_SUCCESS              \
                                                                                             : MPI_ERR_OTHER)
@@ -50,8 +50,10 @@ static void stream_free(void *stream)
     (void)CALL(mpix_driver("cuStreamDestroy_v2"), (void *stream), stream);
 }
 
-/* Queues a wait for a word, or a store to it. CUDA 11.7 gave these functions a second version, and CUDA 12 dropped
- * the first. */
+/*
+ * Queues a wait for a word, or a store to it. CUDA 11.7 gave these functions a second version, `name`, and CUDA 12
+ * dropped the first, `old_name`.
+ */
 static int queue_word(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value,
                       unsigned flags)
 {

@@ -7,12 +7,15 @@
 
 #include "mpix/internal.h"
 
-/* How often a wait yields before it sleeps between two reads of the word. */
+/* How often a wait yields, before it sleeps so many microseconds between two reads of the word. */
 #define YIELDS_BEFORE_SLEEP 1000
 #define PAUSE_US 100
 
-/* The component's table. Without the host twin this backend is not used, so it is not NULL in the calls below. */
-static const mca_coll_mscclpp_api_t *twin(void)
+/*
+ * Returns the component's table; NULL: there is none. Functions of this backend are only called if the component runs
+ * on the host twin, so they need not check that.
+ */
+static const mca_coll_mscclpp_api_t *component_table(void)
 {
     int code;
 
@@ -21,7 +24,7 @@ static const mca_coll_mscclpp_api_t *twin(void)
 
 const mpix_backend_t *mpix_backend(void)
 {
-    const mca_coll_mscclpp_api_t *component = twin();
+    const mca_coll_mscclpp_api_t *component = component_table();
 
     if (component == NULL && mpix_driver("cuMemHostAlloc").address == NULL) {
         return &mpix_backend_plain;
@@ -42,15 +45,15 @@ static void words_free(uint64_t *words)
 
 static int stream_make(void **stream_p)
 {
-    return twin()->host_stream_create(stream_p);
+    return component_table()->host_stream_create(stream_p);
 }
 
 static void stream_free(void *stream)
 {
-    (void)twin()->host_stream_destroy(stream);
+    (void)component_table()->host_stream_destroy(stream);
 }
 
-/* An operation on a word that a thread of a stream carries out. */
+/* An operation on a word that a stream's thread carries out. That frees it. */
 typedef struct {
     uint64_t *word;
     uint64_t value;
@@ -80,7 +83,7 @@ static void store_now(void *argument)
     free(operation);
 }
 
-/* Queues an operation on a word. */
+/* Queues an operation on a word, which `carry_out` carries out. */
 static int queue_operation(void *stream, void (*carry_out)(void *argument), uint64_t *word, uint64_t value)
 {
     operation_t *operation = malloc(sizeof(*operation));
@@ -90,7 +93,7 @@ static int queue_operation(void *stream, void (*carry_out)(void *argument), uint
         return MPI_ERR_NO_MEM;
     }
     *operation = (operation_t){word, value};
-    code = twin()->host_call(stream, carry_out, operation);
+    code = component_table()->host_call(stream, carry_out, operation);
     if (code != MPI_SUCCESS) {
         free(operation);
     }
@@ -109,23 +112,23 @@ static int stream_store(void *stream, uint64_t *word, uint64_t value)
 
 static int capture_begin(void *stream)
 {
-    return twin()->host_capture_begin(stream);
+    return component_table()->host_capture_begin(stream);
 }
 
 static int capture_end(void *stream, void **graph_p)
 {
-    return twin()->host_capture_end(stream, graph_p);
+    return component_table()->host_capture_end(stream, graph_p);
 }
 
 static int graph_add(void *graph, void *part, void **node_p)
 {
     *node_p = NULL;
-    return twin()->host_graph_append(graph, part);
+    return component_table()->host_graph_append(graph, part);
 }
 
 static void graph_free(void *graph)
 {
-    (void)twin()->host_graph_destroy(graph);
+    (void)component_table()->host_graph_destroy(graph);
 }
 
 const mpix_backend_t mpix_backend_twin = {

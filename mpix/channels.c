@@ -1,4 +1,7 @@
-/* Memory, channels and rooms: checks arguments that no other rank depends on, and calls the component. */
+/*
+ * Memory, channels and rooms for kernels of the application: checks arguments that no other rank depends on, and calls
+ * the component. The handles of this library hold the component's objects.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +22,22 @@ struct mpix_mscclpp_room {
     struct mscclpp_user_room *object;
 };
 
+/* The application's handler of a channel. */
 typedef struct {
     MPIX_Mscclpp_handler *call;
     void *context;
-    uint32_t index;
+    uint32_t index; /* of the channel */
 } handler_t;
 
 struct mpix_mscclpp_channels {
     MPI_Comm comm;
     struct mscclpp_user_channels *object;
     int is_port;
-    int count;
-    handler_t *handlers; /* by index */
+    int count;           /* of channels */
+    handler_t *handlers; /* by channel; NULL: none has been set */
 };
 
-/* Returns the component's table. NULL if there is none, after the error has been reported on the communicator. */
+/* Returns the component's table. NULL, with the error reported on the communicator, if there is none. */
 static const api_t *find_component(MPI_Comm comm, int *code_p)
 {
     const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
@@ -49,7 +53,10 @@ static const api_t *find_component(MPI_Comm comm, int *code_p)
     return *code_p == MPI_SUCCESS ? component->channels : NULL;
 }
 
-/* The component's table for an object, whose communicator may have been freed. */
+/*
+ * Returns the component's table for an object of the component. Unlike find_component, it needs no communicator, which
+ * may have been freed.
+ */
 static const api_t *component_of_object(int *code_p)
 {
     const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
@@ -57,44 +64,48 @@ static const api_t *component_of_object(int *code_p)
     return component->channels; /* not NULL, since the component made the object */
 }
 
-/* Prints that a handle is NULL. Returns the error code. */
+/* Prints that a handle is NULL. Returns the error code; without an object there is no error handler to call. */
 static int refuse_null_handle(const char *function)
 {
     (void)fprintf(stderr, "libmpix_mscclpp: %s: the handle is NULL\n", function);
     return MPI_ERR_ARG;
 }
 
-/* Ends a function on an object: reports its error on the communicator. MPI_ERR_COMM means that the communicator has
- * been freed, so that error is returned only. */
+/*
+ * Ends a function on an object: reports its error on the communicator, and returns the code. MPI_ERR_COMM means that
+ * the communicator has been freed, so that error is only returned.
+ */
 static int end_call(MPI_Comm comm, int code)
 {
     return code == MPI_SUCCESS || code == MPI_ERR_COMM ? code : mpix_report(comm, code);
 }
 
-/* Allocates memory (`base` NULL) or registers it, and makes its handle. */
+/* Allocates memory (`base` NULL) or registers it, and makes its handle. Collective. Errors have been reported. */
 static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
 {
     int code;
     const api_t *api = find_component(comm, &code);
-    MPIX_Mscclpp_memory made;
+    MPIX_Mscclpp_memory new_memory;
 
     if (api == NULL) {
         return code;
     }
-    made = calloc(1, sizeof(*made));
-    if (made == NULL || memory == NULL) {
-        free(made);
+    new_memory = calloc(1, sizeof(*new_memory));
+    if (new_memory == NULL || memory == NULL) {
+        free(new_memory);
         return mpix_report(comm, memory == NULL ? MPI_ERR_ARG : MPI_ERR_NO_MEM);
     }
-    made->comm = comm;
-    /* A negative size becomes one that no memory has. The component refuses it on all ranks, since the call is
-     * collective. */
-    code = api->memory_create(comm, base, (uint64_t)bytes, &made->object);
+    new_memory->comm = comm;
+    /*
+     * The call is collective, so a negative size is not refused here. It becomes one that no memory has, and the
+     * component refuses that on all ranks.
+     */
+    code = api->memory_create(comm, base, (uint64_t)bytes, &new_memory->object);
     if (code != MPI_SUCCESS) {
-        free(made);
+        free(new_memory);
         return mpix_report(comm, code);
     }
-    *memory = made;
+    *memory = new_memory;
     return MPI_SUCCESS;
 }
 
@@ -138,7 +149,7 @@ int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
 
 int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, void *handle, size_t size)
 {
-    mscclpp_dev_user_memory_t view;
+    mscclpp_dev_user_memory_t device_memory;
     int code;
 
     if (memory == NULL) {
@@ -147,10 +158,10 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
     code =
         end_call(memory->comm, mpix_check_handle("memory_get_device", abi, handle, size, mpix_memory_handle_size(abi)));
     if (code == MPI_SUCCESS) {
-        code = end_call(memory->comm, component_of_object(&code)->memory_view(memory->object, &view));
+        code = end_call(memory->comm, component_of_object(&code)->memory_view(memory->object, &device_memory));
     }
     if (code == MPI_SUCCESS) {
-        mpix_write_memory(abi, &view, handle);
+        mpix_write_memory(abi, &device_memory, handle);
     }
     return code;
 }
@@ -158,8 +169,8 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
 int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, const int peers[], int per_peer,
                                  MPIX_Mscclpp_channels *channels)
 {
-    static const int none[1] = {-1};
-    MPIX_Mscclpp_channels made;
+    static const int no_peers[1] = {-1};
+    MPIX_Mscclpp_channels new_channels;
     int code;
 
     if (memory == NULL) {
@@ -172,20 +183,20 @@ int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, co
                       kind, MPIX_MSCCLPP_CHANNEL_AUTO, MPIX_MSCCLPP_CHANNEL_MEMORY, MPIX_MSCCLPP_CHANNEL_PORT);
         return end_call(memory->comm, MPI_ERR_ARG);
     }
-    made = calloc(1, sizeof(*made));
-    if (made == NULL) {
+    new_channels = calloc(1, sizeof(*new_channels));
+    if (new_channels == NULL) {
         return end_call(memory->comm, MPI_ERR_NO_MEM);
     }
-    made->comm = memory->comm;
-    code = component_of_object(&code)->channels_create(memory->object, kind, n, peers != NULL ? peers : none, per_peer,
-                                                       &made->object);
+    new_channels->comm = memory->comm;
+    code = component_of_object(&code)->channels_create(memory->object, kind, n, peers != NULL ? peers : no_peers,
+                                                       per_peer, &new_channels->object);
     if (code != MPI_SUCCESS) {
-        free(made);
+        free(new_channels);
         return end_call(memory->comm, code);
     }
-    made->count = component_of_object(&code)->channels_count(made->object);
-    made->is_port = component_of_object(&code)->channels_are_ports(made->object);
-    *channels = made;
+    new_channels->count = component_of_object(&code)->channels_count(new_channels->object);
+    new_channels->is_port = component_of_object(&code)->channels_are_ports(new_channels->object);
+    *channels = new_channels;
     return MPI_SUCCESS;
 }
 
@@ -219,7 +230,7 @@ int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
 
 int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned abi, void *array, size_t element)
 {
-    mscclpp_dev_user_channel_t view;
+    mscclpp_dev_user_channel_t device_channel;
     int code, index;
 
     if (channels == NULL) {
@@ -229,9 +240,10 @@ int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned ab
         end_call(channels->comm, mpix_check_handle("channels_get_device", abi, channels->count > 0 ? array : channels,
                                                    element, mpix_channel_handle_size(abi, channels->is_port)));
     for (index = 0; index < channels->count && code == MPI_SUCCESS; ++index) {
-        code = end_call(channels->comm, component_of_object(&code)->channels_view(channels->object, index, &view));
+        code = end_call(channels->comm,
+                        component_of_object(&code)->channels_view(channels->object, index, &device_channel));
         if (code == MPI_SUCCESS) {
-            mpix_write_channel(abi, &view, (char *)array + (size_t)index * element);
+            mpix_write_channel(abi, &device_channel, (char *)array + (size_t)index * element);
         }
     }
     return code;
@@ -253,7 +265,7 @@ int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
                             : end_call(channels->comm, component_of_object(&code)->channels_close(channels->object));
 }
 
-/* Passes a request of a kernel on to the application's handler. */
+/* The component calls it for a request of a kernel. Passes the request on to the application's handler. */
 static int call_handler(void *context, const mscclpp_dev_request_t *request)
 {
     const handler_t *handler = context;
@@ -334,23 +346,23 @@ int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Msc
 {
     int code;
     const api_t *api = find_component(comm, &code);
-    MPIX_Mscclpp_room made;
+    MPIX_Mscclpp_room new_room;
 
     if (api == NULL) {
         return code;
     }
-    made = calloc(1, sizeof(*made));
-    if (made == NULL || room == NULL) {
-        free(made);
+    new_room = calloc(1, sizeof(*new_room));
+    if (new_room == NULL || room == NULL) {
+        free(new_room);
         return mpix_report(comm, room == NULL ? MPI_ERR_ARG : MPI_ERR_NO_MEM);
     }
-    made->comm = comm;
-    code = api->room_create(comm, blocks, (uint64_t)bytes, &made->object);
+    new_room->comm = comm;
+    code = api->room_create(comm, blocks, (uint64_t)bytes, &new_room->object);
     if (code != MPI_SUCCESS) {
-        free(made);
+        free(new_room);
         return mpix_report(comm, code);
     }
-    *room = made;
+    *room = new_room;
     return MPI_SUCCESS;
 }
 
@@ -369,7 +381,7 @@ int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
 
 int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *handle, size_t size)
 {
-    mscclpp_dev_user_room_t view;
+    mscclpp_dev_user_room_t device_room;
     int code;
 
     if (room == NULL) {
@@ -377,10 +389,10 @@ int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *han
     }
     code = end_call(room->comm, mpix_check_handle("room_get_device", abi, handle, size, mpix_room_handle_size(abi)));
     if (code == MPI_SUCCESS) {
-        code = end_call(room->comm, component_of_object(&code)->room_view(room->object, &view));
+        code = end_call(room->comm, component_of_object(&code)->room_view(room->object, &device_room));
     }
     if (code == MPI_SUCCESS) {
-        mpix_write_room(abi, &view, handle);
+        mpix_write_room(abi, &device_room, handle);
     }
     return code;
 }

@@ -8,7 +8,7 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 #define ANY_TYPE MPI_BYTE
 #define ANY_OP MPI_SUM
 
-/* Fills in what all calls have, and checks the communicator and the root. */
+/* Fills in what all calls have. Checks communicator and root; returns an MPI error code, which is reported. */
 static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
 {
     int inter, ranks;
@@ -31,7 +31,7 @@ static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
     return MPI_SUCCESS;
 }
 
-/* Checks a count and a datatype. */
+/* Checks a count and a datatype. Returns an MPI error code, which is reported. */
 static int check_elements(MPI_Comm comm, MPI_Count count, MPI_Datatype type)
 {
     return mpix_report(comm, count < 0 ? MPI_ERR_COUNT : type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_SUCCESS);
@@ -78,8 +78,10 @@ int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *r
     return code;
 }
 
-/* Tells whether the send arguments and the receive arguments are significant on this rank: not where only the root's
- * are, and not with MPI_IN_PLACE. */
+/*
+ * Tells which arguments are significant on this rank: *sends_p for those of the send side, *receives_p for those of the
+ * receive side. With MPI_IN_PLACE a side is not. Where only the root sends, or receives, only its side is.
+ */
 static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_side_t *recv, int *sends_p,
                        int *receives_p)
 {
@@ -97,7 +99,7 @@ static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_s
     }
 }
 
-/* Whether the send side (`sends`) or the receive side of a collective has blocks of different sizes. */
+/* Tells whether the send side (`sends`) or the receive side has a list of blocks, whose sizes may differ. */
 static int has_block_list(int coll, int sends)
 {
     switch (coll) {
@@ -114,7 +116,7 @@ static int has_block_list(int coll, int sends)
     }
 }
 
-/* Checks the arguments of one side. */
+/* Checks the arguments of the send side (`sends`) or the receive side. Returns an MPI error code, which is reported. */
 static int check_side(const call_t *call, const mpix_side_t *side, int sends)
 {
     if (has_block_list((int)call->coll, sends) && (side->counts == NULL || side->displs == NULL)) {

@@ -1,15 +1,15 @@
-/* Calls of collectives, as queued calls and persistent requests describe them to the component. */
+/* Describes calls of collectives to the component, for queued calls and for persistent requests. */
 #ifndef MPIX_DESCRIBE_H
 #define MPIX_DESCRIBE_H
 
 #include "mpix/internal.h"
 
-/* The send or receive arguments of a collective that moves blocks; 0 or NULL for those that it does not have. */
+/* The send or receive arguments of a collective that moves blocks. Those that it does not have are 0 or NULL. */
 typedef struct {
     const void *buffer;
     MPI_Count count;   /* elements of each block, if all have one size */
     const int *counts; /* elements of each block, if their sizes differ */
-    const int *displs; /* where these blocks begin */
+    const int *displs; /* where these blocks begin, as MPI counts */
     MPI_Datatype type;
     const MPI_Datatype *types; /* of alltoallw */
 } mpix_side_t;

@@ -1,4 +1,4 @@
-/* The queued collectives. If the component does not queue a call, it waits for the stream and then calls MPI. */
+/* The queued collectives. A call that the component does not queue waits for the stream and then calls MPI. */
 #include "mpix/describe.h"
 
 #include <limits.h>
@@ -8,9 +8,13 @@
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
+/* No MPI error code: the caller has to make MPI's call. */
 #define MAKE_PLAIN_CALL (-1)
 
-/* Waits for the stream, for a call that is not queued. Returns MAKE_PLAIN_CALL, or an MPI error code. */
+/*
+ * Waits for the stream, for a call that is not queued, and counts the call. Returns MAKE_PLAIN_CALL, or an MPI error
+ * code, which has been reported; a captured stream is an error.
+ */
 static int wait_instead(MPI_Comm comm, void *stream)
 {
     int code;
@@ -33,8 +37,11 @@ mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
     return component == NULL ? MCA_COLL_MSCCLPP_NOT_QUEUED : component->enqueue(call, code_p);
 }
 
-/* Queues a call. `described` is what the function that filled it in returned. Returns MPI_SUCCESS or an MPI error
- * code if the call is over; otherwise MAKE_PLAIN_CALL: the stream is empty, and the caller calls MPI. */
+/*
+ * Queues a call, or waits for the stream if the call cannot be queued. `described` is what the function that filled in
+ * the call has returned. Returns MPI_SUCCESS if the call is queued; an MPI error code, which has been reported; or
+ * MAKE_PLAIN_CALL if the stream is empty and the caller has to call MPI.
+ */
 static int queue_or_wait(int described, call_t *call, void *stream)
 {
     mca_coll_mscclpp_queue_end_t end = MCA_COLL_MSCCLPP_NOT_QUEUED;
@@ -59,7 +66,7 @@ static int queue_or_wait(int described, call_t *call, void *stream)
 #define PLAIN(code_, comm_, count_, call_)                                                                             \
     ((code_) != MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))
 
-/* The larger of the two counts of a call. */
+/* Returns the larger of the two counts of a call. */
 static MPI_Count largest_count(const call_t *call)
 {
     const size_t count = call->sendcount > call->recvcount ? call->sendcount : call->recvcount;

@@ -14,10 +14,11 @@ static const char *const texts[] = {
 #define LAST MPIX_MSCCLPP_ERR_CAPTURE
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* By MPIX_MSCCLPP_ERR_...; once made, they stay. */
 static int classes[LAST + 1]; /* 0: not made yet */
 static int codes[LAST + 1];
 
-/* Makes an error class and its only code. The caller holds the lock. */
+/* Makes an error class and its only code. If MPI cannot, both become MPI_ERR_INTERN. The caller holds the lock. */
 static void make_class(int which)
 {
     if (MPI_Add_error_class(&classes[which]) != MPI_SUCCESS ||
@@ -48,7 +49,7 @@ int MPIX_Mscclpp_error_class(int which, int *error_class)
         return MPI_ERR_ARG;
     }
     (void)mpix_error_code(which);
-    *error_class = classes[which]; /* never changes again */
+    *error_class = classes[which]; /* read without the lock: it never changes again */
     return MPI_SUCCESS;
 }
 
@@ -78,8 +79,8 @@ int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
 
 int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
 {
-    int rc;
-    const mca_coll_mscclpp_api_t *component = mpix_component(&rc);
+    int component_code;
+    const mca_coll_mscclpp_api_t *component = mpix_component(&component_code);
     char message[320] = "";
     mca_coll_mscclpp_queue_end_t end = MCA_COLL_MSCCLPP_QUEUED;
 
@@ -96,5 +97,5 @@ int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
     if (size > 0) {
         (void)snprintf(text, (size_t)size, "%s", message);
     }
-    return rc;
+    return component_code;
 }

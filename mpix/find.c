@@ -10,9 +10,9 @@
 #define FILE_NAME "mca_coll_mscclpp.so"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int searched;
+static int has_searched; /* the search has been made; its result never changes */
 static int result = MPI_SUCCESS;
-static const mca_coll_mscclpp_api_t *component_table;
+static const mca_coll_mscclpp_api_t *component_table; /* NULL: there is none */
 
 /* For dl_iterate_phdr: opens this loaded file once more if it is the component. */
 static int open_if_component(struct dl_phdr_info *info, size_t size, void *context)
@@ -27,7 +27,7 @@ static int open_if_component(struct dl_phdr_info *info, size_t size, void *conte
     return 1;
 }
 
-/* Looks for the component's table in this process. A table of another version is an error. */
+/* Looks for the component's table in this process. A table of another version is an error, after a message. */
 static void search(void)
 {
     void *component = NULL;
@@ -54,13 +54,13 @@ static void search(void)
 
 const mca_coll_mscclpp_api_t *mpix_component(int *code_p)
 {
-    int initialized = 0;
+    int is_initialized = 0;
 
-    (void)MPI_Initialized(&initialized);
+    (void)MPI_Initialized(&is_initialized);
     pthread_mutex_lock(&lock);
-    if (!searched && initialized) {
+    if (!has_searched && is_initialized) {
         search();
-        searched = 1;
+        has_searched = 1;
     }
     pthread_mutex_unlock(&lock);
     *code_p = result;

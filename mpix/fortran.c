@@ -16,8 +16,10 @@
     MPIX_MSCCLPP_PUBLIC void mpix_mscclpp_f_##name_(__VA_ARGS__);                                                      \
     void mpix_mscclpp_f_##name_(__VA_ARGS__)
 
-/* Whether a buffer is the address of one of these symbols. libmpi has one of them, depending on the Fortran compiler
- * that it was built with. */
+/*
+ * Tells whether a buffer is the address of one of these symbols. libmpi has one of them; which one depends on the
+ * Fortran compiler that it was built with.
+ */
 static int is_one_of(const void *buffer, const char *const names[4])
 {
     for (int i = 0; i < 4; ++i) {
@@ -30,7 +32,7 @@ static int is_one_of(const void *buffer, const char *const names[4])
     return 0;
 }
 
-/* The buffer as C passes it: MPI_IN_PLACE and MPI_BOTTOM of Fortran become those of C. */
+/* Returns a buffer as C passes it: MPI_IN_PLACE and MPI_BOTTOM of Fortran become those of C. */
 static void *c_buffer(const void *buffer)
 {
     static const char *const in_place[4] = {"mpi_fortran_in_place_", "mpi_fortran_in_place", "mpi_fortran_in_place__",
@@ -51,7 +53,10 @@ static void set_ierror(int code, int *ierror)
     }
 }
 
-/* How many entries an array argument has: one for each rank, of the remote group in an intercommunicator. */
+/*
+ * Sets *size to the number of entries of an array argument: one for each rank, of the remote group in an
+ * intercommunicator. Returns an MPI error code.
+ */
 static int array_size(MPI_Comm comm, int *size)
 {
     int inter = 0;
@@ -119,8 +124,10 @@ FORTRAN(barrier_init, const int *comm, MPIX_Mscclpp_request *request, int *ierro
     set_ierror(MPIX_Mscclpp_barrier_init(MPI_Comm_f2c(*comm), request), ierror);
 }
 
-/* The C datatypes of alltoallw: those of the send side first, then those of the receive side. The caller frees them.
- * NULL after an error, which has been reported. */
+/*
+ * Returns the C datatypes of alltoallw: `*size` of the send side, then as many of the receive side. The caller frees
+ * them. Returns NULL after an error, *code_p, which has been reported. With MPI_IN_PLACE `sendtypes` is not read.
+ */
 static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *size,
                              int *code_p)
 {
@@ -209,15 +216,15 @@ FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {
     char message[320];
-    int which = MPI_SUCCESS, at = 0;
+    int failure_code = MPI_SUCCESS, position = 0;
 
-    set_ierror(MPIX_Mscclpp_get_async_error(MPI_Comm_f2c(*comm), &which, message, (int)sizeof(message)), ierror);
-    *code = which;
-    while (at < *length && message[at] != '\0') {
-        text[at] = message[at];
-        ++at;
+    set_ierror(MPIX_Mscclpp_get_async_error(MPI_Comm_f2c(*comm), &failure_code, message, (int)sizeof(message)), ierror);
+    *code = failure_code;
+    while (position < *length && message[position] != '\0') {
+        text[position] = message[position];
+        ++position;
     }
-    while (at < *length) {
-        text[at++] = ' ';
+    while (position < *length) {
+        text[position++] = ' ';
     }
 }

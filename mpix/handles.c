@@ -61,60 +61,60 @@ static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix
     head->timeout_ns = watch->timeout_ns;
 }
 
-void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *view, void *handle)
+void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle)
 {
     mpix_memory_t memory;
 
     memset(&memory, 0, sizeof(memory));
-    write_head(abi, &view->watch, &memory.head, sizeof(memory));
-    memory.own = view->own;
-    memory.bytes = view->bytes;
-    memory.peers = view->peers;
-    memory.sizes = view->sizes;
+    write_head(abi, &device_memory->watch, &memory.head, sizeof(memory));
+    memory.own = device_memory->own;
+    memory.bytes = device_memory->bytes;
+    memory.peers = device_memory->peers;
+    memory.sizes = device_memory->sizes;
     memcpy(handle, &memory, sizeof(memory));
 }
 
 /* Writes the handle of a port channel. */
-static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *view, void *handle)
+static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {
     mpix_port_channel_t port;
 
     memset(&port, 0, sizeof(port));
-    write_head(abi, &view->watch, &port.head, sizeof(port));
-    port.peer = view->peer;
-    port.number = view->number;
-    port.ring = (mpix_trigger_t *)(void *)view->port.fifo.ring;
-    port.ring_size = view->port.fifo.size;
-    port.ring_head = view->port.fifo.head;
-    port.tail_seen = view->port.fifo.tail_seen;
-    port.tail = view->port.fifo.tail;
-    port.flushed = view->port.flushed;
-    port.inbound = view->port.inbound;
-    port.expected = view->port.expected;
-    port.local_bytes = view->local_bytes;
-    port.remote_bytes = view->remote_bytes;
+    write_head(abi, &device_channel->watch, &port.head, sizeof(port));
+    port.peer = device_channel->peer;
+    port.number = device_channel->number;
+    port.ring = (mpix_trigger_t *)(void *)device_channel->port.fifo.ring;
+    port.ring_size = device_channel->port.fifo.size;
+    port.ring_head = device_channel->port.fifo.head;
+    port.tail_seen = device_channel->port.fifo.tail_seen;
+    port.tail = device_channel->port.fifo.tail;
+    port.flushed = device_channel->port.flushed;
+    port.inbound = device_channel->port.inbound;
+    port.expected = device_channel->port.expected;
+    port.local_bytes = device_channel->local_bytes;
+    port.remote_bytes = device_channel->remote_bytes;
     memcpy(handle, &port, sizeof(port));
 }
 
-void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *view, void *handle)
+void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {
     mpix_memory_channel_t channel;
 
-    if (view->is_port) {
-        write_port(abi, view, handle);
+    if (device_channel->is_port) {
+        write_port(abi, device_channel, handle);
         return;
     }
     memset(&channel, 0, sizeof(channel));
-    write_head(abi, &view->watch, &channel.head, sizeof(channel));
-    channel.peer = view->peer;
-    channel.number = view->number;
-    channel.local = view->memory.local;
-    channel.remote = view->memory.remote;
-    channel.local_bytes = view->local_bytes;
-    channel.remote_bytes = view->remote_bytes;
-    channel.inbound = view->memory.semaphore.inbound;
-    channel.remote_inbound = view->memory.semaphore.remote_inbound;
-    channel.expected = view->memory.semaphore.expected;
+    write_head(abi, &device_channel->watch, &channel.head, sizeof(channel));
+    channel.peer = device_channel->peer;
+    channel.number = device_channel->number;
+    channel.local = device_channel->memory.local;
+    channel.remote = device_channel->memory.remote;
+    channel.local_bytes = device_channel->local_bytes;
+    channel.remote_bytes = device_channel->remote_bytes;
+    channel.inbound = device_channel->memory.semaphore.inbound;
+    channel.remote_inbound = device_channel->memory.semaphore.remote_inbound;
+    channel.expected = device_channel->memory.semaphore.expected;
     memcpy(handle, &channel, sizeof(channel));
 }
 
@@ -131,18 +131,18 @@ void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, 
     memcpy(handle, &request, sizeof(request));
 }
 
-void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *view, void *handle)
+void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *device_room, void *handle)
 {
     mpix_room_t room;
 
     memset(&room, 0, sizeof(room));
-    write_head(abi, &view->watch, &room.head, sizeof(room));
-    room.blocks = view->blocks;
-    room.epoch_limit = view->epoch_limit;
-    room.areas = view->areas;
-    room.state = (mpix_room_state_t *)(void *)view->state;
-    room.stride = view->stride;
-    room.packets = view->packets;
-    room.capacity = view->capacity;
+    write_head(abi, &device_room->watch, &room.head, sizeof(room));
+    room.blocks = device_room->blocks;
+    room.epoch_limit = device_room->epoch_limit;
+    room.areas = device_room->areas;
+    room.state = (mpix_room_state_t *)(void *)device_room->state;
+    room.stride = device_room->stride;
+    room.packets = device_room->packets;
+    room.capacity = device_room->capacity;
     memcpy(handle, &room, sizeof(room));
 }

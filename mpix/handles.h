@@ -6,20 +6,20 @@
 
 #include "device/types/user.h"
 
-/* The size of a handle under an abi; 0 if this library does not know the abi. */
+/* Return the size of a handle under an abi, in bytes; 0 if this library does not know the abi. */
 size_t mpix_memory_handle_size(unsigned abi);
 size_t mpix_channel_handle_size(unsigned abi, int is_port);
 size_t mpix_room_handle_size(unsigned abi);
 size_t mpix_partitions_handle_size(unsigned abi);
 
-/* The newest abi. */
+/* Returns the newest abi that this library knows. The oldest is 1. */
 unsigned mpix_newest_abi(void);
 
-/* Write a handle of a known abi. */
-void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *view, void *handle);
-void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *view, void *handle);
+/* Write a handle of a known abi to `handle`, which has the size above. */
+void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle);
+void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle);
 void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,
                            uint32_t partitions, void *handle);
-void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *view, void *handle);
+void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *device_room, void *handle);
 
 #endif

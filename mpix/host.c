@@ -5,6 +5,10 @@
 
 #include "mpix/include/mpix_mscclpp.h"
 
+/*
+ * Returns the component's table for a function that needs `pointer`. NULL, with an error code, if there is no component
+ * or the pointer is NULL.
+ */
 static const mca_coll_mscclpp_api_t *component_for(const void *pointer, int *code_p)
 {
     const mca_coll_mscclpp_api_t *component = mpix_component(code_p);

@@ -5,42 +5,45 @@
 #include "mca/coll/mscclpp/native/api.h"
 
 /*
- * find.c: the table of the component that Open MPI has loaded; NULL: there is none. A component of another version is
- * an error: *code_p says so, and a message is printed once.
+ * find.c: returns the table of the component that Open MPI has loaded; NULL: there is none, or MPI is not initialised.
+ * A component of another version is an error: *code_p says so, and a message is printed once. Else *code_p is
+ * MPI_SUCCESS.
  */
 const mca_coll_mscclpp_api_t *mpix_component(int *code_p);
 
-/* stream.c: waits until a stream is empty. Works without the component, too. */
+/* stream.c: waits until a stream is empty. Works without the component, too. Returns an MPI error code. */
 int mpix_stream_wait(void *stream);
-/* stream.c: whether a stream is being captured. Works without the component, too. */
+/* stream.c: tells whether a stream is being captured. Works without the component, too. */
 int mpix_stream_is_capturing(void *stream);
 
-/* stream.c: a function of CUDA's driver, which is to be cast to its type; NULL if the process has not loaded it. */
+/* An address from dlsym, as a function that is to be cast to its type. NULL: there is none. */
 typedef union {
     void *address;
     void (*function)(void);
 } mpix_symbol_t;
+/* stream.c: finds a function of CUDA's driver. NULL if the driver is not loaded, or lacks the function. */
 mpix_symbol_t mpix_driver(const char *name);
 
-/* enqueue.c: asks the component to queue a call. Never waits for the stream. */
+/* enqueue.c: asks the component to queue a call; without it, the call is not queued. Never waits for the stream. */
 mca_coll_mscclpp_queue_end_t mpix_queue(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
-/* error.c: the error code for MPIX_MSCCLPP_ERR_...; MPI_ERR_INTERN if MPI cannot make it. */
+/* error.c: returns the error code for MPIX_MSCCLPP_ERR_...; MPI_ERR_INTERN if MPI cannot make it. */
 int mpix_error_code(int which);
 
-/* error.c: calls the communicator's error handler for an error. Returns the code. */
+/* error.c: calls the communicator's error handler, unless `code` is MPI_SUCCESS. Returns the code. */
 int mpix_report(MPI_Comm comm, int code);
 
-/* error.c: the error code for how a queued call ended. */
+/* error.c: returns the error code for how a queued call ended. `code`: the one for MCA_COLL_MSCCLPP_QUEUE_ERROR. */
 int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code);
 
 /*
- * check_handle.c: checks the arguments of MPIX_Mscclpp_<function>, which writes a handle of `right` bytes, a size of
- * handles.h. Returns an MPI error code, after a message. No error handler has been called.
+ * check_handle.c: checks that the program's handle, `size` bytes at `handle`, has the size that this library writes.
+ * `expected_size` is that of handles.h for the abi; 0: the abi is unknown. Prints what is wrong in the call of
+ * MPIX_Mscclpp_<function>, and returns an MPI error code. The caller calls the error handler.
  */
-int mpix_check_handle(const char *function, unsigned abi, const void *handle, size_t size, size_t right);
+int mpix_check_handle(const char *function, unsigned abi, const void *handle, size_t size, size_t expected_size);
 
-/* query.c: counts a call that waited. */
+/* query.c: counts a call on a communicator that was not queued, for which the host waited. */
 void mpix_count_waited(MPI_Comm comm);
 
 #endif

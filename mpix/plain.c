@@ -6,11 +6,11 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef struct mpix_mscclpp_request request_t;
 
-/* Prepared requests, in the order of their preparation. One thread at a time takes a turn. */
+/* Prepared requests, in the order of their preparation. The lock also makes threads take turns in progress. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_t *requests;
 
-/* Reductions and the barrier. */
+/* Begins a reduction or a barrier, as mpix_plain_begin does. */
 static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
 {
     const int count = (int)call->recvcount;
@@ -84,7 +84,7 @@ void mpix_plain_add(request_t *request)
 
     request->under_way = MPI_REQUEST_NULL;
     request->execution = 1;
-    request->part = 0;
+    request->partition = 0;
     request->next = NULL;
     pthread_mutex_lock(&lock);
     while (*link != NULL) {
@@ -108,25 +108,26 @@ void mpix_plain_remove(request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* Notes the end of the partition that was under way, and goes on to the next one. */
-static void end_part(request_t *request)
+/* Notes the end of the partition that was under way. The next one may be the first of the next start. */
+static void end_partition(request_t *request)
 {
-    mpix_word_set(mpix_request_end_word(request, request->part), request->execution);
-    if (++request->part == request->partitions) {
-        request->part = 0;
+    mpix_word_set(mpix_request_end_word(request, request->partition), request->execution);
+    if (++request->partition == request->partitions) {
+        request->partition = 0;
         ++request->execution;
     }
 }
 
-static int begin_part(request_t *request)
+/* Begins the call of the current partition, and counts it as one that waited. Returns an MPI error code. */
+static int begin_partition(request_t *request)
 {
-    const call_t call = mpix_request_part(request, request->part);
+    const call_t call = mpix_request_part(request, request->partition);
 
-    mpix_count_waited(request->users);
+    mpix_count_waited(request->app_comm);
     return mpix_plain_begin(&call, &request->under_way);
 }
 
-/* Brings a request as far as it comes without waiting. */
+/* Lets a request go on as far as it can without waiting. After an error it is abandoned. */
 static void advance(request_t *request)
 {
     int code = MPI_SUCCESS, goes_on = 1;
@@ -135,12 +136,12 @@ static void advance(request_t *request)
         if (request->under_way != MPI_REQUEST_NULL) {
             code = MPI_Test(&request->under_way, &goes_on, MPI_STATUS_IGNORE);
             if (code == MPI_SUCCESS && goes_on) {
-                end_part(request);
+                end_partition(request);
             }
         } else {
-            goes_on = mpix_word_get(mpix_request_mark_word(request, request->part)) >= request->execution;
+            goes_on = mpix_word_get(mpix_request_mark_word(request, request->partition)) >= request->execution;
             if (goes_on) {
-                code = begin_part(request);
+                code = begin_partition(request);
             }
         }
     }
@@ -152,10 +153,10 @@ static void advance(request_t *request)
 void mpix_plain_progress(void)
 {
     if (pthread_mutex_trylock(&lock) != 0) {
-        return; /* another thread takes the turn */
+        return; /* another thread does it */
     }
     for (request_t *request = requests; request != NULL; request = request->next) {
-        if (request->failed == MPI_SUCCESS) {
+        if (request->failure_code == MPI_SUCCESS) {
             advance(request);
         }
     }

@@ -1,22 +1,22 @@
 /*
- * Requests in a process without the component: MPI's own nonblocking collectives carry out their executions, which the
- * host begins. Nothing runs in the order of a stream by itself, so the host waits for streams and for marks.
+ * Requests in a process without the component. MPI's own nonblocking collectives carry out their executions, and the
+ * host begins these. Nothing runs in the order of a stream by itself, so the host waits for streams and for marks.
  */
 #ifndef MPIX_PLAIN_H
 #define MPIX_PLAIN_H
 
 #include "mpix/requests.h"
 
-/* Begins MPI's nonblocking call of what `call` describes. Returns an MPI error code. */
+/* Begins MPI's nonblocking call for `call`. Returns an MPI error code; MPI_ERR_COUNT if a count is too large. */
 int mpix_plain_begin(const mca_coll_mscclpp_queue_call_t *call, MPI_Request *under_way_p);
 
-/* What executes a prepared request. Its `plain` is set. */
+/* Add a prepared request, whose `is_plain` is set, to those that mpix_plain_progress looks after, and remove it. */
 void mpix_plain_add(struct mpix_mscclpp_request *request);
 void mpix_plain_remove(struct mpix_mscclpp_request *request);
 
 /*
- * One turn for all requests: begins what is due, and finds what has ended. Does not wait. Whatever waits for one
- * request takes these turns, since another rank may wait for another request first.
+ * Begins what is due of all such requests, and finds what has ended, without waiting. Whoever waits for one request
+ * calls it again and again: another rank may need another request to go on first.
  */
 void mpix_plain_progress(void);
 

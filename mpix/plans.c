@@ -1,4 +1,4 @@
-/* Execution plans by their names. */
+/* Runs execution plans by their names: checks the arguments, and calls the component. */
 #include <stddef.h>
 
 #include "mpix/include/mpix_mscclpp_plans.h"

@@ -5,11 +5,11 @@
 
 #include "mpix/include/mpix_mscclpp.h"
 
-/* Calls that waited are counted in an attribute of the communicator, which is not copied with it. */
+/* Calls that waited are counted in an attribute of the communicator, which its duplicates do not get. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
 
-/* Frees a counter when its communicator is freed. */
+/* MPI calls it when a communicator with a counter is freed. */
 static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
 {
     (void)comm;
@@ -19,7 +19,10 @@ static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-/* The counter of a communicator; NULL: there is none and `make` is 0, or no memory. The caller holds the lock. */
+/*
+ * Returns the counter of a communicator, and makes it first if there is none and `make` is not 0. NULL: there is none,
+ * or no memory for one. The caller holds the lock.
+ */
 static MPI_Count *counter_of(MPI_Comm comm, int make)
 {
     MPI_Count *counter = NULL;
@@ -54,8 +57,8 @@ void mpix_count_waited(MPI_Comm comm)
 
 int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value)
 {
-    int rc;
-    const mca_coll_mscclpp_api_t *component = mpix_component(&rc);
+    int code;
+    const mca_coll_mscclpp_api_t *component = mpix_component(&code);
     const MPI_Count *counter;
 
     if (comm == MPI_COMM_NULL) {
@@ -66,11 +69,11 @@ int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value)
     }
     if (what == MPIX_MSCCLPP_QUERY_QUEUED) {
         *value = component == NULL ? 0 : (MPI_Count)component->count(comm);
-        return rc;
+        return code;
     }
     pthread_mutex_lock(&lock);
     counter = counter_of(comm, 0);
     *value = counter == NULL ? 0 : *counter;
     pthread_mutex_unlock(&lock);
-    return rc;
+    return code;
 }

@@ -8,13 +8,17 @@
 /* How many streams are tried. CUDA has 8 hardware queues by default, 32 at most. */
 #define TRIES 8
 
-/* Whether work in `other` is held up while `waiting` waits for a word. Both streams are empty before. Uses `number`
- * as the value of both words, which have to be below it. */
+/*
+ * Tells whether work in the stream `other` is held up while the stream `waiting` waits for a word. Both are empty
+ * before and after. Uses `number` as the value of both words, which have to be below it. After an error, *code_p, the
+ * result has no meaning.
+ */
 static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other, uint64_t words[2], uint64_t number,
                       double limit, int *code_p)
 {
     const double deadline = MPI_Wtime() + limit;
-    uint64_t *mark = &words[0], *passed = &words[1];
+    uint64_t *mark = &words[0];   /* `waiting` waits for it */
+    uint64_t *passed = &words[1]; /* `other` sets it */
     int held_up;
 
     *code_p = backend->stream_await(waiting, mark, number);

@@ -1,7 +1,7 @@
 /*
- * Streams of requests that kernels release. Such a stream waits for marks in memory. CUDA maps streams to a few
+ * Makes streams of requests that kernels release. Such a stream waits for marks in memory. CUDA maps streams to a few
  * hardware queues, and a wait at the head of such a queue holds up all streams that share it. If the application's
- * stream is one of them, its kernel, which is to make the mark, never begins. So a stream is tried before it is used.
+ * stream is one of them, the kernel that is to make the mark never begins. So a stream is tried before it is used.
  */
 #ifndef MPIX_RELEASE_STREAM_H
 #define MPIX_RELEASE_STREAM_H
@@ -9,9 +9,9 @@
 #include "mpix/backend.h"
 
 /*
- * Makes a stream that does not hold up `other`, which is empty. `words`: two words of the backend, which are 0
- * before. A stream that has held up the other one for `limit` seconds is given up, and another one is tried. Returns
- * an MPI error code: MPI_ERR_UNSUPPORTED_OPERATION, after a message, if all of them do.
+ * Makes a stream that does not hold up the stream `other`, which is empty. A stream that has held it up for `limit`
+ * seconds is given up, and another one is tried. `words`: two words of the backend for the trials, which are 0 before.
+ * Returns an MPI error code: MPI_ERR_UNSUPPORTED_OPERATION, after a message, if all streams hold up the other one.
  */
 int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_t words[2], double limit,
                              void **stream_p);

@@ -1,4 +1,4 @@
-/* Making persistent requests from the arguments of their functions. */
+/* Makes persistent requests from the arguments of their functions. */
 #include "mpix/requests.h"
 
 #include <stdio.h>
@@ -25,7 +25,10 @@ static void copy_array(const void **array_p, size_t count, size_t size, char **e
     }
 }
 
-/* Copies the call's arrays, since the application may free them once the request has been made. */
+/*
+ * Copies the arrays that the call points to, since the application may free them once the request has been made. Each
+ * has an entry for each rank.
+ */
 static int copy_arrays(struct mpix_mscclpp_request *request)
 {
     call_t *call = &request->call;
@@ -51,8 +54,10 @@ static int copy_arrays(struct mpix_mscclpp_request *request)
     return MPI_SUCCESS;
 }
 
-/* Makes a request of a call. `described` is what the function that filled it in returned; an error there has been
- * reported, and so has one that is returned. */
+/*
+ * Makes a request of a call. `described` is what the function that filled in the call has returned: an error there is
+ * returned. Errors have been reported. Intercommunicators are refused.
+ */
 static int make_request(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
 {
     struct mpix_mscclpp_request *request;
@@ -76,7 +81,7 @@ static int make_request(int described, const call_t *call, int partitions, MPIX_
         return mpix_report(call->comm, MPI_ERR_NO_MEM);
     }
     request->call = *call;
-    request->users = call->comm;
+    request->app_comm = call->comm;
     request->partitions = partitions;
     code = MPI_Type_get_extent(call->recvtype, &low, &extent);
     request->part_bytes = call->recvcount * (size_t)extent;
@@ -292,13 +297,15 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
                                   &call, partitions, request);
 
     if (code == MPI_SUCCESS) {
-        (*request)->partitioned = 1;
+        (*request)->is_partitioned = 1;
     }
     return code;
 }
 
-/* Makes the sending or receiving side of a partitioned request between two ranks: a broadcast in a communicator of
- * the two. */
+/*
+ * Makes the sending or receiving side of a partitioned request between two ranks. It becomes a broadcast in a
+ * communicator of the two, which MPIX_Mscclpp_prepare makes.
+ */
 static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                      int peer, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
@@ -318,7 +325,7 @@ static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Co
                                    side == MPIX_SENDER ? "psend_init" : "precv_init",
                                    tag < 0 ? "the tag is negative" : "the other side is no rank, or this one");
     }
-    (*request)->partitioned = 1;
+    (*request)->is_partitioned = 1;
     (*request)->side = side;
     (*request)->peer = peer;
     (*request)->tag = tag;

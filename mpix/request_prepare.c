@@ -1,4 +1,4 @@
-/* Preparing requests: their communicators, streams and words. */
+/* Prepares requests: makes their communicators, streams and words. */
 #include "mpix/requests.h"
 
 #include <stdio.h>
@@ -12,47 +12,50 @@
 
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
-    if (request->plain) {
+    if (request->is_plain) {
         mpix_plain_remove(request);
-        request->plain = 0;
+        request->is_plain = 0;
     }
-    if (request->own != NULL) {
-        request->backend->stream_free(request->own);
-        request->own = NULL;
+    if (request->own_stream != NULL) {
+        request->backend->stream_free(request->own_stream);
+        request->own_stream = NULL;
     }
-    if (request->call.comm != request->users) {
+    if (request->call.comm != request->app_comm) {
         (void)MPI_Comm_free(&request->call.comm);
     }
-    request->call.comm = request->users;
+    request->call.comm = request->app_comm;
     if (request->words != NULL) {
         request->backend->words_free(request->words);
         request->words = NULL;
     }
-    request->prepared = 0;
+    request->is_prepared = 0;
 }
 
-/* Makes the communicator of a sender and a receiver, and checks that both have the same partitions. */
+/*
+ * Makes the communicator of a sender and a receiver, in which they are ranks 0 and 1 in the order of their ranks, and
+ * checks that both have the same partitions. If they do not, both print that and return MPI_ERR_ARG.
+ */
 static int make_pair(struct mpix_mscclpp_request *request)
 {
     uint64_t local[3] = {(uint64_t)request->side, (uint64_t)request->partitions, request->part_bytes}, remote[3];
     int ranks[2], rank, code;
-    MPI_Group all, pair;
+    MPI_Group app_group, pair;
 
-    (void)MPI_Comm_rank(request->users, &rank);
+    (void)MPI_Comm_rank(request->app_comm, &rank);
     ranks[0] = rank < request->peer ? rank : request->peer;
     ranks[1] = rank < request->peer ? request->peer : rank;
-    code = MPI_Comm_group(request->users, &all);
+    code = MPI_Comm_group(request->app_comm, &app_group);
     if (code != MPI_SUCCESS) {
         return code;
     }
-    code = MPI_Group_incl(all, 2, ranks, &pair);
+    code = MPI_Group_incl(app_group, 2, ranks, &pair);
     if (code == MPI_SUCCESS) {
-        code = MPI_Comm_create_group(request->users, pair, request->tag, &request->call.comm);
+        code = MPI_Comm_create_group(request->app_comm, pair, request->tag, &request->call.comm);
         (void)MPI_Group_free(&pair);
     }
-    (void)MPI_Group_free(&all);
+    (void)MPI_Group_free(&app_group);
     if (code != MPI_SUCCESS) {
-        request->call.comm = request->users;
+        request->call.comm = request->app_comm;
         return code;
     }
     request->call.root = (request->side == MPIX_SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
@@ -72,8 +75,10 @@ static int make_pair(struct mpix_mscclpp_request *request)
     return code;
 }
 
-/* Makes a communicator for a request that kernels release, so that it waits for no other request. Other requests use
- * the application's. */
+/*
+ * Makes the request's communicator: one of the two sides of a pair, or a duplicate for a request that kernels release,
+ * so that it waits for no other request. All others use the application's. Collective where it makes one.
+ */
 static int make_comm(struct mpix_mscclpp_request *request)
 {
     int code;
@@ -84,14 +89,14 @@ static int make_comm(struct mpix_mscclpp_request *request)
     if (request->condition != MPIX_BY_KERNELS) {
         return MPI_SUCCESS;
     }
-    code = MPI_Comm_dup(request->users, &request->call.comm);
+    code = MPI_Comm_dup(request->app_comm, &request->call.comm);
     if (code != MPI_SUCCESS) {
-        request->call.comm = request->users;
+        request->call.comm = request->app_comm;
     }
     return code;
 }
 
-/* Makes the request's own stream, if it needs one. */
+/* Makes the request's own stream if it needs one, as requests do that kernels or graphs release. */
 static int make_stream(struct mpix_mscclpp_request *request)
 {
     const mpix_backend_t *backend = request->backend;
@@ -103,40 +108,52 @@ static int make_stream(struct mpix_mscclpp_request *request)
         return code != MPI_SUCCESS
                    ? code
                    : mpix_release_stream_make(backend, request->stream, &request->words[MPIX_TRIAL_WORDS], HELD_UP_TIME,
-                                              &request->own);
+                                              &request->own_stream);
     case MPIX_BY_GRAPH:
-        return backend->stream_make(&request->own);
+        return backend->stream_make(&request->own_stream);
     default:
         return MPI_SUCCESS;
     }
 }
 
+/* Makes the request's words. */
 static int make_words(struct mpix_mscclpp_request *request)
 {
     return request->backend->words_make(MPIX_FIRST_MARK + 2 * (size_t)request->partitions, &request->words);
 }
 
-/* Makes what executions need. Tells whether this rank can queue them, and its largest block. */
+/*
+ * Makes what executions with the component need. *queues_p: this rank can queue them. *largest_p: the largest block
+ * that this rank knows of, in bytes. Returns the component's error code.
+ */
 static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_mscclpp_request *request, int *queues_p,
-                      uint64_t *most_p)
+                      uint64_t *largest_p)
 {
-    const int code = component->prepare(&request->call, queues_p, most_p);
+    const int code = component->prepare(&request->call, queues_p, largest_p);
 
     *queues_p =
         *queues_p && code == MPI_SUCCESS && make_words(request) == MPI_SUCCESS && make_stream(request) == MPI_SUCCESS;
     return code;
 }
 
-/* What the ranks tell one another. The largest of each value counts. */
-enum { CANNOT, HAS_COMPONENT, HAS_NONE, MOST, VALUES };
+/* What the ranks tell one another; the largest of each value counts. */
+enum {
+    CANNOT,        /* this rank cannot carry out executions */
+    HAS_COMPONENT, /* it has the component */
+    HAS_NONE,      /* it has not */
+    LARGEST,       /* its largest block, bytes */
+    VALUES
+};
 
-/* Prepares one request. Collective over its communicator: if one rank cannot queue the call, all return
- * MPI_ERR_UNSUPPORTED_OPERATION. */
+/*
+ * Prepares one request. Collective over its communicator: if one rank cannot carry out the call, or only some have the
+ * component, all return MPI_ERR_UNSUPPORTED_OPERATION, unless they know a better code. Errors are not reported.
+ */
 static int prepare(struct mpix_mscclpp_request *request)
 {
-    uint64_t mine[VALUES] = {0}, all[VALUES] = {1};
+    uint64_t local[VALUES] = {0}, largest[VALUES] = {1};
     const mca_coll_mscclpp_api_t *component;
-    int code, can = 0;
+    int code, can_execute = 0;
 
     component = mpix_component(&code);
     request->backend = mpix_backend();
@@ -147,29 +164,32 @@ static int prepare(struct mpix_mscclpp_request *request)
         }
     }
     if (component != NULL && code == MPI_SUCCESS) {
-        code = make_parts(component, request, &can, &mine[MOST]);
+        code = make_parts(component, request, &can_execute, &local[LARGEST]);
     } else if (code == MPI_SUCCESS) {
-        can = request->condition != MPIX_BY_GRAPH && make_words(request) == MPI_SUCCESS;
+        can_execute = request->condition != MPIX_BY_GRAPH && make_words(request) == MPI_SUCCESS;
     }
-    mine[CANNOT] = !can;
-    mine[HAS_COMPONENT] = component != NULL;
-    mine[HAS_NONE] = component == NULL;
-    if (MPI_Allreduce(mine, all, VALUES, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS ||
-        all[CANNOT] != 0 || (all[HAS_COMPONENT] && all[HAS_NONE])) {
+    local[CANNOT] = !can_execute;
+    local[HAS_COMPONENT] = component != NULL;
+    local[HAS_NONE] = component == NULL;
+    if (MPI_Allreduce(local, largest, VALUES, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS ||
+        largest[CANNOT] != 0 || (largest[HAS_COMPONENT] && largest[HAS_NONE])) {
         mpix_request_unprepare(request);
         return code != MPI_SUCCESS ? code : MPI_ERR_UNSUPPORTED_OPERATION;
     }
     if (component == NULL) {
-        request->plain = 1;
+        request->is_plain = 1;
         mpix_plain_add(request);
     }
     request->call.agreed = 1;
-    request->call.most = all[MOST];
-    request->prepared = 1;
+    request->call.most = largest[LARGEST];
+    request->is_prepared = 1;
     return MPI_SUCCESS;
 }
 
-/* The order in which pairs are prepared. It is the same on all ranks, so no circle of waits arises. */
+/*
+ * Tells whether pair `a` is prepared before pair `b`: in the order of the lower rank, the higher rank, and the sender.
+ * All ranks use the same order, so no ranks wait for one another in a circle.
+ */
 static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_mscclpp_request *b)
 {
     int key[2][3];
@@ -178,7 +198,7 @@ static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_msc
         const struct mpix_mscclpp_request *request = i == 0 ? a : b;
         int rank;
 
-        (void)MPI_Comm_rank(request->users, &rank);
+        (void)MPI_Comm_rank(request->app_comm, &rank);
         key[i][0] = rank < request->peer ? rank : request->peer;
         key[i][1] = rank < request->peer ? request->peer : rank;
         key[i][2] = request->side == MPIX_SENDER ? rank : request->peer;
@@ -188,7 +208,7 @@ static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_msc
                                                                                     : key[0][2] < key[1][2]);
 }
 
-/* Prepares all requests between two ranks. An error has been reported. */
+/* Prepares all requests between two ranks, in their order (is_before). Errors have been reported. */
 static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
 {
     for (;;) {
@@ -197,7 +217,7 @@ static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
 
         for (int i = 0; i < n; ++i) {
             if (requests[i] != NULL && requests[i]->side != MPIX_NO_SIDE && requests[i]->condition != MPIX_NOTHING &&
-                !requests[i]->prepared && (next == NULL || is_before(requests[i], next))) {
+                !requests[i]->is_prepared && (next == NULL || is_before(requests[i], next))) {
                 next = requests[i];
             }
         }
@@ -207,34 +227,34 @@ static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
         code = prepare(next);
         if (code != MPI_SUCCESS) {
             return code == MPI_ERR_UNSUPPORTED_OPERATION
-                       ? mpix_request_refuse(next->users, code, "prepare",
+                       ? mpix_request_refuse(next->app_comm, code, "prepare",
                                              "these buffers cannot be sent: see mpix_mscclpp.h")
-                       : mpix_report(next->users, code);
+                       : mpix_report(next->app_comm, code);
         }
     }
 }
 
 int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[])
 {
-    const int pairs = prepare_pairs(n, requests);
+    const int pairs_code = prepare_pairs(n, requests);
 
-    if (pairs != MPI_SUCCESS) {
-        return pairs;
+    if (pairs_code != MPI_SUCCESS) {
+        return pairs_code;
     }
     for (int i = 0; i < n; ++i) {
         int code;
 
         if (requests[i] == NULL || requests[i]->condition == MPIX_NOTHING) {
-            return mpix_request_refuse(requests[i] == NULL ? MPI_COMM_NULL : requests[i]->users, MPI_ERR_REQUEST,
+            return mpix_request_refuse(requests[i] == NULL ? MPI_COMM_NULL : requests[i]->app_comm, MPI_ERR_REQUEST,
                                        "prepare", "a request is NULL, or attached to nothing");
         }
-        code = requests[i]->prepared ? MPI_SUCCESS : prepare(requests[i]);
+        code = requests[i]->is_prepared ? MPI_SUCCESS : prepare(requests[i]);
         if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
-            return mpix_request_refuse(requests[i]->users, code, "prepare",
+            return mpix_request_refuse(requests[i]->app_comm, code, "prepare",
                                        "calls with these buffers cannot be queued: see mpix_mscclpp.h");
         }
         if (code != MPI_SUCCESS) {
-            return mpix_report(requests[i]->users, code);
+            return mpix_report(requests[i]->app_comm, code);
         }
     }
     return MPI_SUCCESS;

@@ -10,26 +10,32 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef struct mpix_mscclpp_request request_t;
 
-/* A mark beyond any count of starts. It is far below the largest number, since kernels add to marks. */
+/*
+ * A mark beyond any count of starts, which releases whoever waits for one. It is far below the largest number, since
+ * kernels add to marks.
+ */
 #define RELEASED (UINT64_MAX / 2)
 
-/* Attaches a request to a stream or graph after checking the arguments. */
+/*
+ * Attaches a request to a stream or graph, after checking the arguments. A prepared request can only get another stream
+ * or graph of the same kind. Errors have been reported.
+ */
 static int attach(request_t *request, mpix_condition_t condition, void *stream, void *graph, const char *function)
 {
     if (request == NULL) {
         return mpix_request_refuse(MPI_COMM_NULL, MPI_ERR_REQUEST, function, "the request is NULL");
     }
-    if (request->partitioned && condition != MPIX_BY_KERNELS) {
-        return mpix_request_refuse(request->users, MPI_ERR_ARG, function,
+    if (request->is_partitioned && condition != MPIX_BY_KERNELS) {
+        return mpix_request_refuse(request->app_comm, MPI_ERR_ARG, function,
                                    "partitions are marked by kernels; use MPIX_Mscclpp_attach_kernels");
     }
-    if (request->prepared && condition != request->condition) {
+    if (request->is_prepared && condition != request->condition) {
         return mpix_request_refuse(
-            request->users, MPI_ERR_ARG, function,
+            request->app_comm, MPI_ERR_ARG, function,
             "the request has been prepared for the other kind; attach it before MPIX_Mscclpp_prepare");
     }
     if (condition == MPIX_BY_GRAPH ? graph == NULL : stream == NULL && mpix_backend() == &mpix_backend_twin) {
-        return mpix_request_refuse(request->users, MPI_ERR_ARG, function,
+        return mpix_request_refuse(request->app_comm, MPI_ERR_ARG, function,
                                    condition == MPIX_BY_GRAPH
                                        ? "the graph is NULL"
                                        : "the stream is NULL; on the host twin use MPIX_Mscclpp_host_stream_create");
@@ -55,11 +61,11 @@ int MPIX_Mscclpp_attach_graph(MPIX_Mscclpp_request request, void *graph)
     return attach(request, MPIX_BY_GRAPH, NULL, graph, "attach_graph");
 }
 
-/* Returns the request if it is prepared; otherwise NULL, after an error. */
+/* Returns the request if it is prepared; else NULL, with the code of an error that has been reported. */
 static request_t *find_prepared(MPIX_Mscclpp_request request, const char *function, int *code_p)
 {
-    if (request == NULL || !request->prepared) {
-        *code_p = mpix_request_refuse(request == NULL ? MPI_COMM_NULL : request->users, MPI_ERR_REQUEST, function,
+    if (request == NULL || !request->is_prepared) {
+        *code_p = mpix_request_refuse(request == NULL ? MPI_COMM_NULL : request->app_comm, MPI_ERR_REQUEST, function,
                                       "a request is NULL, or not prepared");
         return NULL;
     }
@@ -76,10 +82,10 @@ int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, 
     }
     code = mpix_check_handle("request_get_device", abi, handle, size, mpix_partitions_handle_size(abi));
     if (code != MPI_SUCCESS) {
-        return mpix_report(request->users, code);
+        return mpix_report(request->app_comm, code);
     }
-    (void)MPI_Comm_rank(request->users, &rank);
-    (void)MPI_Comm_size(request->users, &ranks);
+    (void)MPI_Comm_rank(request->app_comm, &rank);
+    (void)MPI_Comm_size(request->app_comm, &ranks);
     memset(&watch, 0, sizeof(watch));
     watch.rank = (uint32_t)rank;
     watch.ranks = (uint32_t)ranks;
@@ -98,7 +104,7 @@ int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
         return code;
     }
     if (request->condition != MPIX_BY_GRAPH || node == NULL) {
-        return mpix_request_refuse(request->users, MPI_ERR_ARG, "request_get_node",
+        return mpix_request_refuse(request->app_comm, MPI_ERR_ARG, "request_get_node",
                                    "the request is not attached to a graph, or there is no place for the node");
     }
     *node = request->node;
@@ -119,7 +125,7 @@ call_t mpix_request_part(const request_t *request, int partition)
     return call;
 }
 
-/* Queues the call of one partition. */
+/* Queues the call of one partition in a stream. Returns an MPI error code, which is not reported. */
 static int enqueue(request_t *request, int partition, void *stream)
 {
     call_t call = mpix_request_part(request, partition);
@@ -135,15 +141,16 @@ static int enqueue(request_t *request, int partition, void *stream)
     return mpix_code_of(end, code);
 }
 
-/* Starts a request in the order of the application's stream. */
+/* Starts a request in the order of the application's stream: queues the call, and a store of its end. */
 static int start_in_stream(request_t *request)
 {
-    const int captured = mpix_stream_is_capturing(request->stream);
+    const int is_captured = mpix_stream_is_capturing(request->stream);
     int code = enqueue(request, 0, request->stream);
 
     /* A graph repeats what it has recorded, so it cannot count starts. */
-    if (code == MPI_SUCCESS && !captured) {
-        code = request->backend->stream_store(request->stream, mpix_request_end_word(request, 0), ++request->starts);
+    if (code == MPI_SUCCESS && !is_captured) {
+        code =
+            request->backend->stream_store(request->stream, mpix_request_end_word(request, 0), ++request->start_count);
     }
     return code;
 }
@@ -152,51 +159,54 @@ static int start_in_stream(request_t *request)
 static int start_in_graph(request_t *request)
 {
     const mpix_backend_t *backend = request->backend;
-    void *part = NULL;
-    int code = backend->capture_begin(request->own), ended;
+    void *captured_graph = NULL;
+    int code = backend->capture_begin(request->own_stream), end_code;
 
     if (code != MPI_SUCCESS) {
         return code;
     }
-    code = enqueue(request, 0, request->own);
-    ended = backend->capture_end(request->own, &part);
-    if (code == MPI_SUCCESS && ended == MPI_SUCCESS) {
-        code = backend->graph_add(request->graph, part, &request->node);
+    code = enqueue(request, 0, request->own_stream);
+    end_code = backend->capture_end(request->own_stream, &captured_graph);
+    if (code == MPI_SUCCESS && end_code == MPI_SUCCESS) {
+        code = backend->graph_add(request->graph, captured_graph, &request->node);
     }
-    if (part != NULL) {
-        backend->graph_free(part);
+    if (captured_graph != NULL) {
+        backend->graph_free(captured_graph);
     }
-    return code != MPI_SUCCESS ? code : ended;
+    return code != MPI_SUCCESS ? code : end_code;
 }
 
 void mpix_request_abandon(request_t *request, int code)
 {
-    request->failed = code;
+    request->failure_code = code;
     mpix_word_set(&request->words[MPIX_ABORT_WORD], 1);
     for (int i = 0; i < request->partitions; ++i) {
         mpix_word_set(mpix_request_mark_word(request, i), RELEASED);
     }
 }
 
-/* Starts a request that kernels release: queues a wait for the mark, the call, and the store of the end of each
- * partition. */
+/*
+ * Starts a request that kernels release: queues for each partition a wait for its mark, the call, and a store of its
+ * end. Without the component nothing is queued: mpix_plain_progress sees the marks. After an error the request is
+ * abandoned.
+ */
 static int start_for_kernels(request_t *request)
 {
     const mpix_backend_t *backend = request->backend;
-    const uint64_t start = ++request->starts;
+    const uint64_t start = ++request->start_count;
     int code = MPI_SUCCESS;
 
-    /* A receiver is ready once it has been started. */
+    /* Nobody marks a receiver's partitions: they are ready once it has been started. */
     for (int i = 0; request->side == MPIX_RECEIVER && i < request->partitions; ++i) {
         mpix_word_set(mpix_request_mark_word(request, i), start);
     }
-    for (int i = 0; !request->plain && code == MPI_SUCCESS && i < request->partitions; ++i) {
-        code = backend->stream_await(request->own, mpix_request_mark_word(request, i), start);
+    for (int i = 0; !request->is_plain && code == MPI_SUCCESS && i < request->partitions; ++i) {
+        code = backend->stream_await(request->own_stream, mpix_request_mark_word(request, i), start);
         if (code == MPI_SUCCESS) {
-            code = enqueue(request, i, request->own);
+            code = enqueue(request, i, request->own_stream);
         }
         if (code == MPI_SUCCESS) {
-            code = backend->stream_store(request->own, mpix_request_end_word(request, i), start);
+            code = backend->stream_store(request->own_stream, mpix_request_end_word(request, i), start);
         }
     }
     if (code != MPI_SUCCESS) {
@@ -205,25 +215,26 @@ static int start_for_kernels(request_t *request)
     return code;
 }
 
-/* Returns the error of the request's work so far. After the first one the request is abandoned. */
+/* Returns the error of the request's work so far, without waiting. The first error abandons the request. */
 static int check_failure(request_t *request)
 {
     char text[320];
     int code = MPI_SUCCESS;
 
-    if (request->plain) {
+    if (request->is_plain) {
         mpix_plain_progress();
-    } else if (request->failed == MPI_SUCCESS) {
+    } else if (request->failure_code == MPI_SUCCESS) {
         (void)MPIX_Mscclpp_get_async_error(request->call.comm, &code, text, (int)sizeof(text));
         if (code != MPI_SUCCESS) {
             mpix_request_abandon(request, code);
         }
     }
-    return request->failed;
+    return request->failure_code;
 }
 
-/* Waits on the host for all starts. It checks for errors meanwhile, since the stream may wait for marks that never
- * come.
+/*
+ * Waits on the host until all starts of a request have ended. Checks for errors meanwhile, since the stream may wait
+ * for marks that never come.
  */
 static int wait_on_host(request_t *request)
 {
@@ -238,7 +249,7 @@ static int wait_on_host(request_t *request)
     return code;
 }
 
-/* Carries out an execution by MPI's own call when the stream is empty, and waits for it. */
+/* Starts a request in the order of a stream, without the component: waits for the stream, and for MPI's own call. */
 static int start_plain(request_t *request)
 {
     int code;
@@ -250,18 +261,18 @@ static int start_plain(request_t *request)
     if (code != MPI_SUCCESS) {
         return code;
     }
-    mpix_word_set(mpix_request_mark_word(request, 0), ++request->starts);
+    mpix_word_set(mpix_request_mark_word(request, 0), ++request->start_count);
     return wait_on_host(request);
 }
 
-/* Starts a request in the way that it is attached. */
+/* Starts a request in the way that it is attached. Keeps an error for further starts. */
 static int start_request(request_t *request)
 {
     int code;
 
     switch (request->condition) {
     case MPIX_BY_STREAM:
-        code = request->plain ? start_plain(request) : start_in_stream(request);
+        code = request->is_plain ? start_plain(request) : start_in_stream(request);
         break;
     case MPIX_BY_GRAPH:
         code = start_in_graph(request);
@@ -269,9 +280,9 @@ static int start_request(request_t *request)
     default:
         return start_for_kernels(request);
     }
-    /* A call that cannot be captured is no failure of the request: it can be started without a capture. */
+    /* A call that cannot be captured is no failure of the request, which can still be started without a capture. */
     if (code != mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE)) {
-        request->failed = code;
+        request->failure_code = code;
     }
     return code;
 }
@@ -284,28 +295,31 @@ int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
         if (find_prepared(requests[i], "start", &code) == NULL) {
             return code;
         }
-        code = requests[i]->failed != MPI_SUCCESS ? requests[i]->failed : start_request(requests[i]);
+        code = requests[i]->failure_code != MPI_SUCCESS ? requests[i]->failure_code : start_request(requests[i]);
         if (code != MPI_SUCCESS) {
-            return mpix_report(requests[i]->users, code);
+            return mpix_report(requests[i]->app_comm, code);
         }
     }
     return MPI_SUCCESS;
 }
 
-/* Lets the application's stream wait for the end of a request that kernels release. */
+/*
+ * Lets the application's stream wait for the end of a request that kernels release; without the component, the host
+ * waits.
+ */
 static int complete_request(request_t *request)
 {
-    if (request->failed != MPI_SUCCESS) {
-        return request->failed;
+    if (request->failure_code != MPI_SUCCESS) {
+        return request->failure_code;
     }
     if (mpix_stream_is_capturing(request->stream)) {
         return mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE);
     }
-    if (request->plain) {
+    if (request->is_plain) {
         return wait_on_host(request);
     }
     return request->backend->stream_await(request->stream, mpix_request_end_word(request, request->partitions - 1),
-                                          request->starts);
+                                          request->start_count);
 }
 
 int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
@@ -318,7 +332,7 @@ int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
         }
         code = requests[i]->condition == MPIX_BY_KERNELS ? complete_request(requests[i]) : MPI_SUCCESS;
         if (code != MPI_SUCCESS) {
-            return mpix_report(requests[i]->users, code);
+            return mpix_report(requests[i]->app_comm, code);
         }
     }
     return MPI_SUCCESS;
@@ -332,7 +346,7 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
         return code;
     }
     if (request->condition != MPIX_BY_KERNELS || request->side == MPIX_RECEIVER) {
-        return mpix_request_refuse(request->users, MPI_ERR_REQUEST, "pready",
+        return mpix_request_refuse(request->app_comm, MPI_ERR_REQUEST, "pready",
                                    "only requests that kernels release, and not the receiving side, are marked ready");
     }
     if (low < 0 || high >= request->partitions || low > high) {
@@ -340,7 +354,7 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
 
         (void)snprintf(text, sizeof(text), "partitions %d to %d; from 0 to %d are allowed", low, high,
                        request->partitions - 1);
-        return mpix_request_refuse(request->users, MPI_ERR_ARG, "pready", text);
+        return mpix_request_refuse(request->app_comm, MPI_ERR_ARG, "pready", text);
     }
     for (int i = low; i <= high; ++i) {
         mpix_word_set(mpix_request_mark_word(request, i), mpix_word_get(mpix_request_mark_word(request, i)) + 1);
@@ -356,11 +370,12 @@ int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag
         return code;
     }
     if (partition < 0 || partition >= request->partitions || flag == NULL) {
-        return mpix_request_refuse(request->users, MPI_ERR_ARG, "parrived", "there is no such partition, or no flag");
+        return mpix_request_refuse(request->app_comm, MPI_ERR_ARG, "parrived",
+                                   "there is no such partition, or no flag");
     }
     code = check_failure(request);
-    *flag = mpix_word_get(mpix_request_end_word(request, partition)) >= request->starts;
-    return mpix_report(request->users, code);
+    *flag = mpix_word_get(mpix_request_end_word(request, partition)) >= request->start_count;
+    return mpix_report(request->app_comm, code);
 }
 
 int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
@@ -368,7 +383,7 @@ int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
     return MPIX_Mscclpp_parrived(request, request == NULL ? 0 : request->partitions - 1, flag);
 }
 
-/* Waits for a request. */
+/* Waits on the host for a request, in the way that it is attached. */
 static int wait_for_request(request_t *request)
 {
     int code;
@@ -391,7 +406,7 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
         }
         code = wait_for_request(requests[i]);
         if (code != MPI_SUCCESS) {
-            return mpix_report(requests[i]->users, code);
+            return mpix_report(requests[i]->app_comm, code);
         }
     }
     return MPI_SUCCESS;
@@ -405,8 +420,8 @@ int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)
         return mpix_request_refuse(MPI_COMM_NULL, MPI_ERR_REQUEST, "request_free", "the request is NULL");
     }
     freed = *request;
-    if (freed->prepared && freed->failed == MPI_SUCCESS && !mpix_request_has_ended(freed)) {
-        return mpix_request_refuse(freed->users, MPI_ERR_REQUEST, "request_free",
+    if (freed->is_prepared && freed->failure_code == MPI_SUCCESS && !mpix_request_has_ended(freed)) {
+        return mpix_request_refuse(freed->app_comm, MPI_ERR_REQUEST, "request_free",
                                    "an execution is under way; wait for it with MPIX_Mscclpp_wait");
     }
     mpix_request_unprepare(freed);

@@ -21,83 +21,88 @@
 #include "mpix/include/mpix_mscclpp_requests.h"
 #include "mpix/internal.h"
 
-/* What releases an execution. */
+/* What releases an execution, as the application attaches it. NOTHING: it is not attached yet. */
 typedef enum { MPIX_NOTHING, MPIX_BY_STREAM, MPIX_BY_KERNELS, MPIX_BY_GRAPH } mpix_condition_t;
 
-/* A partitioned request between two ranks has two sides. */
+/* Which side of a partitioned request between two ranks this rank is. NO_SIDE: it is a collective. */
 typedef enum { MPIX_NO_SIDE, MPIX_SENDER, MPIX_RECEIVER } mpix_side_of_pair_t;
 
 /* Positions of a request's words. A mark for each partition follows, then an end for each. */
 enum {
-    MPIX_ABORT_WORD,  /* not 0: kernels that wait give up */
-    MPIX_TRIAL_WORDS, /* for mpix_release_stream_make */
-    MPIX_REPORT_WORDS = MPIX_TRIAL_WORDS + 2,
+    MPIX_ABORT_WORD,                          /* not 0: kernels that wait give up */
+    MPIX_TRIAL_WORDS,                         /* two, for mpix_release_stream_make */
+    MPIX_REPORT_WORDS = MPIX_TRIAL_WORDS + 2, /* why a kernel gave up (mpix_mscclpp/types.h) */
     MPIX_FIRST_MARK = MPIX_REPORT_WORDS + MSCCLPP_DEV_USER_REPORT_WORDS
 };
 
+/* A request. The application holds its address. */
 struct mpix_mscclpp_request {
     mca_coll_mscclpp_queue_call_t call; /* of one partition, with the first one's buffers */
     void *arrays;                       /* copies of the call's lists */
-    MPI_Comm users;                     /* the application's communicator */
-    int partitions;                     /* 1 if it is not partitioned */
-    int partitioned;                    /* made by a function for partitions, of which there may be only one */
+    MPI_Comm app_comm;                  /* the application's communicator; call.comm may be one of this library */
+    int partitions;                     /* number of partitions; 1 if it is not partitioned */
+    int is_partitioned;                 /* made by a function for partitions, even if there is only one */
     size_t part_bytes;                  /* of one partition */
     mpix_side_of_pair_t side;
-    int peer; /* the other side's rank in the application's communicator */
-    int tag;
+    int peer; /* of a pair: the other side's rank in the application's communicator */
+    int tag;  /* of a pair */
 
     mpix_condition_t condition;
     void *stream; /* of the application */
     void *graph;  /* of the application */
     void *node;   /* the graph's node that the latest start added */
 
-    int prepared;
-    void *own;                     /* this library's stream; NULL: not needed */
+    int is_prepared;
+    void *own_stream;              /* this library's stream for the request; NULL: not needed */
     uint64_t *words;               /* at the positions above */
-    uint64_t starts;               /* so far, outside of graphs */
-    int failed;                    /* MPI_SUCCESS, or the error code that all further starts return */
-    const mpix_backend_t *backend; /* which has made what the request has */
+    uint64_t start_count;          /* starts so far, outside of graphs */
+    int failure_code;              /* MPI_SUCCESS, or the error code that all further starts return */
+    const mpix_backend_t *backend; /* has made the words and the stream */
 
     /* Without the component (plain.h). */
-    int plain;                         /* MPI's own calls carry out the executions */
-    MPI_Request under_way;             /* MPI's call */
-    uint64_t execution;                /* the number of the start that is carried out, or comes next */
-    int part;                          /* its partition that is carried out, or comes next */
+    int is_plain;                      /* MPI's own calls carry out the executions */
+    MPI_Request under_way;             /* MPI's call; MPI_REQUEST_NULL: none is under way */
+    uint64_t execution;                /* the number of the start that is carried out, or comes next; from 1 on */
+    int partition;                     /* its partition that is carried out, or comes next */
     struct mpix_mscclpp_request *next; /* in the list of plain.c */
 };
 
-/* The word that kernels count up to release a partition. */
+/* Returns the address of a partition's mark: the word that kernels count up to release the partition. */
 static inline uint64_t *mpix_request_mark_word(const struct mpix_mscclpp_request *request, int partition)
 {
     return &request->words[MPIX_FIRST_MARK + partition];
 }
 
-/* The word that tells in which start a partition has ended. */
+/* Returns the address of a partition's end word: the number of the last start in which the partition has ended. */
 static inline uint64_t *mpix_request_end_word(const struct mpix_mscclpp_request *request, int partition)
 {
     return &request->words[MPIX_FIRST_MARK + request->partitions + partition];
 }
 
-/* Whether all starts have ended. Partitions end in the order of their numbers. */
+/* Tells whether all starts have ended. The last partition says so, since partitions end in the order of their numbers.
+ */
 static inline int mpix_request_has_ended(const struct mpix_mscclpp_request *request)
 {
-    return mpix_word_get(mpix_request_end_word(request, request->partitions - 1)) >= request->starts;
+    return mpix_word_get(mpix_request_end_word(request, request->partitions - 1)) >= request->start_count;
 }
 
-/* request_make.c: prints what is wrong, and reports the error. Returns the code. */
+/* request_make.c: prints what is wrong in a call of MPIX_Mscclpp_<function>, and reports the error. Returns the code.
+ */
 int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const char *what);
 
 /* request_make.c: frees a request of which nothing has been prepared, and sets the handle to NULL. */
 void mpix_request_discard(MPIX_Mscclpp_request *request);
 
-/* requests.c: the call of one partition. */
+/* requests.c: returns the call of one partition: the request's call, with the partition's buffers. */
 mca_coll_mscclpp_queue_call_t mpix_request_part(const struct mpix_mscclpp_request *request, int partition);
 
-/* requests.c: ends a failed request: releases the stream from its waits for marks, and tells kernels that wait for it.
+/*
+ * requests.c: ends a failed request, whose starts all return `code` from now on. Releases its stream from waits for
+ * marks, and tells kernels that wait for the request to give up.
  */
 void mpix_request_abandon(struct mpix_mscclpp_request *request, int code);
 
-/* request_prepare.c: gives back what prepare has made. */
+/* request_prepare.c: gives back what prepare has made, also if that was only a part. */
 void mpix_request_unprepare(struct mpix_mscclpp_request *request);
 
 #endif

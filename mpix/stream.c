@@ -1,14 +1,17 @@
-/* CUDA streams in a process without the component. The driver is used, since the runtime may be linked statically. */
+/*
+ * Waits for streams and looks at them, also in a process without the component. That takes functions of CUDA's driver,
+ * since the runtime may be linked statically into the application.
+ */
 #include "mpix/internal.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
 
-/* As cuda.h declares them. */
+/* The types of cuStreamSynchronize and cuStreamIsCapturing, as cuda.h declares them. */
 typedef int (*wait_fn_t)(void *stream);
 typedef int (*status_fn_t)(void *stream, int *status);
 
-/* Finds a function of the CUDA driver. An application that has a stream of CUDA's has loaded the driver. */
+/* The driver is not loaded here: an application that has a stream of CUDA's has loaded it. */
 mpix_symbol_t mpix_driver(const char *name)
 {
     mpix_symbol_t symbol = {.address = dlsym(RTLD_DEFAULT, name)};
