@@ -79,15 +79,13 @@ static inline uint64_t *mpix_request_end_word(const struct mpix_mscclpp_request 
     return &request->words[MPIX_FIRST_MARK + request->partitions + partition];
 }
 
-/* Tells whether all starts have ended. The last partition says so, since partitions end in the order of their numbers.
- */
+/* Tells whether all starts have ended. Partitions end in the order of their numbers, so the last one says so. */
 static inline int mpix_request_has_ended(const struct mpix_mscclpp_request *request)
 {
     return mpix_word_get(mpix_request_end_word(request, request->partitions - 1)) >= request->start_count;
 }
 
-/* request_make.c: prints what is wrong in a call of MPIX_Mscclpp_<function>, and reports the error. Returns the code.
- */
+/* request_make.c: prints what is wrong in MPIX_Mscclpp_<function>, and reports the error. Returns the code. */
 int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const char *what);
 
 /* request_make.c: frees a request of which nothing has been prepared, and sets the handle to NULL. */

@@ -61,7 +61,10 @@ extern "C" {
 #define MPIX_MSCCLPP_PUBLIC
 #endif
 
-/* MPI's arguments, and a stream. */
+/*
+ * The calls have MPI's arguments, and a stream. They return MPI_SUCCESS once their work is queued or, if the call
+ * cannot be queued, done.
+ */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allreduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count,
                                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_barrier_enqueue(MPI_Comm comm, void *stream);
@@ -111,8 +114,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *r
                                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
 
 /*
- * Error classes of queued calls. MPIX_Mscclpp_error_class returns the number that MPI_Error_class gives for them in
- * this process.
+ * Error classes of queued calls. MPIX_Mscclpp_error_class sets *error_class to the number that MPI_Error_class gives
+ * for `which` in this process.
  */
 enum {
     MPIX_MSCCLPP_ERR_TIMEOUT = 1, /* a rank did not come within the deadline (parameter coll_mscclpp_timeout) */
@@ -123,14 +126,14 @@ enum {
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_error_class(int which, int *error_class);
 
 /*
- * Whether the queued calls of a communicator have failed. *code is MPI_SUCCESS or an error code, and `text`, of at most
- * `size` bytes, says what happened; `text` may be NULL if size is 0. Never waits and never calls an error handler. Once
- * a communicator has failed, the kernels that are queued on it end without a result, and every queued call on it
+ * Tells whether the queued calls of a communicator have failed. *code is MPI_SUCCESS or an error code, and `text`, of
+ * at most `size` bytes, says what happened; it may be NULL if size is 0. Never waits and never calls an error handler.
+ * Once a communicator has failed, the kernels that are queued on it end without a result, and every queued call on it
  * returns an error. Plain MPI calls on it go on.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size);
 
-/* How many calls of this process on a communicator were queued, and how many waited, since it was made. */
+/* Counts the calls of this process on a communicator, since it was made, that were queued, or that waited instead. */
 enum { MPIX_MSCCLPP_QUERY_QUEUED = 1, MPIX_MSCCLPP_QUERY_WAITED };
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value);
 
@@ -149,13 +152,13 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_end(void *stream, void **graph
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_launch(void *graph, void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_destroy(void *graph);
 
-/* Puts a copy of what `added` has recorded behind what `graph` has, as a child graph is added on a GPU. */
+/* Appends a copy of what `added` has recorded to what `graph` has. It stands for a child graph of a GPU's graph. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_append(void *graph, void *added);
 
 /*
- * A loop, as a WHILE node is on a GPU: what the graph `body` has recorded is carried out again and again while
- * *condition, which is looked at before each turn, is not 0. If the stream is captured, the loop is recorded. The body
- * is copied. The condition stays where it is.
+ * Queues a loop, which stands for a WHILE node of a GPU's graph: what the graph `body` has recorded is carried out
+ * again and again while *condition, which is read before each turn, is not 0. If the stream is captured, the loop is
+ * recorded. The body is copied. The condition must stay where it is.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_while(void *stream, void *body, const uint64_t *condition);
 

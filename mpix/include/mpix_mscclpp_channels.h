@@ -77,7 +77,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory,
                                                      int per_peer, MPIX_Mscclpp_channels *channels);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels);
 
-/* The kind of the channels, MPIX_MSCCLPP_CHANNEL_MEMORY or _PORT, as AUTO has chosen it. */
+/* Sets *kind to the kind of the channels, which AUTO may have chosen: MPIX_MSCCLPP_CHANNEL_MEMORY or _PORT. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_kind(MPIX_Mscclpp_channels channels, int *kind);
 
 /* Writes n * per_peer handles of `element` bytes each, in the order of their indices. */
@@ -97,10 +97,10 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channe
 typedef struct {
     uint64_t to;      /* 40 bits; in a list: offset in the peer's memory, bytes */
     uint64_t from;    /* 40 bits; in a list: offset in own memory, bytes */
-    uint64_t value;   /* what is added */
+    uint64_t value;   /* MPIX_PORT_ADD: what is added */
     uint32_t size;    /* bytes */
     uint32_t type;    /* MPIX_PORT_... of mpix_mscclpp/port.h, or, for a handler, any number from 1 to 7 */
-    uint32_t channel; /* index */
+    uint32_t channel; /* the channel's index */
     uint32_t reserved;
 } MPIX_Mscclpp_fields;
 

@@ -4,8 +4,8 @@
  *
  *     MPIX_Mscclpp_plan_run("halo", field, ghosts, n, MPI_DOUBLE, MPI_OP_NULL, comm);
  *
- * What a plan of the collective "custom", "test" or "sendrecv" does with the buffers is the plan's affair. Its chunks
- * are the program's: the input and the output of a rank have as many chunks as the plan gives that rank.
+ * A plan of the collective "custom", "test" or "sendrecv" may do anything with the buffers. The input and the output of
+ * a rank have as many chunks as the plan gives that rank; the program says how large a chunk is.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_PLANS_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_PLANS_H
@@ -25,10 +25,10 @@ extern "C" {
 #endif
 
 /*
- * Runs the plan whose file says `name`. A collective call that returns when this rank's output is complete; it may not
- * run beside other calls on the communicator. `count` is the number of elements of one chunk, equal on all ranks. Both
- * buffers lie in device memory and stay the caller's; `input` may be MPI_IN_PLACE if the plan works in place. Chunks
- * that are no multiple of 16 bytes, or of the plan's alignment, are copied to and from chunks that are.
+ * Runs the plan whose file says `name`. This is a collective call, which returns when this rank's output is complete.
+ * It may not run beside other calls on the communicator. `count` is the number of elements of one chunk, equal on all
+ * ranks. Both buffers lie in device memory and stay the caller's; `input` may be MPI_IN_PLACE if the plan works in
+ * place. Chunks that are no multiple of 16 bytes, or of the plan's alignment, are copied to and from chunks that are.
  *
  * `op` is what the plan combines with, where it says sum; MPI_OP_NULL stands for the sum. Types are predefined ones
  * that kernels know, without holes.

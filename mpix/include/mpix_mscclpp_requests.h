@@ -55,7 +55,10 @@ extern "C" {
 
 typedef struct mpix_mscclpp_request *MPIX_Mscclpp_request;
 
-/* MPI's arguments. The buffers stay until the request is freed, as do types and operation; lists are copied. Local. */
+/*
+ * Each makes a request from MPI's arguments. Buffers, types and operation have to stay until the request is freed;
+ * lists are copied. Local.
+ */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_barrier_init(MPI_Comm comm, MPIX_Mscclpp_request *request);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
                                                 MPI_Comm comm, MPIX_Mscclpp_request *request);
@@ -112,19 +115,20 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const i
                                                     MPIX_Mscclpp_request *request);
 
 /*
- * An all-reduce of `partitions` parts of `count` elements each, one behind the other in both buffers. Each part is
- * combined as soon as it, and the parts before it, are marked ready on this rank and its peers. For attach_kernels.
+ * Makes an all-reduce of `partitions` parts of `count` elements each, which follow one another in both buffers. Each
+ * part is combined as soon as it, and the parts before it, are marked ready on this rank and its peers. For
+ * attach_kernels.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partitions,
                                                      MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                                      MPIX_Mscclpp_request *request);
 
 /*
- * Messages in `partitions` parts of `count` elements each, from one rank to another. Both sides have as many parts, of
- * the same size; otherwise `prepare` fails on both. Kernels of the sender mark parts ready; kernels of the receiver may
- * wait for them with mpix_await, as may what follows `complete`. A receiver's execution begins when it is started.
- * `prepare` and `request_free` wait for the other side. A rank prepares all its sends and receives in one call, or in
- * an order in which no ranks wait for one another in a circle. For attach_kernels.
+ * Make the two sides of a message in `partitions` parts of `count` elements each. Both sides have as many parts, of the
+ * same size; otherwise `prepare` fails on both. Kernels of the sender mark parts ready. Kernels of the receiver wait
+ * for them with mpix_await; what follows `complete` in the stream waits for all. A receiver's execution begins when it
+ * is started. `prepare` and `request_free` wait for the other side. A rank prepares all its sends and receives in one
+ * call, or in an order in which no ranks wait for one another in a circle. For attach_kernels.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                                                 int dest, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request);
@@ -150,30 +154,43 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_kernels(MPIX_Mscclpp_request request
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_graph(MPIX_Mscclpp_request request, void *graph);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node);
 
-/* Makes all that the starts need. Collective, and may wait for running kernels, as cudaMalloc does. */
+/*
+ * Makes all that the starts of `n` requests need; requests that are prepared already stay so. Collective, and may wait
+ * for running kernels, as cudaMalloc does.
+ */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[]);
 
-/* Writes a mpix_partitions_t for kernels; an unpartitioned request has partition 0. */
+/*
+ * Writes the handle that kernels use, a mpix_partitions_t, after `prepare`. A request without partitions has partition
+ * 0. `abi` and `size` are as in MPIX_Mscclpp_memory_get_device.
+ */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle,
                                                         size_t size);
 
+/* Starts one more execution of each of `n` prepared requests. Stops at the first one that fails. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[]);
 
 /*
- * What is put into the requests' streams from now on sees the results. For requests that kernels release; the others
- * need none. In a captured stream it returns MPIX_MSCCLPP_ERR_CAPTURE.
+ * Lets what is put into the requests' streams from now on wait for the results. This is for requests that kernels
+ * release, and does nothing for others. In a captured stream it returns MPIX_MSCCLPP_ERR_CAPTURE.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[]);
 
-/* Marks partitions `low` to `high` ready, from the host, where no kernel marks them. */
+/* Marks partitions `low` to `high` ready from the host, for a start in which no kernel marks them. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request);
 
-/* Whether a partition of the latest start is there, or all of all starts. Executions of graphs do not count. */
+/*
+ * parrived tells whether a partition of the latest start has ended, test whether all of all starts have, and wait waits
+ * until they have. All return errors of the work. Executions of graphs do not count.
+ */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[]);
 
-/* Sets the handle to NULL. While an execution is under way it returns MPI_ERR_REQUEST and frees nothing. */
+/*
+ * Frees a request and sets the handle to NULL. While an execution is under way it returns MPI_ERR_REQUEST and frees
+ * nothing.
+ */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request);
 
 #ifdef __cplusplus

@@ -1,9 +1,10 @@
-/* Elements of small all-reduces, combined in words of 8 bytes. */
+/* Combines elements of small all-reduces, in words of 8 bytes. */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_COMBINE_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_COMBINE_H
 
 #include "shim.h"
 
+/* Types of elements, and operations on them. */
 enum {
     MPIX_FLOAT32,
     MPIX_FLOAT64,
@@ -17,7 +18,7 @@ enum {
 };
 enum { MPIX_SUM, MPIX_PROD, MPIX_MIN, MPIX_MAX, MPIX_OPS };
 
-/* Bytes of an element; 0 for an unknown type. */
+/* Returns the bytes of an element; 0 for an unknown type. */
 MPIX_DEVICE mpix_u32 mpix_size_of(int type)
 {
     switch (type) {
@@ -37,12 +38,13 @@ MPIX_DEVICE mpix_u32 mpix_size_of(int type)
     }
 }
 
+/* Returns the value of a bfloat16, whose bits are the upper half of a float's. */
 MPIX_DEVICE float mpix_float_of_bfloat16(mpix_u32 bits)
 {
     return mpix_float_of_bits(bits << 16);
 }
 
-/* To the nearest, ties to even. */
+/* Rounds to the nearest bfloat16, ties to even. A NaN gets a bit that keeps it one, whichever bits are cut off. */
 MPIX_DEVICE mpix_u32 mpix_bfloat16_of_float(float value)
 {
     const mpix_u32 bits = mpix_bits_of_float(value);
@@ -70,6 +72,7 @@ MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
     return bits;
 }
 #else
+/* Returns the value of a half, exactly. */
 MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 {
     const mpix_u32 sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1fu, fraction = bits & 0x3ffu;
@@ -80,29 +83,29 @@ MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
     if (exponent != 0) {
         return mpix_float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
     }
-    /* 2^-24 for each unit of the fraction, exactly. */
+    /* A half without an exponent is worth 2^-24 for each unit of the fraction. */
     return mpix_float_of_bits(sign | mpix_bits_of_float((float)fraction * (1.0f / 16777216.0f)));
 }
 
-/* To the nearest, ties to even. */
+/* Rounds to the nearest half, ties to even. */
 MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
 {
     const mpix_u32 bits = mpix_bits_of_float(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
 
     if (size > 0x7f800000u) {
-        return sign | 0x7fffu;
+        return sign | 0x7fffu; /* a NaN */
     }
     if (size >= 0x477ff000u) {
-        return sign | 0x7c00u; /* 65520 or more */
+        return sign | 0x7c00u; /* 65520 or more becomes infinity */
     }
-    if (size < 0x38800000u) { /* adding 0.5 rounds at the last bit of a small half */
+    if (size < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at the last bit of a half without an exponent */
         return sign | (mpix_bits_of_float(mpix_float_of_bits(size) + 0.5f) - 0x3f000000u);
     }
     return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
 }
 #endif
 
-/* A NaN wins over a number, whichever side it is on. */
+/* Combines two floats. For min and max a NaN wins over a number, whichever side it is on. */
 MPIX_DEVICE float mpix_combine_float(float a, float b, int op)
 {
     switch (op) {
@@ -117,6 +120,7 @@ MPIX_DEVICE float mpix_combine_float(float a, float b, int op)
     }
 }
 
+/* The same of doubles. */
 MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
 {
     switch (op) {
@@ -131,6 +135,7 @@ MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
     }
 }
 
+/* Combines two integers. `less`: a < b, by their type. */
 MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
 {
     switch (op) {
@@ -145,7 +150,7 @@ MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
     }
 }
 
-/* An element of 2 or 4 bytes in the lower bits. */
+/* Combines two elements of 2 or 4 bytes, which are in the lower bits. */
 MPIX_DEVICE mpix_u32 mpix_combine_part(mpix_u32 a, mpix_u32 b, int type, int op)
 {
     switch (type) {
@@ -164,7 +169,7 @@ MPIX_DEVICE mpix_u32 mpix_combine_part(mpix_u32 a, mpix_u32 b, int type, int op)
     }
 }
 
-/* All elements in 8 bytes. */
+/* Combines all elements in 8 bytes. */
 MPIX_DEVICE mpix_u64 mpix_combine8(mpix_u64 a, mpix_u64 b, int type, int op)
 {
     mpix_u64 result = 0;

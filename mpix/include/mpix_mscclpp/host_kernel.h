@@ -1,7 +1,7 @@
 /*
- * Kernels of the host twin: a function that every thread of every block runs, on CPU threads of its own. Pass
- * mpix_host_run and the address of a mpix_host_kernel_t to MPIX_Mscclpp_host_launch; it must stay as it is until it has
- * run, in a graph until the graph is destroyed. Link with -pthread.
+ * Runs kernels on the host twin: a function that every thread of every block calls, on CPU threads of its own. Pass
+ * mpix_host_run and the address of a mpix_host_kernel_t to MPIX_Mscclpp_host_launch. That must stay as it is until the
+ * kernel has run, or in a graph until the graph is destroyed. Link with -pthread.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_HOST_KERNEL_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_HOST_KERNEL_H
@@ -12,6 +12,7 @@
 
 #include "shim.h"
 
+/* A kernel and its launch. */
 typedef struct {
     void (*function)(mpix_group_t *block, void *argument);
     void *argument;
@@ -20,20 +21,23 @@ typedef struct {
     int error;        /* 0, or the errno for which the kernel did not run */
 } mpix_host_kernel_t;
 
+/* What the threads of a launch share. */
 typedef struct {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int state; /* 0: wait; 1: run; 2: leave, since some threads are missing */
+    pthread_cond_t changed; /* `state` has changed */
+    int state;              /* 0: wait; 1: run; 2: leave, since some threads could not be made */
     mpix_host_kernel_t *kernel;
-    mpix_meeting_t *meetings;
+    mpix_meeting_t *meetings; /* by block */
 } mpix_host_start_t;
 
+/* One thread of a launch. */
 typedef struct {
     mpix_host_start_t *start;
-    mpix_u32 number;
+    mpix_u32 number; /* over all blocks */
     pthread_t thread;
 } mpix_host_thread_t;
 
+/* A thread's life: waits until all threads have been made, and calls the kernel's function. */
 static inline void *mpix_host_thread_main(void *argument)
 {
     mpix_host_thread_t *self = (mpix_host_thread_t *)argument;
@@ -61,13 +65,17 @@ static inline void *mpix_host_thread_main(void *argument)
     return NULL;
 }
 
+/*
+ * Runs a kernel, a mpix_host_kernel_t, and waits for its end. If a thread cannot be made, none calls the function, and
+ * `error` says why.
+ */
 static inline void mpix_host_run(void *argument)
 {
     mpix_host_kernel_t *kernel = (mpix_host_kernel_t *)argument;
-    const mpix_u32 count = kernel->blocks * kernel->threads;
-    mpix_host_thread_t *threads = (mpix_host_thread_t *)calloc(count, sizeof(*threads));
+    const mpix_u32 thread_count = kernel->blocks * kernel->threads;
+    mpix_host_thread_t *threads = (mpix_host_thread_t *)calloc(thread_count, sizeof(*threads));
     mpix_host_start_t start;
-    mpix_u32 made = 0;
+    mpix_u32 made_count = 0;
     int error = 0;
 
     start.state = 0;
@@ -78,18 +86,18 @@ static inline void mpix_host_run(void *argument)
     if (threads == NULL || start.meetings == NULL) {
         error = ENOMEM;
     }
-    while (error == 0 && made < count) {
-        threads[made].start = &start;
-        threads[made].number = made;
-        error = pthread_create(&threads[made].thread, NULL, mpix_host_thread_main, &threads[made]);
-        made += error == 0;
+    while (error == 0 && made_count < thread_count) {
+        threads[made_count].start = &start;
+        threads[made_count].number = made_count;
+        error = pthread_create(&threads[made_count].thread, NULL, mpix_host_thread_main, &threads[made_count]);
+        made_count += error == 0;
     }
     (void)pthread_mutex_lock(&start.lock);
     start.state = error == 0 ? 1 : 2;
     (void)pthread_cond_broadcast(&start.changed);
     (void)pthread_mutex_unlock(&start.lock);
-    while (made > 0) {
-        (void)pthread_join(threads[--made].thread, NULL);
+    while (made_count > 0) {
+        (void)pthread_join(threads[--made_count].thread, NULL);
     }
     (void)pthread_cond_destroy(&start.changed);
     (void)pthread_mutex_destroy(&start.lock);

@@ -12,8 +12,8 @@
 #include "wait.h"
 
 /*
- * Where a rank's registered memory is for this kernel, at `offset`. The caller stays within its size. NULL for a rank
- * of another node.
+ * Returns the address at `offset` of a rank's registered memory, for loads and stores of this kernel. NULL: the rank is
+ * on another node. The caller has to stay within the memory's size.
  */
 MPIX_DEVICE char *mpix_peer_pointer(const mpix_memory_t *memory, mpix_u32 rank, mpix_u64 offset)
 {
@@ -22,17 +22,19 @@ MPIX_DEVICE char *mpix_peer_pointer(const mpix_memory_t *memory, mpix_u32 rank, 
     return base != 0 ? base + offset : base;
 }
 
+/* Copies bytes, in which all threads of the group take part. Uses the widest accesses that both addresses allow. */
 MPIX_DEVICE void mpix_copy(const mpix_group_t *group, char *to, const char *from, mpix_u64 bytes)
 {
-    const mpix_u64 together = (mpix_u64)((mpix_address_t)to | (mpix_address_t)from);
+    const mpix_u64 both =
+        (mpix_u64)((mpix_address_t)to | (mpix_address_t)from); /* a multiple of 16, or 4, if both are */
     mpix_u64 done = 0, i;
 
-    if (together % 16 == 0) {
+    if (both % 16 == 0) {
         for (i = group->index; i < bytes / 16; i += group->size) {
             mpix_copy16(to + 16 * i, from + 16 * i);
         }
         done = bytes / 16 * 16;
-    } else if (together % 4 == 0) {
+    } else if (both % 4 == 0) {
         for (i = group->index; i < bytes / 4; i += group->size) {
             mpix_copy4(to + 4 * i, from + 4 * i);
         }
@@ -43,7 +45,7 @@ MPIX_DEVICE void mpix_copy(const mpix_group_t *group, char *to, const char *from
     }
 }
 
-/* Copies own memory into the peer's. The peer may read it after a signal. */
+/* Copies own memory into the peer's. The peer may read it once it has waited for a signal that follows. */
 MPIX_DEVICE int mpix_put(mpix_group_t *group, const mpix_memory_channel_t *channel, mpix_u64 to, mpix_u64 from,
                          mpix_u64 bytes)
 {
@@ -67,7 +69,7 @@ MPIX_DEVICE int mpix_get(mpix_group_t *group, const mpix_memory_channel_t *chann
     return 0;
 }
 
-/* Tells the peer that what the group has written and read so far is done. */
+/* Signals the peer: what the group has written and read so far is done. */
 MPIX_DEVICE int mpix_signal(mpix_group_t *group, const mpix_memory_channel_t *channel)
 {
     mpix_sync(group);
@@ -77,17 +79,17 @@ MPIX_DEVICE int mpix_signal(mpix_group_t *group, const mpix_memory_channel_t *ch
     return group->failed;
 }
 
-/* Waits for one more signal of the peer, and sees what the peer wrote before it. */
+/* Waits for one more signal of the peer. Afterwards the group sees what the peer wrote before it. */
 MPIX_DEVICE int mpix_wait(mpix_group_t *group, const mpix_memory_channel_t *channel)
 {
     mpix_wait_state_t wait = {0, 0};
 
     if (group->index == 0 && !group->failed) {
         const mpix_u64 target = *channel->expected + 1;
-        int more = 1;
+        int goes_on = 1;
 
-        while (mpix_load_acquire(channel->inbound) < target && more) {
-            more = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
+        while (mpix_load_acquire(channel->inbound) < target && goes_on) {
+            goes_on = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
         }
         if (!group->failed) {
             *channel->expected = target;
@@ -97,7 +99,7 @@ MPIX_DEVICE int mpix_wait(mpix_group_t *group, const mpix_memory_channel_t *chan
     return group->failed;
 }
 
-/* Takes a signal if one has come: 1, with the effect of a wait. Called by one thread. */
+/* Takes a signal if one has come. Returns 1 then, with the effect of a wait, else 0. Called by one thread. */
 MPIX_DEVICE int mpix_poll(const mpix_memory_channel_t *channel)
 {
     if (mpix_load_acquire(channel->inbound) <= *channel->expected) {
@@ -107,7 +109,7 @@ MPIX_DEVICE int mpix_poll(const mpix_memory_channel_t *channel)
     return 1;
 }
 
-/* Up to 8 bytes from any address; what lies behind `bytes` is 0. */
+/* Loads 8 bytes, or `bytes` if that is fewer, from any address. The bytes that are left over are 0. */
 MPIX_DEVICE mpix_u64 mpix_load8(const char *from, mpix_u64 bytes)
 {
     mpix_u64 data = 0;
@@ -127,6 +129,7 @@ MPIX_DEVICE mpix_u64 mpix_load8(const char *from, mpix_u64 bytes)
     return data;
 }
 
+/* Stores 8 bytes, or the first `bytes` of them if that is fewer, to any address. */
 MPIX_DEVICE void mpix_store8(char *to, mpix_u64 data, mpix_u64 bytes)
 {
     mpix_u32 i;
@@ -145,9 +148,10 @@ MPIX_DEVICE void mpix_store8(char *to, mpix_u64 data, mpix_u64 bytes)
 }
 
 /*
- * Puts `bytes` as packets of 16 bytes, which carry 8 of them and `flag`, so that no signal is needed. `to` is a
- * multiple of 16, and the peer's memory there takes 16 * ((bytes + 7) / 8) bytes. `flag` is not 0 and not the one that
- * the memory last held. Before memory is used again, its reader must have told the writer that it has read it.
+ * Puts `bytes` bytes as packets of 16 bytes, each with 8 of them and `flag`, so that no signal is needed. `to` is a
+ * multiple of 16, and the packets take 16 * ((bytes + 7) / 8) bytes of the peer's memory there. `flag` is not 0, and
+ * differs from the one that this memory last held. Before memory is used again, its reader must have told the writer
+ * that it has read it.
  */
 MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_t *channel, mpix_u64 to, mpix_u64 from,
                                  mpix_u64 bytes, mpix_u32 flag)
@@ -177,12 +181,12 @@ MPIX_DEVICE int mpix_get_packets(mpix_group_t *group, const mpix_memory_channel_
         mpix_fits(group, &channel->head, channel->head.rank, packets, 16 * count, channel->local_bytes)) {
         for (i = group->index; i < count; i += group->size) {
             mpix_wait_state_t wait = {0, 0};
-            int there, more = 1;
+            int has_arrived, goes_on = 1;
 
-            while (!(there = mpix_load_packet(channel->local + packets + 16 * i, flag, &data)) && more) {
-                more = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
+            while (!(has_arrived = mpix_load_packet(channel->local + packets + 16 * i, flag, &data)) && goes_on) {
+                goes_on = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
             }
-            if (there) {
+            if (has_arrived) {
                 mpix_store8(to + 8 * i, data, bytes - 8 * i);
             }
         }

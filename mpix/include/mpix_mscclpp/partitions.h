@@ -8,8 +8,8 @@
 #include "wait.h"
 
 /*
- * Marks a partition ready, with what the group's threads have stored before. Once for each partition and start, by one
- * group of one kernel. It never waits.
+ * Marks a partition ready: the group's threads have stored its data. To be called once for each partition and start, by
+ * one group of one kernel. Waits for nothing but the group's own threads.
  */
 MPIX_DEVICE void mpix_pready(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {
@@ -24,13 +24,13 @@ MPIX_DEVICE void mpix_pready(mpix_group_t *group, const mpix_partitions_t *reque
     }
 }
 
-/* Releases a request without partitions. */
+/* Releases a request without partitions, as mpix_pready does. */
 MPIX_DEVICE void mpix_trigger(mpix_group_t *group, const mpix_partitions_t *request)
 {
     mpix_pready(group, request, 0);
 }
 
-/* Not 0 if the partition that was marked last has arrived; the group sees it then. */
+/* Tells whether the last execution for which the partition was marked has ended. The group sees the result then. */
 MPIX_DEVICE int mpix_parrived(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {
     int arrived = 0;
@@ -42,8 +42,8 @@ MPIX_DEVICE int mpix_parrived(mpix_group_t *group, const mpix_partitions_t *requ
 }
 
 /*
- * Waits for the partition that was marked last. 0, or 1 if the request was given up. All blocks that wait must leave
- * room on the GPU for the request's own kernels.
+ * Waits for the last execution for which the partition was marked. Returns 0, or 1 if the wait or the request was given
+ * up. All blocks that wait must leave room on the GPU for the request's own kernels.
  */
 MPIX_DEVICE int mpix_await(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {

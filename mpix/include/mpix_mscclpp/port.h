@@ -14,13 +14,13 @@
 /* What a trigger asks for. DATA, SIGNAL and FLUSH may be combined, and are done in this order. ADD stands alone. */
 enum { MPIX_PORT_ADD = 0, MPIX_PORT_DATA = 1, MPIX_PORT_SIGNAL = 2, MPIX_PORT_FLUSH = 4 };
 
-/* A put of more bytes becomes several triggers. */
+/* The most bytes that one trigger puts; a larger put becomes several triggers. */
 #define MPIX_PORT_CHUNK ((mpix_u64)1 << 31)
 
 /*
- * Word 0: the source's offset (40 bits) and the size's lower 24 bits, or what is added. Word 1: the destination's
- * offset (40 bits), the size's upper 8 bits, the channel (12), the type (3), and a bit that tells in which lap of the
- * ring the trigger is.
+ * Returns a trigger for the ring. Word 0: the source's offset (40 bits) and the size's lower 24 bits, or what is added.
+ * Word 1: the destination's offset (40 bits), the size's upper 8 bits, the channel (12), the type (3), and a bit that
+ * tells in which lap of the ring the trigger is.
  */
 MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                            mpix_u64 from, mpix_u32 size)
@@ -33,8 +33,9 @@ MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, m
 }
 
 /*
- * Called by one thread. Returns the trigger's position in the ring. Waits while the ring is full. If that wait fails,
- * the position stays empty for ever, and the CPU carries out nothing that comes after it.
+ * Pushes a trigger into the ring, and waits while the ring is full. Returns the trigger's position, which counts on
+ * from lap to lap. If that wait fails, the slot stays empty for ever, and the CPU carries out nothing that comes after
+ * it. Called by one thread.
  */
 MPIX_DEVICE mpix_u64 mpix_port_push_trigger(mpix_group_t *group, const mpix_port_channel_t *channel,
                                             mpix_trigger_t trigger)
@@ -48,7 +49,7 @@ MPIX_DEVICE mpix_u64 mpix_port_push_trigger(mpix_group_t *group, const mpix_port
     }
     position = mpix_fetch_add(channel->ring_head, 1);
     slot = &channel->ring[position & (channel->ring_size - 1)];
-    /* The tail lies in host memory, so it is read only if the one that was read last does not suffice. */
+    /* The tail lies in host memory, so it is read only if the value that was read last shows no free slot. */
     if (position >= mpix_load_acquire(channel->tail_seen) + channel->ring_size) {
         while (position >= (tail = mpix_load_acquire(channel->tail)) + channel->ring_size) {
             if (!mpix_wait_turn(group, &channel->head, &wait, channel->peer)) {
@@ -63,7 +64,7 @@ MPIX_DEVICE mpix_u64 mpix_port_push_trigger(mpix_group_t *group, const mpix_port
     return position;
 }
 
-/* Waits until the trigger at a position, which flushes, has been carried out. Called by one thread. */
+/* Waits until the trigger at `position`, whose type has MPIX_PORT_FLUSH, has been carried out. Called by one thread. */
 MPIX_DEVICE void mpix_port_await_flush(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 position)
 {
     mpix_wait_state_t wait = {0, 0};
@@ -74,8 +75,9 @@ MPIX_DEVICE void mpix_port_await_flush(mpix_group_t *group, const mpix_port_chan
 }
 
 /*
- * Asks for anything: for channels with a handler or a list, which give the fields a meaning of their own. `to` and
- * `from` have 40 bits, `size` 32, and `type` is 1 to 7. With MPIX_PORT_FLUSH in the type, waits until it is done.
+ * Pushes a trigger with any fields, for channels with a handler or a list, which say what the fields mean. `to` and
+ * `from` have 40 bits, `size` 32, and `type` is 1 to 7. With MPIX_PORT_FLUSH in the type, waits until the trigger is
+ * done.
  */
 MPIX_DEVICE int mpix_port_push(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                mpix_u64 from, mpix_u32 size)
@@ -93,7 +95,7 @@ MPIX_DEVICE int mpix_port_push(mpix_group_t *group, const mpix_port_channel_t *c
     return group->failed;
 }
 
-/* Puts of any size; the last trigger has the type. */
+/* Puts any number of bytes. The last trigger has the type `type`, those before it only put. */
 MPIX_DEVICE int mpix_port_put_as(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                  mpix_u64 from, mpix_u64 bytes)
 {
@@ -110,18 +112,20 @@ MPIX_DEVICE int mpix_port_put_as(mpix_group_t *group, const mpix_port_channel_t 
     return mpix_port_push(group, channel, type, to, from, (mpix_u32)bytes);
 }
 
+/* Puts own memory into the peer's, without a signal. */
 MPIX_DEVICE int mpix_port_put(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to, mpix_u64 from,
                               mpix_u64 bytes)
 {
     return mpix_port_put_as(group, channel, MPIX_PORT_DATA, to, from, bytes);
 }
 
-/* Tells the peer that all earlier puts have arrived. */
+/* Signals the peer: all earlier puts and additions have arrived. */
 MPIX_DEVICE int mpix_port_signal(mpix_group_t *group, const mpix_port_channel_t *channel)
 {
     return mpix_port_push(group, channel, MPIX_PORT_SIGNAL, 0, 0, 0);
 }
 
+/* A put and a signal behind it, in one trigger if the put is not too large. */
 MPIX_DEVICE int mpix_port_put_signal(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
                                      mpix_u64 from, mpix_u64 bytes)
 {
@@ -134,6 +138,7 @@ MPIX_DEVICE int mpix_port_flush(mpix_group_t *group, const mpix_port_channel_t *
     return mpix_port_push(group, channel, MPIX_PORT_FLUSH, 0, 0, 0);
 }
 
+/* A put and a signal behind it; then waits until the sources of all puts so far may be overwritten. */
 MPIX_DEVICE int mpix_port_put_signal_flush(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
                                            mpix_u64 from, mpix_u64 bytes)
 {
@@ -157,17 +162,17 @@ MPIX_DEVICE int mpix_port_add(mpix_group_t *group, const mpix_port_channel_t *ch
     return group->failed;
 }
 
-/* Waits for one more signal of the peer. */
+/* Waits for one more signal of the peer. Afterwards the group sees the peer's puts and additions before it. */
 MPIX_DEVICE int mpix_port_wait(mpix_group_t *group, const mpix_port_channel_t *channel)
 {
     mpix_wait_state_t wait = {0, 0};
 
     if (group->index == 0 && !group->failed) {
         const mpix_u64 target = *channel->expected + 1;
-        int more = 1;
+        int goes_on = 1;
 
-        while (mpix_load_acquire(channel->inbound) < target && more) {
-            more = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
+        while (mpix_load_acquire(channel->inbound) < target && goes_on) {
+            goes_on = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
         }
         if (!group->failed) {
             *channel->expected = target;
@@ -177,7 +182,7 @@ MPIX_DEVICE int mpix_port_wait(mpix_group_t *group, const mpix_port_channel_t *c
     return group->failed;
 }
 
-/* Takes a signal if one has come: 1, with the effect of a wait. Called by one thread. */
+/* Takes a signal if one has come. Returns 1 then, with the effect of a wait, else 0. Called by one thread. */
 MPIX_DEVICE int mpix_port_poll(const mpix_port_channel_t *channel)
 {
     if (mpix_load_acquire(channel->inbound) <= *channel->expected) {

@@ -9,18 +9,19 @@
 #include "combine.h"
 #include "memory.h"
 
+/* Returns where a block's part of a rank's area begins. */
 MPIX_DEVICE char *mpix_room_area(const mpix_room_t *room, mpix_u32 rank, mpix_u32 block)
 {
     return room->areas[rank] + block * room->stride;
 }
 
-/* Where `sender` puts packet `i` of an all-reduce, in the area of a receiver's block. */
+/* Returns where `sender` puts packet `i` of an all-reduce, in the receiving block's part `area`. */
 MPIX_DEVICE char *mpix_room_slot(const mpix_room_t *room, char *area, mpix_u64 epoch, mpix_u32 sender, mpix_u64 i)
 {
     return area + room->packets + (((epoch & 1) * room->head.ranks + sender) * room->capacity + i) * 16;
 }
 
-/* Not 0 if the block has no part in the room, or has failed in this kernel or an earlier one. */
+/* Begins a call. Returns not 0 if the block has no part in the room, or has failed in this kernel or an earlier one. */
 MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
 {
     mpix_sync(block);
@@ -33,7 +34,7 @@ MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
     return block->failed;
 }
 
-/* All threads leave alike, and later kernels know if one failed. */
+/* Ends a call. Returns the same to all threads: not 0 if one of them has failed. Later kernels then fail, too. */
 MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
 {
     block->failed = mpix_any(block, block->failed);
@@ -44,13 +45,13 @@ MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * Waits until this block of all ranks has come here. After it, its threads see what those blocks wrote before, in any
- * memory. Each word that is waited for has one writer.
+ * Waits until this block of all ranks has come here. Afterwards its threads see what those blocks wrote before, in any
+ * memory. Each peer stores the number of its barriers in a word of its own here.
  */
 MPIX_DEVICE int mpix_barrier(mpix_group_t *block, const mpix_room_t *room)
 {
     const mpix_u32 rank = room->head.rank, ranks = room->head.ranks;
-    const mpix_u64 *own;
+    const mpix_u64 *own_words;
     mpix_wait_state_t wait = {0, 0};
     mpix_u64 count;
     mpix_u32 peer;
@@ -59,17 +60,17 @@ MPIX_DEVICE int mpix_barrier(mpix_group_t *block, const mpix_room_t *room)
         return 1;
     }
     count = room->state[block->block].barriers + 1;
-    own = (const mpix_u64 *)(const void *)mpix_room_area(room, rank, block->block);
+    own_words = (const mpix_u64 *)(const void *)mpix_room_area(room, rank, block->block);
     for (peer = block->index; peer < ranks; peer += block->size) {
         if (peer != rank) {
             mpix_store_release((mpix_u64 *)(void *)mpix_room_area(room, peer, block->block) + rank, count);
         }
     }
     for (peer = block->index; peer < ranks; peer += block->size) {
-        int more = 1;
+        int goes_on = 1;
 
-        while (peer != rank && more && mpix_load_acquire(&own[peer]) < count) {
-            more = mpix_wait_turn(block, &room->head, &wait, peer);
+        while (peer != rank && goes_on && mpix_load_acquire(&own_words[peer]) < count) {
+            goes_on = mpix_wait_turn(block, &room->head, &wait, peer);
         }
     }
     if (mpix_room_leave(block, room)) {
@@ -82,8 +83,8 @@ MPIX_DEVICE int mpix_barrier(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * Clears this rank's packets, so that flags begin anew. All ranks do so in the same all-reduce: after the first barrier
- * no peer sends packets of earlier ones, and after the second all ranks have cleared theirs.
+ * Clears this rank's packets, so that flags can begin anew. All ranks do so in the same all-reduce. After the first
+ * barrier no peer sends packets of earlier all-reduces; after the second one all ranks have cleared theirs.
  */
 MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
 {
@@ -115,7 +116,7 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
     const mpix_u32 rank = room->head.rank, ranks = room->head.ranks;
     const mpix_u64 bytes = count * mpix_size_of(type), packets = (bytes + 7) / 8;
     const char *from = (const char *)in;
-    char *own;
+    char *own_area;
     mpix_u64 epoch, i, data;
     mpix_u32 r;
 
@@ -136,7 +137,7 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
         }
         epoch = 1;
     }
-    own = mpix_room_area(room, rank, block->block);
+    own_area = mpix_room_area(room, rank, block->block);
     for (i = block->index; i < packets; i += block->size) {
         data = mpix_load8(from + 8 * i, bytes - 8 * i);
         for (r = 1; r < ranks; ++r) {
@@ -146,23 +147,24 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
         }
     }
     for (i = block->index; i < packets && !block->failed; i += block->size) {
-        mpix_u64 sum = 0;
+        mpix_u64 result = 0;
 
         for (r = 0; r < ranks && !block->failed; ++r) {
             mpix_wait_state_t wait = {0, 0};
-            int more = 1;
+            int goes_on = 1;
 
             if (r == rank) {
                 data = mpix_load8(from + 8 * i, bytes - 8 * i);
             } else {
-                while (!mpix_load_packet(mpix_room_slot(room, own, epoch, r, i), (mpix_u32)epoch, &data) && more) {
-                    more = mpix_wait_turn(block, &room->head, &wait, r);
+                while (!mpix_load_packet(mpix_room_slot(room, own_area, epoch, r, i), (mpix_u32)epoch, &data) &&
+                       goes_on) {
+                    goes_on = mpix_wait_turn(block, &room->head, &wait, r);
                 }
             }
-            sum = r == 0 ? data : mpix_combine8(sum, data, type, op);
+            result = r == 0 ? data : mpix_combine8(result, data, type, op);
         }
         if (!block->failed) {
-            mpix_store8((char *)out + 8 * i, sum, bytes - 8 * i);
+            mpix_store8((char *)out + 8 * i, result, bytes - 8 * i);
         }
     }
     if (mpix_room_leave(block, room)) {

@@ -10,25 +10,28 @@
 
 #include "types.h"
 
+/* Kinds of groups. */
 enum { MPIX_THREAD, MPIX_WARP, MPIX_BLOCK };
 
 #if defined(__CUDACC__)
 
 #define MPIX_DEVICE static __device__ __inline__
 
-/* Turns of a wait before the first look at the abort word and the clock. A turn takes a load's latency. */
+/* So many turns of a wait come between two looks at the abort word and the clock. A turn takes a load's latency. */
 #define MPIX_TURNS 16384u
 #define MPIX_WARP_SIZE 32u
 
+/* A group, as one of its threads sees it. */
 typedef struct {
-    mpix_u32 index; /* of this thread in the group */
-    mpix_u32 size;  /* threads */
-    mpix_u32 kind;
-    mpix_u32 block;
+    mpix_u32 index;  /* of this thread in the group */
+    mpix_u32 size;   /* threads of the group */
+    mpix_u32 kind;   /* MPIX_THREAD and so on */
+    mpix_u32 block;  /* number of the block in the kernel */
     mpix_u32 blocks; /* of the kernel */
-    int failed;      /* not 0: the functions below do nothing any more */
+    int failed;      /* not 0: a function has failed, and further ones do nothing */
 } mpix_group_t;
 
+/* Returns the group of this thread's block. Grids and blocks may have up to three dimensions. */
 MPIX_DEVICE mpix_group_t mpix_block(void)
 {
     mpix_group_t group;
@@ -42,6 +45,7 @@ MPIX_DEVICE mpix_group_t mpix_block(void)
     return group;
 }
 
+/* Waits for all threads of the group. They see afterwards what any of them wrote before. */
 MPIX_DEVICE void mpix_sync(const mpix_group_t *group)
 {
     if (group->kind == MPIX_BLOCK) {
@@ -51,7 +55,7 @@ MPIX_DEVICE void mpix_sync(const mpix_group_t *group)
     }
 }
 
-/* Meets as mpix_sync does. Not 0 if any thread of the group passes a value that is not 0. */
+/* Waits as mpix_sync does. Returns not 0 if any thread of the group has passed a value that is not 0. */
 MPIX_DEVICE int mpix_any(const mpix_group_t *group, int value)
 {
     return group->kind == MPIX_BLOCK  ? __syncthreads_or(value)
@@ -59,6 +63,10 @@ MPIX_DEVICE int mpix_any(const mpix_group_t *group, int value)
                                       : value;
 }
 
+/*
+ * Loads, stores and additions of words that other GPUs or the host use, too. What was written before a release is
+ * visible after the acquire that sees it; relaxed ones order nothing.
+ */
 MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *p)
 {
     mpix_u64 value;
@@ -90,6 +98,7 @@ MPIX_DEVICE void mpix_add_release(mpix_u64 *p, mpix_u64 value)
     asm volatile("red.release.sys.add.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
 }
 
+/* Adds to a word of this GPU. Returns the value before. Orders nothing. */
 MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *p, mpix_u64 value)
 {
     mpix_u64 old;
@@ -106,7 +115,7 @@ MPIX_DEVICE void mpix_store_packet(char *p, mpix_u64 data, mpix_u32 flag)
                  : "memory");
 }
 
-/* Not 0 if the packet has arrived. */
+/* Loads a packet's data. Returns whether it has arrived: both flags are `flag`. Else the data mean nothing. */
 MPIX_DEVICE int mpix_load_packet(const char *p, mpix_u32 flag, mpix_u64 *data)
 {
     mpix_u32 low, first, high, second;
@@ -119,6 +128,7 @@ MPIX_DEVICE int mpix_load_packet(const char *p, mpix_u32 flag, mpix_u64 *data)
     return first == flag && second == flag;
 }
 
+/* Returns the time in nanoseconds, of a clock that only grows. */
 MPIX_DEVICE mpix_u64 mpix_clock_ns(void)
 {
     mpix_u64 now;
@@ -127,11 +137,13 @@ MPIX_DEVICE mpix_u64 mpix_clock_ns(void)
     return now;
 }
 
+/* Called in each turn of a wait. On a GPU there is nothing to do. */
 MPIX_DEVICE void mpix_pause(mpix_group_t *group)
 {
     (void)group;
 }
 
+/* Copy 16, or 4, bytes between addresses that are multiples of that. */
 MPIX_DEVICE void mpix_copy16(char *to, const char *from)
 {
     *(uint4 *)to = *(const uint4 *)from;
@@ -142,6 +154,7 @@ MPIX_DEVICE void mpix_copy4(char *to, const char *from)
     *(unsigned *)to = *(const unsigned *)from;
 }
 
+/* The same bits as another type. */
 MPIX_DEVICE float mpix_float_of_bits(mpix_u32 bits)
 {
     return __uint_as_float(bits);
@@ -162,7 +175,7 @@ MPIX_DEVICE mpix_u64 mpix_bits_of_double(double value)
     return (mpix_u64)__double_as_longlong(value);
 }
 
-/* Products that are rounded before anything is added to them. */
+/* Returns a product that is rounded before anything is added to it: the compiler must not fuse the two. */
 MPIX_DEVICE float mpix_multiply(float a, float b)
 {
     return __fmul_rn(a, b);
@@ -178,13 +191,14 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 #define MPIX_TURNS 256u
 #define MPIX_WARP_SIZE 1u
 
-/* Where the threads of a block meet. */
+/* Where the threads of a block meet. It begins with zeros. */
 typedef struct {
-    mpix_u32 arrived;
-    mpix_u32 generation;
-    mpix_u32 any[2]; /* by the generation's parity */
+    mpix_u32 arrived;    /* threads at the current meeting */
+    mpix_u32 generation; /* meetings so far */
+    mpix_u32 any[2];     /* by the generation's parity: some thread has passed a value that is not 0 */
 } mpix_meeting_t;
 
+/* As on a GPU, and what the twin needs beyond. */
 typedef struct {
     mpix_u32 index;
     mpix_u32 size;
@@ -192,11 +206,11 @@ typedef struct {
     mpix_u32 block;
     mpix_u32 blocks;
     int failed;
-    mpix_u32 turns;
-    mpix_meeting_t *meeting;
+    mpix_u32 turns;          /* of all waits of this thread */
+    mpix_meeting_t *meeting; /* of the block */
 } mpix_group_t;
 
-/* The processors may be fewer than the threads. */
+/* Called in each turn of a wait. Lets other threads run now and then, as there may be fewer processors than threads. */
 MPIX_DEVICE void mpix_pause(mpix_group_t *group)
 {
     if (++group->turns % 32 == 0) {
@@ -204,7 +218,7 @@ MPIX_DEVICE void mpix_pause(mpix_group_t *group)
     }
 }
 
-/* Meets as mpix_sync does. Not 0 if any thread of the group passes a value that is not 0. */
+/* Waits as mpix_sync does. Returns not 0 if any thread of the group has passed a value that is not 0. */
 MPIX_DEVICE int mpix_any(mpix_group_t *group, int value)
 {
     mpix_meeting_t *meeting = group->meeting;
@@ -218,7 +232,7 @@ MPIX_DEVICE int mpix_any(mpix_group_t *group, int value)
         __atomic_store_n(&meeting->any[generation % 2], 1u, __ATOMIC_RELAXED);
     }
     if (__atomic_add_fetch(&meeting->arrived, 1u, __ATOMIC_ACQ_REL) == group->size) {
-        /* All have read the other generation's value: they have arrived here since. */
+        /* The other value was of the meeting before. All threads have read it, since they have arrived here. */
         __atomic_store_n(&meeting->any[(generation + 1) % 2], 0u, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->arrived, 0u, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
@@ -274,7 +288,7 @@ MPIX_DEVICE void mpix_store_packet(char *p, mpix_u64 data, mpix_u32 flag)
     mpix_store_relaxed(&words[1], (mpix_u64)flag << 32 | data >> 32);
 }
 
-/* Not 0 if the packet has arrived. */
+/* Loads a packet's data. Returns whether it has arrived: both flags are `flag`. Else the data mean nothing. */
 MPIX_DEVICE int mpix_load_packet(const char *p, mpix_u32 flag, mpix_u64 *data)
 {
     const mpix_u64 *words = (const mpix_u64 *)(const void *)p;
@@ -341,7 +355,7 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 
 #endif
 
-/* The group of this thread alone. */
+/* Returns the group of this thread alone. */
 MPIX_DEVICE mpix_group_t mpix_thread_of(const mpix_group_t *block)
 {
     mpix_group_t group = *block;
@@ -352,7 +366,7 @@ MPIX_DEVICE mpix_group_t mpix_thread_of(const mpix_group_t *block)
     return group;
 }
 
-/* The group of this thread's warp, which has one thread on the twin. A GPU's block has whole warps. */
+/* Returns the group of this thread's warp, which has one thread on the twin. A GPU's block must have whole warps. */
 MPIX_DEVICE mpix_group_t mpix_warp_of(const mpix_group_t *block)
 {
     mpix_group_t group = *block;

@@ -21,10 +21,10 @@ typedef uintptr_t mpix_address_t;
 
 /* What all handles begin with. */
 typedef struct {
-    mpix_u32 abi;
-    mpix_u32 size; /* of the handle, bytes */
-    mpix_u32 rank; /* of this process in the communicator */
-    mpix_u32 ranks;
+    mpix_u32 abi;          /* MPIX_MSCCLPP_DEVICE_ABI that the handle is laid out for */
+    mpix_u32 size;         /* of the handle, bytes */
+    mpix_u32 rank;         /* of this process in the communicator */
+    mpix_u32 ranks;        /* of the communicator */
     const mpix_u64 *abort; /* host memory: not 0 makes all waits end */
     mpix_u64 *report;      /* host memory, MPIX_MSCCLPP_REPORT_WORDS words: why a kernel gave up */
     mpix_u64 timeout_ns;   /* a wait gives up after this time; 0: never */
@@ -35,30 +35,36 @@ enum {
     MPIX_MSCCLPP_REPORT_LATE,   /* 1 more than the rank that a wait gave up on */
     MPIX_MSCCLPP_REPORT_MISUSE, /* one of those below */
     MPIX_MSCCLPP_REPORT_RANK,   /* whose memory, or room, an access does not fit into */
-    MPIX_MSCCLPP_REPORT_OFFSET, /* bytes, or the block's number */
-    MPIX_MSCCLPP_REPORT_BYTES,
-    MPIX_MSCCLPP_REPORT_LIMIT, /* bytes, or blocks */
+    MPIX_MSCCLPP_REPORT_OFFSET, /* where the access begins, bytes; or the block's number */
+    MPIX_MSCCLPP_REPORT_BYTES,  /* how many bytes it has */
+    MPIX_MSCCLPP_REPORT_LIMIT,  /* how many bytes, or blocks, there are */
     MPIX_MSCCLPP_REPORT_WORDS = 8
 };
-enum { MPIX_MSCCLPP_MISUSE_MEMORY = 1, MPIX_MSCCLPP_MISUSE_BLOCK, MPIX_MSCCLPP_MISUSE_SIZE };
+/* What a kernel has done wrong. */
+enum {
+    MPIX_MSCCLPP_MISUSE_MEMORY = 1, /* an access beyond the end of a rank's memory */
+    MPIX_MSCCLPP_MISUSE_BLOCK,      /* a block whose number a room does not have */
+    MPIX_MSCCLPP_MISUSE_SIZE        /* an all-reduce of a size, type or operation that a room does not serve */
+};
 
 /* Registered memory of all ranks. */
 typedef struct {
     mpix_head_t head;
-    char *own;
+    char *own;             /* where own memory begins */
     mpix_u64 bytes;        /* of own memory */
     char *const *peers;    /* device memory: where each rank's memory begins */
     const mpix_u64 *sizes; /* device memory: of each rank's memory, bytes */
     mpix_u64 reserved[4];
 } mpix_memory_t;
 
-/* Loads and stores in a peer's memory, and a semaphore for each direction. All counts begin at 0 and only grow. */
+/* A memory channel: loads and stores in a peer's memory, and a semaphore for each direction. All counts begin at 0 and
+ * only grow. */
 typedef struct {
     mpix_head_t head;
     mpix_u32 peer;
     mpix_u32 number; /* in the array of channels */
-    char *local;
-    char *remote;
+    char *local;     /* own memory */
+    char *remote;    /* the peer's memory */
     mpix_u64 local_bytes;
     mpix_u64 remote_bytes;
     const mpix_u64 *inbound;  /* own memory: signals of the peer */
@@ -67,23 +73,24 @@ typedef struct {
     mpix_u64 reserved[4];
 } mpix_memory_channel_t;
 
+/* A request to the CPU (mpix_mscclpp/port.h). */
 typedef struct {
     mpix_u64 word[2];
 } mpix_trigger_t;
 
-/* Requests to the CPU, which moves the bytes. */
+/* A port channel: requests to the CPU, which moves the bytes. All counts begin at 0 and only grow. */
 typedef struct {
     mpix_head_t head;
     mpix_u32 peer;
-    mpix_u32 number; /* in the proxy */
-    mpix_trigger_t *ring;
-    mpix_u64 ring_size; /* slots, a power of two */
-    mpix_u64 *ring_head;
-    mpix_u64 *tail_seen;
-    const mpix_u64 *tail;
-    const mpix_u64 *flushed;
-    const mpix_u64 *inbound;
-    mpix_u64 *expected;
+    mpix_u32 number;         /* in the proxy */
+    mpix_trigger_t *ring;    /* of triggers; all channels of a proxy share it */
+    mpix_u64 ring_size;      /* slots, a power of two */
+    mpix_u64 *ring_head;     /* the next position to push at */
+    mpix_u64 *tail_seen;     /* `tail` as it was last read */
+    const mpix_u64 *tail;    /* host memory: the next position that the CPU takes */
+    const mpix_u64 *flushed; /* host memory: triggers of this channel below this position are flushed */
+    const mpix_u64 *inbound; /* signals of the peer */
+    mpix_u64 *expected;      /* signals taken; kept between kernels */
     mpix_u64 local_bytes;
     mpix_u64 remote_bytes;
     mpix_u64 reserved[4];
@@ -91,9 +98,9 @@ typedef struct {
 
 /* A block's part of a room's state, in own device memory. */
 typedef struct {
-    mpix_u64 barriers;
-    mpix_u64 epoch;
-    mpix_u64 failed;
+    mpix_u64 barriers; /* passed so far */
+    mpix_u64 epoch;    /* of the last all-reduce: the flag of its packets */
+    mpix_u64 failed;   /* not 0: a call has failed, and all further ones fail */
     mpix_u64 reserved[5];
 } mpix_room_state_t;
 
@@ -103,13 +110,13 @@ typedef struct {
  */
 typedef struct {
     mpix_head_t head;
-    mpix_u32 blocks;
-    mpix_u32 epoch_limit; /* the flag after which packets are cleared and flags begin anew */
-    char *const *areas;   /* device memory: of each rank */
-    mpix_room_state_t *state;
-    mpix_u64 stride;
-    mpix_u64 packets;
-    mpix_u64 capacity; /* packets in a row */
+    mpix_u32 blocks;          /* how many blocks have a part in the room */
+    mpix_u32 epoch_limit;     /* the flag after which packets are cleared and flags begin anew */
+    char *const *areas;       /* device memory: where each rank's area begins */
+    mpix_room_state_t *state; /* of each block */
+    mpix_u64 stride;          /* bytes of a block's part of an area */
+    mpix_u64 packets;         /* bytes before the packets in such a part */
+    mpix_u64 capacity;        /* packets in a row */
     mpix_u64 reserved[4];
 } mpix_room_t;
 
@@ -117,7 +124,7 @@ typedef struct {
 typedef struct {
     mpix_head_t head;
     mpix_u64 *marks;      /* of each partition: how often it was marked ready */
-    const mpix_u64 *done; /* how many of these executions have ended */
+    const mpix_u64 *done; /* of each partition: how many of these executions have ended */
     mpix_u32 partitions;
     mpix_u32 reserved_word;
     mpix_u64 reserved[4];

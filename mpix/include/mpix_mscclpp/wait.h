@@ -1,15 +1,22 @@
-/* Waits that end: each looks at the abort word and at the clock now and then. */
+/*
+ * Waits of kernels. Each ends at the latest by the deadline or when the host gives up, since it looks at the clock and
+ * at the abort word now and then.
+ */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_WAIT_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_WAIT_H
 
 #include "shim.h"
 
+/* The state of one wait, which begins with zeros. */
 typedef struct {
-    mpix_u32 turns;
+    mpix_u32 turns;    /* so far */
     mpix_u64 since_ns; /* 0 before the first look at the clock */
 } mpix_wait_state_t;
 
-/* One turn of a wait for `peer`. 0 tells the caller to give up. */
+/*
+ * Does one turn of a wait for `peer`, after the caller has looked in vain for what it waits for. Returns 0 if the
+ * caller has to give up: the group has failed, and a peer that is late is reported.
+ */
 MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpix_wait_state_t *wait, mpix_u32 peer)
 {
     mpix_u64 now;
@@ -35,7 +42,7 @@ MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpi
     return 0;
 }
 
-/* Reports an access that does not fit, and fails the calling thread. */
+/* Reports a misuse, MPIX_MSCCLPP_MISUSE_..., unless one is reported already, and fails the calling thread. */
 MPIX_DEVICE void mpix_misuse(mpix_group_t *group, const mpix_head_t *head, int what, mpix_u32 rank, mpix_u64 offset,
                              mpix_u64 bytes, mpix_u64 limit)
 {
@@ -49,7 +56,7 @@ MPIX_DEVICE void mpix_misuse(mpix_group_t *group, const mpix_head_t *head, int w
     group->failed = 1;
 }
 
-/* 1 if `bytes` from `offset` on lie within `limit` bytes of a rank's memory; else fails the thread. */
+/* Returns 1 if `bytes` bytes at `offset` lie within `limit` bytes of a rank's memory; else reports that and fails. */
 MPIX_DEVICE int mpix_fits(mpix_group_t *group, const mpix_head_t *head, mpix_u32 rank, mpix_u64 offset, mpix_u64 bytes,
                           mpix_u64 limit)
 {
@@ -60,7 +67,8 @@ MPIX_DEVICE int mpix_fits(mpix_group_t *group, const mpix_head_t *head, mpix_u32
     return 0;
 }
 
-/* Not 0 if a function that this group called has failed. The host gets the reason: MPIX_Mscclpp_get_async_error. */
+/* Tells whether a function that this group called has failed. The host gets the reason: MPIX_Mscclpp_get_async_error.
+ */
 MPIX_DEVICE int mpix_failed(const mpix_group_t *group)
 {
     return group->failed;
