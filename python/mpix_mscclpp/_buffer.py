@@ -3,7 +3,7 @@ import ctypes
 
 from mpi4py import MPI
 
-# By the letter and the size of the array interface.
+# Names of MPI types, and codes of PyTorch's types: the letter and the size in bytes of the array interface.
 _TYPES = {
     "b1": "C_BOOL", "i1": "INT8_T", "i2": "INT16_T", "i4": "INT32_T", "i8": "INT64_T", "u1": "UINT8_T",
     "u2": "UINT16_T", "u4": "UINT32_T", "u8": "UINT64_T", "f4": "FLOAT", "f8": "DOUBLE", "c8": "C_FLOAT_COMPLEX",
@@ -13,11 +13,15 @@ _TORCH = {
     "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
     "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8", "complex64": "c8", "complex128": "c16",
 }
+# Letters of the array interface, by formats of the buffer protocol that are no integers.
 _FORMATS = {"?": "b", "e": "f", "f": "f", "d": "f", "g": "f", "c": "u"}
 
 
 class Array:
-    """Memory: address, size in bytes, and the letter and size of its elements."""
+    """The memory of a buffer.
+
+    thing: the object that owns it. address. size: in bytes. code: the letter and the size of its elements.
+    """
 
     def __init__(self, thing, writes):
         self.thing = thing
@@ -66,19 +70,19 @@ class Array:
         self.code = _FORMATS.get(letter, "u" if letter.isupper() else "i") + str(view.itemsize)
 
     def datatype(self):
-        """MPI's type of the elements."""
+        """Returns MPI's type of the elements."""
         if self.code not in _TYPES:
             raise TypeError(f"no MPI type is known for elements of type '{self.code}'; pass [array, type]")
         return getattr(MPI, _TYPES[self.code])
 
 
 def _is_contiguous(shape, strides, item):
-    """In the order of C or of Fortran."""
+    """Tells whether an array has no gaps, in the order of C or of Fortran. item: bytes of an element."""
     if strides is None:
         return True
 
     def follows(pairs):
-        """Whether the dimensions lie one behind the other without gaps."""
+        """Tells whether dimensions, the innermost first, follow one another without gaps."""
         step = item
         for length, stride in pairs:
             if length != 1 and stride != step:
@@ -90,14 +94,17 @@ def _is_contiguous(shape, strides, item):
 
 
 class Message:
-    """One side of a call: address, MPI type, and what was said of counts and displacements (None: nothing)."""
+    """One side of a call: its address and MPI type, and the counts and displacements that were given (None: none were).
+
+    array: the Array; None: the side has no memory of its own.
+    """
 
     def __init__(self, spec, writes=False):
         self.array = None
         self.in_place = False
         self.counts = self.displs = None
         self.type = None
-        if spec is None:  # does not count on this rank
+        if spec is None:  # this side does not count on this rank
             self.address, self.type, self.counts = None, MPI.BYTE, 0
         elif _is_special(spec, MPI.IN_PLACE):
             self.in_place, self.address, self.type, self.counts = True, int(MPI.IN_PLACE), MPI.BYTE, 0
@@ -109,16 +116,16 @@ class Message:
         if not 1 <= len(spec) <= 4:
             raise ValueError(f"a list for a buffer has 1 to 4 entries, not {len(spec)}: the array, counts, "
                              "displacements, type")
-        rest = list(spec[1:])
-        if rest and _is_type(rest[-1]):
-            self.type = rest.pop()
-        if rest and isinstance(rest[0], tuple) and len(rest) == 1 and len(rest[0]) == 2 and \
-                any(part is None or hasattr(part, "__len__") for part in rest[0]):
-            rest = list(rest[0])
-        if len(rest) > 2:
+        entries = list(spec[1:])
+        if entries and _is_type(entries[-1]):
+            self.type = entries.pop()
+        if entries and isinstance(entries[0], tuple) and len(entries) == 1 and len(entries[0]) == 2 and \
+                any(part is None or hasattr(part, "__len__") for part in entries[0]):
+            entries = list(entries[0])
+        if len(entries) > 2:
             raise ValueError("the last entry of a list for a buffer is to be an MPI type, or a list of such")
-        self.counts = rest[0] if rest else None
-        self.displs = rest[1] if len(rest) > 1 else None
+        self.counts = entries[0] if entries else None
+        self.displs = entries[1] if len(entries) > 1 else None
         if spec[0] is None or _is_special(spec[0], MPI.BOTTOM):
             self.address = 0
             if self.type is None or self.counts is None:
@@ -130,7 +137,7 @@ class Message:
             self.type = self.array.datatype()
 
     def count(self, blocks=1):
-        """Elements of one of `blocks` blocks of one size."""
+        """Returns the elements of one of `blocks` blocks of one size."""
         if self.counts is not None:
             return int(self.counts)
         items = self._items()
@@ -139,7 +146,10 @@ class Message:
         return items // blocks
 
     def vector(self, blocks):
-        """Counts and displacements of blocks of sizes of their own, as arrays of C."""
+        """Returns the counts and displacements of blocks of different sizes, as arrays of C.
+
+        Without counts the blocks are as equal as they can be; without displacements they follow one another.
+        """
         counts = self.counts
         if counts is None:
             items = self._items()
@@ -154,7 +164,7 @@ class Message:
         return integers(counts, blocks, "counts"), integers(displs, blocks, "displacements")
 
     def _items(self):
-        """How many elements of its type the array has."""
+        """Returns how many elements of the MPI type the array has."""
         extent = self.type.Get_extent()[1]
         if extent <= 0 or self.array.size % extent:
             raise ValueError(f"{self.array.size} bytes are not a multiple of the type's extent of {extent}")
@@ -162,18 +172,18 @@ class Message:
 
 
 def integers(values, number, what):
-    """An array of C of `number` integers."""
+    """Returns an array of C of `number` integers. what: their name for messages."""
     if len(values) != number:
         raise ValueError(f"{len(values)} {what} for {number} ranks")
     return (ctypes.c_int * number)(*(int(value) for value in values))
 
 
 def _is_special(thing, special):
-    """Whether this is MPI.IN_PLACE or MPI.BOTTOM, which had no type of their own before mpi4py 4."""
+    """Tells whether `thing` is MPI.IN_PLACE or MPI.BOTTOM, which had no type of their own before mpi4py 4."""
     return type(thing) is type(special) and thing == special
 
 
 def _is_type(thing):
-    """Whether an entry of a list is an MPI datatype, or a list of them."""
+    """Tells whether an entry of a list is an MPI datatype, or a list of them."""
     return isinstance(thing, MPI.Datatype) or (
         isinstance(thing, (list, tuple)) and len(thing) > 0 and all(isinstance(one, MPI.Datatype) for one in thing))

@@ -1,4 +1,4 @@
-"""The library, its functions, and how their errors are raised."""
+"""Loads the library, and makes its functions raise errors."""
 import ctypes
 import os
 
@@ -8,10 +8,14 @@ NAME = "libmpix_mscclpp.so.0"
 
 
 def load():
-    """MPIX_MSCCLPP_LIBRARY names the file; else it is the one that was installed with this module, or the loader's."""
-    chosen = os.environ.get("MPIX_MSCCLPP_LIBRARY")
-    if chosen:
-        return ctypes.CDLL(chosen)
+    """Loads the library.
+
+    It is the file that MPIX_MSCCLPP_LIBRARY names, else the one that was installed with this module, else what the
+    loader finds.
+    """
+    file_name = os.environ.get("MPIX_MSCCLPP_LIBRARY")
+    if file_name:
+        return ctypes.CDLL(file_name)
     try:
         from ._installed import LIBRARY
         if os.path.exists(LIBRARY):
@@ -31,19 +35,19 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def function(name, *types):
-    """A function of the library that raises the error which it returns."""
-    found = getattr(_LIBRARY, "MPIX_Mscclpp_" + name)
-    found.argtypes = types
-    found.restype = INT
+    """Returns a function of the library, MPIX_Mscclpp_<name>, which raises the error that it returns in C."""
+    c_function = getattr(_LIBRARY, "MPIX_Mscclpp_" + name)
+    c_function.argtypes = types
+    c_function.restype = INT
 
     def call(*arguments):
         """Calls the function, and raises an exception for an error code."""
-        code = found(*arguments)
+        code = c_function(*arguments)
         if code != MPI.SUCCESS:
             raise MPI.Exception(code)
     return call
 
 
 def handle(thing):
-    """The C handle of a communicator, a type or an operation of mpi4py."""
+    """Returns the C handle of a communicator, a type or an operation of mpi4py."""
     return MPI._handleof(thing)  # the name under which mpi4py offers it

@@ -1,4 +1,4 @@
-"""The collectives."""
+"""The class Queued: MPI's collectives, queued in streams or as persistent requests."""
 import ctypes
 
 from mpi4py import MPI
@@ -8,16 +8,19 @@ from ._library import COUNT, INT, POINTER, function, handle
 from ._requests import Request
 from ._stream import HostStream, address_of
 
-_END = (POINTER, POINTER)  # communicator, and stream or request
-_SEND = (POINTER, COUNT, POINTER)
+# Types of arguments in C.
+_END = (POINTER, POINTER)  # communicator, and stream or address of the request
+_SEND = (POINTER, COUNT, POINTER)  # buffer, count, type
 _BLOCKS = (*_SEND, *_SEND)
-_REDUCE = (POINTER, POINTER, COUNT, POINTER, POINTER)
-_VECTOR = (POINTER, POINTER, POINTER, POINTER)
-
+_REDUCE = (POINTER, POINTER, COUNT, POINTER, POINTER)  # both buffers, count, type, operation
+_VECTOR = (POINTER, POINTER, POINTER, POINTER)  # buffer, counts, displacements, type
 
 
 class _Collective:
-    """A collective in both forms: queued, and as a persistent request. `types` are those of its own arguments."""
+    """A collective of the library in both forms: queued, and as a persistent request.
+
+    types: those of its arguments before the communicator.
+    """
 
     def __init__(self, name, *types):
         self.enqueue = function(name + "_enqueue", *types, *_END)
@@ -63,33 +66,42 @@ class Queued:
     # What the calls have in common.
 
     def _call(self, collective, arguments, messages, stream):
-        """Queues a call, or makes a request of it. A stream of the host twin and a request keep the buffers."""
-        things = [message.array.thing for message in messages if message.array is not None]
+        """Queues a call and returns None, or makes a request of it and returns that.
+
+        A request and a stream of the host twin keep the buffers alive.
+        """
+        buffers = [message.array.thing for message in messages if message.array is not None]
         if stream is _AS_REQUEST:
-            return Request(collective.init, (*arguments, handle(self.comm)), things)
+            return Request(collective.init, (*arguments, handle(self.comm)), buffers)
         if isinstance(stream, HostStream):
-            stream.keep(*things)
-        collective.enqueue(*arguments, handle(self.comm), address_of(stream, things))
+            stream.keep(*buffers)
+        collective.enqueue(*arguments, handle(self.comm), address_of(stream, buffers))
         return None
 
     def _ranks(self):
-        """Blocks of a buffer: those of the other group, if there are two."""
+        """Returns how many blocks a buffer has: one for each rank, of the remote group in an intercommunicator."""
         return self.comm.Get_remote_size() if self.comm.Is_inter() else self.comm.Get_size()
 
     @staticmethod
     def _block(message, blocks=1):
-        """Address, count, type."""
+        """Returns the address, count and type of a message in `blocks` equal blocks, as C takes them."""
         return message.address, message.count(blocks), handle(message.type)
 
     def _vector(self, message):
-        """Address, counts, displacements, type. The arrays are read before the call returns."""
+        """Returns the address, counts, displacements and type of a message in blocks of different sizes.
+
+        The arrays of counts and displacements come behind these four, so that they live until the call has read them.
+        """
         if message.in_place or message.address is None:
             return message.address, None, None, handle(MPI.BYTE)
         counts, displs = message.vector(self._ranks())
         return message.address, ctypes.addressof(counts), ctypes.addressof(displs), handle(message.type), counts, displs
 
     def _reduction(self, sendbuf, recvbuf, blocks=1):
-        """Both sides, the count of the result, and the type."""
+        """Returns both sides of a reduction, the count of the result, and the type.
+
+        blocks: how many results there are in the operand.
+        """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         leading = receive if receive.array is not None or send.in_place or send.array is None else send
         count = leading.count(blocks if send.in_place else 1)
@@ -101,7 +113,7 @@ class Queued:
         return send, receive, count, handle(leading.type)
 
     def _reduce_all(self, collective, sendbuf, recvbuf, op, stream):
-        """A reduction in which all ranks get a result."""
+        """Queues a reduction in which all ranks get a result."""
         send, receive, count, datatype = self._reduction(sendbuf, recvbuf)
         return self._call(collective, (send.address, receive.address, count, datatype, handle(op)), (receive, send),
                           stream)
@@ -133,7 +145,10 @@ class Queued:
                           (receive, send), stream)
 
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts, op=MPI.SUM, *, stream=None):
-        """Unlike mpi4py's, this needs `recvcounts`, as it must not ask the other ranks."""
+        """As MPI.Comm.Reduce_scatter, in the order of the stream.
+
+        Unlike mpi4py's, this needs `recvcounts`, as it must not ask the other ranks.
+        """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         counts = integers(recvcounts, self._ranks(), "counts")
         leading = receive if send.in_place else send
@@ -158,8 +173,8 @@ class Queued:
     def Allgatherv(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Allgatherv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        places = self._vector(receive)
-        return self._call(_allgatherv, (*self._block(send), *places[:4]), (receive, send), stream)
+        receive_places = self._vector(receive)
+        return self._call(_allgatherv, (*self._block(send), *receive_places[:4]), (receive, send), stream)
 
     def Gather(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Gather, in the order of the stream."""
@@ -170,8 +185,8 @@ class Queued:
     def Gatherv(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Gatherv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        places = self._vector(receive)
-        return self._call(_gatherv, (*self._block(send), *places[:4], root), (send, receive), stream)
+        receive_places = self._vector(receive)
+        return self._call(_gatherv, (*self._block(send), *receive_places[:4], root), (send, receive), stream)
 
     def Scatter(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Scatter, in the order of the stream."""
@@ -182,8 +197,8 @@ class Queued:
     def Scatterv(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Scatterv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        places = self._vector(send)
-        return self._call(_scatterv, (*places[:4], *self._block(receive), root), (receive, send), stream)
+        send_places = self._vector(send)
+        return self._call(_scatterv, (*send_places[:4], *self._block(receive), root), (receive, send), stream)
 
     def Alltoall(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Alltoall, in the order of the stream."""
@@ -194,11 +209,14 @@ class Queued:
     def Alltoallv(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Alltoallv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        there, here = self._vector(send), self._vector(receive)
-        return self._call(_alltoallv, (*there[:4], *here[:4]), (receive, send), stream)
+        send_places, receive_places = self._vector(send), self._vector(receive)
+        return self._call(_alltoallv, (*send_places[:4], *receive_places[:4]), (receive, send), stream)
 
     def Alltoallw(self, sendbuf, recvbuf, *, stream=None):
-        """Buffers are [array, counts, displacements in bytes, types]."""
+        """As MPI.Comm.Alltoallw, in the order of the stream.
+
+        Buffers are [array, counts, displacements in bytes, types].
+        """
         sides = []
         messages = Message(sendbuf), Message(recvbuf, writes=True)
         for message in messages:
@@ -224,20 +242,20 @@ class Queued:
         return lambda *arguments, **keywords: method(*arguments, stream=_AS_REQUEST, **keywords)
 
     def Pallreduce_init(self, sendbuf, recvbuf, partitions, op=MPI.SUM):
-        """A request for an all-reduce of `partitions` equal parts, each released by itself."""
+        """Makes a request for an all-reduce of `partitions` equal parts, each of which kernels release by itself."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         arguments = (send.address, receive.address, partitions, receive.count(partitions), handle(receive.type),
                      handle(op), handle(self.comm))
         return Request(_pallreduce_init, arguments, [sendbuf, recvbuf])
 
     def Psend_init(self, buf, partitions, dest, tag=0):
-        """A request for the sending side of a message of `partitions` equal parts."""
+        """Makes a request for the sending side of a message of `partitions` equal parts."""
         message = Message(buf)
         return Request(_psend_init, (message.address, partitions, message.count(partitions), handle(message.type), dest,
                                      tag, handle(self.comm)), [buf])
 
     def Precv_init(self, buf, partitions, source, tag=0):
-        """A request for the receiving side."""
+        """Makes a request for the receiving side of such a message."""
         message = Message(buf, writes=True)
         return Request(_precv_init, (message.address, partitions, message.count(partitions), handle(message.type),
                                      source, tag, handle(self.comm)), [buf])
@@ -245,24 +263,24 @@ class Queued:
     # What became of them.
 
     def Get_async_error(self):
-        """An MPI error code, MPI.SUCCESS if nothing has failed, and a text. Never waits."""
+        """Returns an MPI error code, MPI.SUCCESS if no queued call has failed, and a text. Never waits."""
         code, text = ctypes.c_int(), ctypes.create_string_buffer(320)
         _get_async_error(handle(self.comm), ctypes.addressof(code), ctypes.addressof(text), len(text))
         return code.value, text.value.decode()
 
-    def _asked(self, what):
-        """A counter of the communicator, from MPIX_Mscclpp_query."""
+    def _counter(self, what):
+        """Returns a counter of the communicator. what: QUEUED or WAITED."""
         value = ctypes.c_longlong()
         _query(handle(self.comm), what, ctypes.addressof(value))
         return value.value
 
     def Get_queued(self):
-        """How many calls of this process were queued."""
-        return self._asked(QUEUED)
+        """Returns how many calls of this process on the communicator were queued."""
+        return self._counter(QUEUED)
 
     def Get_waited(self):
-        """How many could not be queued, and so waited for the stream and made the plain MPI call."""
-        return self._asked(WAITED)
+        """Returns how many could not be queued, and so waited for the stream and made the plain MPI call."""
+        return self._counter(WAITED)
 
 
 _COLLECTIVES = {"Allreduce", "Scan", "Exscan", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Barrier", "Bcast",

@@ -33,37 +33,37 @@ class Request:
 
     @property
     def ptr(self):
-        """Its handle in C."""
+        """The request's handle in C. Raises ValueError if it has been freed."""
         if not self._pointer.value:
             raise ValueError("the request has been freed")
         return self._pointer.value
 
     def _all(self, function_):
-        """Calls a function that takes a list of requests for this one."""
+        """Calls a function of C that takes a list of requests, with this one."""
         self.ptr  # raises if it has been freed
         function_(1, ctypes.addressof(self._pointer))
 
     def attach_stream(self, stream=None):
-        """Each start makes the call in the order of this stream."""
+        """Lets each start make the call in the order of this stream."""
         _attach_stream(self.ptr, address_of(stream, self._kept))
 
     def attach_kernels(self, stream=None):
-        """Kernels in this stream release what is started."""
+        """Lets kernels in this stream release what is started."""
         _attach_kernels(self.ptr, address_of(stream, self._kept))
 
     def attach_graph(self, graph):
-        """`graph`: the address of a cudaGraph_t, or a Graph of the host twin."""
+        """Lets each start add a node to a graph. graph: the address of a cudaGraph_t, or a Graph of the host twin."""
         pointer = getattr(graph, "pointer", graph)
         _attach_graph(self.ptr, getattr(pointer, "value", pointer))
 
     def get_node(self):
-        """The address of the node that the latest start has added; None on the host twin."""
+        """Returns the address of the node that the latest start has added; None on the host twin."""
         node = ctypes.c_void_p()
         _get_node(self.ptr, ctypes.addressof(node))
         return node.value
 
     def get_device(self, abi, size):
-        """The handle for kernels, as `size` bytes."""
+        """Returns the handle for kernels, as `size` bytes. abi: of the header that the kernels were compiled with."""
         handle = ctypes.create_string_buffer(size)
         _get_device(self.ptr, abi, ctypes.addressof(handle), size)
         return handle.raw
@@ -77,31 +77,31 @@ class Request:
         self._all(_start)
 
     def complete(self):
-        """Lets the stream wait for the execution."""
+        """Lets what comes next in the stream of attach_kernels wait for the executions."""
         self._all(_complete)
 
     def pready(self, low=0, high=None):
-        """Marks partitions ready from the host."""
+        """Marks partitions `low` to `high` ready from the host; `high` None: only `low`."""
         _pready(low, low if high is None else high, self.ptr)
 
     def parrived(self, partition):
-        """Whether a partition has arrived."""
+        """Returns whether a partition of the latest start has arrived."""
         flag = ctypes.c_int()
         _parrived(self.ptr, partition, ctypes.addressof(flag))
         return flag.value != 0
 
     def test(self):
-        """Whether the execution has ended."""
+        """Returns whether all executions have ended."""
         flag = ctypes.c_int()
         _test(self.ptr, ctypes.addressof(flag))
         return flag.value != 0
 
     def wait(self):
-        """Waits for the execution on the host."""
+        """Waits on the host until all executions have ended."""
         self._all(_wait)
 
     def free(self):
-        """Of a request that kernels release: collective."""
+        """Frees the request and lets go of its buffers. Collective if kernels release it."""
         self.ptr  # raises if it has been freed
         _free(ctypes.addressof(self._pointer))
         self._kept = []

@@ -1,4 +1,4 @@
-"""Streams of several frameworks, and those of the host twin."""
+"""Streams of the host twin, and the addresses of streams of several frameworks."""
 import contextlib
 import ctypes
 import sys
@@ -26,13 +26,13 @@ class HostStream:
 
     @property
     def ptr(self):
-        """Its address."""
+        """The stream's address. Raises ValueError if it has been destroyed."""
         if self._pointer is None:
             raise ValueError("the stream has been destroyed")
         return self._pointer.value
 
     def keep(self, *things):
-        """Keeps buffers until the stream is empty, or as long as the graph that is recorded."""
+        """Keeps objects alive until the stream is empty or, while it is captured, as long as the graph."""
         (self._kept if self._graph is None else self._graph.kept).extend(things)
 
     def launch(self, callable_):
@@ -48,7 +48,7 @@ class HostStream:
 
     @contextlib.contextmanager
     def capture(self):
-        """Records what is put into the stream within: `with stream.capture() as graph:`."""
+        """Records what is put into the stream in the body of `with stream.capture() as graph:`."""
         if self._graph is not None:
             raise ValueError("the stream is captured already")
         _capture_begin(self.ptr)
@@ -60,7 +60,7 @@ class HostStream:
             _capture_end(self.ptr, ctypes.addressof(graph.pointer))
 
     def destroy(self):
-        """Waits for what is in the stream. It cannot be used any more."""
+        """Waits for what is in the stream, and frees the stream. It cannot be used any more."""
         if self._pointer is not None:
             _destroy(self.ptr)
             self._pointer = None
@@ -82,7 +82,7 @@ class Graph:
         _graph_launch(self.pointer.value, stream.ptr)
 
     def destroy(self):
-        """Its launches must have ended."""
+        """Frees the graph. Its launches must have ended."""
         if self.pointer.value:
             _graph_destroy(self.pointer.value)
             self.pointer = ctypes.c_void_p()
@@ -90,7 +90,10 @@ class Graph:
 
 
 def address_of(stream, things):
-    """The address of a stream; None is the current one of the framework of the first of `things` that is on a GPU."""
+    """Returns the address of a stream of any framework.
+
+    stream None: the current stream of the framework that the first buffer on a GPU among `things` belongs to.
+    """
     if stream is None:
         return _current(things)
     if isinstance(stream, int) and not isinstance(stream, bool):
@@ -99,15 +102,15 @@ def address_of(stream, things):
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])
     for name in ("ptr", "cuda_stream", "handle"):  # CuPy and HostStream, PyTorch, Numba
-        found = getattr(stream, name, None)
-        if found is not None:
-            return int(getattr(found, "value", found) or 0)
+        value = getattr(stream, name, None)
+        if value is not None:
+            return int(getattr(value, "value", value) or 0)
     raise TypeError(f"'{type(stream).__name__}' is no stream: pass one of CuPy, PyTorch or Numba, an object with "
                     "__cuda_stream__, an address, or a HostStream")
 
 
 def _current(things):
-    """The current stream of the framework that one of the arguments belongs to."""
+    """Returns the address of the current stream of the framework of the first buffer on a GPU; 0 if there is none."""
     for thing in things:
         framework = type(thing).__module__.partition(".")[0]
         if framework == "torch" and thing.is_cuda:

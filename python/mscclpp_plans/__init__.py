@@ -4,7 +4,7 @@ chunks: says which chunk goes where and is combined with which; blocks, channels
 channels: says every signal and wait, block by block.
 programs: the classic algorithms, in a few lines each.
 
-`Program.compile` proves what it makes by `mscclpp_plan check`; prove() does that with any plan.
+`Program.compile` proves the plan that it makes, by `mscclpp_plan check`. prove() proves any plan.
 """
 from . import programs
 from .channels import Block, Rank, assemble, local

@@ -1,4 +1,4 @@
-"""Writes the plans of classic algorithms or of a program. `mscclpp_plan compile` starts this module."""
+"""Writes the plans of classic algorithms or of a file with a program. `mscclpp_plan compile` runs this module."""
 import argparse
 import json
 import os
@@ -12,7 +12,7 @@ ALGORITHMS = [*programs.FLAT, *programs.NODES, "defaults"]
 
 
 def algorithm(text):
-    """The name of an algorithm, or of a file with a program."""
+    """For argparse: accepts the name of an algorithm, or of a file with a program."""
     if not text.endswith(".py") and text not in ALGORITHMS:
         raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use a file whose name ends in .py, or one of "
                                          + ", ".join(ALGORITHMS))
@@ -20,7 +20,7 @@ def algorithm(text):
 
 
 def setting(text):
-    """NAME=VALUE, where VALUE is a whole number or a word."""
+    """For argparse: returns the name and the value of NAME=VALUE, where VALUE is a whole number or a word."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use NAME=VALUE")
@@ -28,7 +28,7 @@ def setting(text):
 
 
 def parse_arguments():
-    """The options of the command line, and the parser."""
+    """Returns the options of the command line, and the parser."""
     parser = argparse.ArgumentParser(prog="mscclpp_plan compile", description="Writes execution plans.")
     parser.add_argument("algorithm", type=algorithm, metavar="ALGORITHM|PROGRAM.py",
                         help="a file that defines `plan`, or one of " + ", ".join(ALGORITHMS)
@@ -61,19 +61,19 @@ def parse_arguments():
 
 
 def run_program(path, arguments):
-    """What a file calls `plan`: a Program or a finished plan."""
-    found = runpy.run_path(path, run_name="__plan__").get("plan")
-    if callable(found):
-        found = found(**arguments)
+    """Runs a file, and returns its `plan`, or what its function `plan` returns: a Program or a finished plan."""
+    result = runpy.run_path(path, run_name="__plan__").get("plan")
+    if callable(result):
+        result = result(**arguments)
     elif arguments:
         raise ValueError(f"{path}: --set is for a function `plan`, which it lacks")
-    if not isinstance(found, (Program, dict)):
+    if not isinstance(result, (Program, dict)):
         raise ValueError(f"{path}: `plan` is neither a Program nor a plan nor a function that returns one")
-    return found
+    return result
 
 
 def make_programs(options, parser):
-    """The programs, or finished plans, that the options ask for."""
+    """Returns the programs, or finished plans, that the options ask for. Wrong usage ends the process."""
     if options.algorithm.endswith(".py"):
         return [run_program(options.algorithm, dict(options.set))]
     if options.algorithm == "defaults" and not options.output:
@@ -95,16 +95,16 @@ def make_programs(options, parser):
                  min_message_size=options.min, max_message_size=options.max)]
 
 
-def compile_one(made, options):
-    """The finished plan of a program, proven unless the options say otherwise."""
-    if isinstance(made, Program):
-        made.portable = made.portable or options.portable
-        compiled = Compiled(made)
+def compile_one(source, options):
+    """Returns the finished plan of a Program, or that plan itself, proven unless the options say otherwise."""
+    if isinstance(source, Program):
+        source.portable = source.portable or options.portable
+        compiled = Compiled(source)
         plan = compiled.plan
         if options.explain or options.passes:
             sys.stderr.write(compiled.explain(PASSES if options.explain else options.passes))
     else:
-        plan = made
+        plan = source
         if options.portable and exceeded(plan):
             raise ValueError("\n".join([f"{plan['name']} does not fit into MSCCL++'s executor", *exceeded(plan)]))
     plan["name"] = options.name or plan["name"]
@@ -114,7 +114,7 @@ def compile_one(made, options):
 
 
 def write(plan, options):
-    """Writes a plan where it is to go."""
+    """Writes a plan to the file or folder of the options, or to standard output."""
     path, text = options.output, json.dumps(plan) + "\n"
     if options.algorithm == "defaults":
         os.makedirs(path, exist_ok=True)

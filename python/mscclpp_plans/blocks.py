@@ -1,23 +1,23 @@
-"""Which block of threads does which step, by a cost model that `mscclpp_plan show` uses, too."""
+"""Gives steps to blocks of threads, by a cost model that `mscclpp_plan show` uses, too."""
 import collections
 import math
 from typing import NamedTuple
 
 # Microseconds, and bytes a microsecond. They are those of mca/common/plan/trace.c, and no forecast of a machine.
-OPERATION = 0.1  # each operation of a block
-LATENCY = 1.0  # of a signal or a packet to a peer
-PORT = 3.0  # of one entry of a proxy
+OPERATION = 0.1  # time of each operation of a block, besides its data
+LATENCY = 1.0  # time of a signal or a packet to a peer
+PORT = 3.0  # time of one request to a proxy, besides its data
 BLOCK_LOCAL, BLOCK_LINK = 60e3, 25e3  # what one block moves within its GPU, and to peers
 GPU_LOCAL, GPU_LINK, GPU_PORT = 2000e3, 400e3, 40e3  # what all blocks of a GPU move together
-BLOCK = 0.02  # what a block takes from the application
+BLOCK = 0.02  # time that each block adds to a choice, since it takes threads from the application
 
 
 class Choice(NamedTuple):
-    """What is free to choose for a plan."""
+    """What the compiler chooses for a plan."""
 
     packets: bool
-    blocks: int  # that share the steps of a rank
-    instances: int  # how often these blocks are there, each time with a part of every chunk
+    blocks: int  # how many share the steps of a rank
+    instances: int  # how many times these blocks are there, each time with a part of every chunk
     turn: int = 0  # bytes of a chunk in one turn of a pipeline; 0: there is no pipeline
 
     def __str__(self):
@@ -27,46 +27,48 @@ class Choice(NamedTuple):
 
 
 def durations(step, chunk, blocks):
-    """How long a step keeps its block, and how many bytes it moves to peers.
+    """Returns how long a step keeps its block busy, and how many bytes it moves to or from peers.
 
-    chunk: bytes. blocks: of one GPU, which share what it can move.
+    chunk: bytes of a chunk. blocks: how many blocks of a GPU share what it can move.
     """
-    near = far = 0
+    near_bytes = far_bytes = 0
     for span in [*step.sources, step.target, *step.also]:
         size = span.size * chunk * (2 if span.buffer == "p" else 1)
         if span.rank == step.rank:
-            near += size
+            near_bytes += size
         else:
-            far += size
+            far_bytes += size
     if step.port:
-        return OPERATION, far
-    return OPERATION + near / min(BLOCK_LOCAL, GPU_LOCAL / blocks) + far / min(BLOCK_LINK, GPU_LINK / blocks), far
+        return OPERATION, far_bytes
+    return (OPERATION + near_bytes / min(BLOCK_LOCAL, GPU_LOCAL / blocks)
+            + far_bytes / min(BLOCK_LINK, GPU_LINK / blocks), far_bytes)
 
 
 def _count_ports(steps, choice):
-    """About how many port channels a GPU has."""
+    """Returns about how many port channels a GPU has."""
     entries = collections.Counter(step.rank for step in steps if step.port)
     peers = collections.Counter(rank for rank, _ in {(step.rank, step.target.rank) for step in steps if step.port})
     return choice.instances * max((min(entries[rank], choice.blocks * peers[rank]) for rank in peers), default=1)
 
 
 class _Clock:
-    """When each block and each port is free again, and when each step has ended."""
+    """Simulates blocks and ports: when each of them is free again, and when each step has ended."""
 
     def __init__(self, steps, choice, chunk):
         self.choice, self.chunk = choice, chunk
         self.blocks, self.ports = choice.blocks * choice.instances, _count_ports(steps, choice)
-        # Without packets ranks first hear that their peers have begun.
+        # When ranks can begin: without packets they first hear that their peers have begun.
         self.begin = 0 if choice.packets else LATENCY + 4 * OPERATION
-        self.free, self.work = {}, collections.Counter()  # by agent or port
+        self.free, self.work = {}, collections.Counter()  # by agent or port: when it is free again, how long it works
         self.first = {}  # by agent: when its first step began
-        self.ended, self.arrived, self.block = {}, {}, {}  # by step
+        # By step: when it ended for its block, when its data were there, and which block did it.
+        self.ended, self.arrived, self.block = {}, {}, {}
         self.told = {other for step in steps for other, why in step.before.items()
                      if other.rank != step.rank and not (choice.packets and why == "RAW")}  # steps that signal
 
     def start(self, step, block):
-        """When a block could begin a step, and how many of the steps before it the block does itself."""
-        ready, waits, near = PORT + 2 * OPERATION if step.port and self.begin else self.begin, False, 0
+        """Returns when a block could begin a step, and how many of the steps before it the block does itself."""
+        ready, waits, own_before = PORT + 2 * OPERATION if step.port and self.begin else self.begin, False, 0
         for other, why in step.before.items():
             if other.rank != step.rank:
                 by_packet = self.choice.packets and why == "RAW"
@@ -76,12 +78,12 @@ class _Clock:
             elif self.block[other] != block:
                 ready, waits = max(ready, self.ended[other] + 2 * OPERATION), True
             else:
-                ready, near = max(ready, self.ended[other]), near + 1
-        return max(ready, self.free.get((step.rank, block), self.begin)) + (2 * OPERATION if waits else 0), near
+                ready, own_before = max(ready, self.ended[other]), own_before + 1
+        return max(ready, self.free.get((step.rank, block), self.begin)) + (2 * OPERATION if waits else 0), own_before
 
     def run(self, step, block, start):
-        """Lets a block do a step."""
-        busy, far = durations(step, self.chunk, self.blocks)
+        """Lets a block do a step that begins at `start`."""
+        busy, far_bytes = durations(step, self.chunk, self.blocks)
         busy += 2 * OPERATION if step in self.told and not step.port else 0
         agent = step.rank, block
         self.first.setdefault(agent, start)
@@ -90,34 +92,38 @@ class _Clock:
         self.work[agent] += busy + (2 * OPERATION if step.before else 0)
         if step.port:
             port = agent, step.target.rank
-            entry = PORT + far * self.ports / GPU_PORT
+            entry = PORT + far_bytes * self.ports / GPU_PORT
             self.free[port] = self.arrived[step] = max(start + busy, self.free.get(port, 0)) + entry
             self.work[port] += entry
 
     def busiest(self):
-        """The longest time between two turns: a block begins one when it has ended the last, a port works on."""
+        """Returns the longest time that a block or a port needs for one turn.
+
+        A block begins a turn when it has ended the one before, while a port works on without a pause.
+        """
         return max([self.free[agent] - start for agent, start in self.first.items()]
                    + [work for owner, work in self.work.items() if owner not in self.first], default=0)
 
     def load(self, step, block):
-        """How much work a block has, and its port that the step takes."""
+        """Returns how much work a block has so far, together with its port if the step goes through one."""
         port = (step.rank, block), step.target.rank
         return self.work[step.rank, block] + (self.work[port] if step.port else 0)
 
 
 def place(steps, choice, chunk, assign=True):
-    """Gives each step a block. Returns how long all takes, and how long the slowest block or port takes.
+    """Gives each step a block, unless `assign` is false. Returns two times: of all steps, and of the busiest
+    block or port.
 
-    Without a pipeline a step goes where it can begin first. With one, blocks get equal work: while one is busy with
-    this turn, another one is with the next. chunk: bytes of one chunk of an instance, in one turn.
+    Without a pipeline a step goes to the block that can begin it first. With one, blocks get equal work, since blocks
+    may be in different turns at one time. chunk: bytes of one chunk of an instance, in one turn.
     """
     clock = _Clock(steps, choice, chunk)
     for step in steps:
         best = None
         for block in range(choice.blocks):
-            start, near = clock.start(step, block)
+            start, own_before = clock.start(step, block)
             load = clock.load(step, block)
-            preference = (load, block) if choice.turn else (round(start, 3), -near, load, block)
+            preference = (load, block) if choice.turn else (round(start, 3), -own_before, load, block)
             if best is None or preference < best[0]:
                 best = preference, block, start
         clock.run(step, *best[1:])
@@ -128,7 +134,10 @@ def place(steps, choice, chunk, assign=True):
 
 
 def estimate(steps, choice, chunk, assign=True):
-    """How many microseconds a plan takes whose chunks have so many bytes, those of all instances together."""
+    """Returns how many microseconds a plan takes, and gives its steps blocks unless `assign` is false.
+
+    chunk: bytes of a chunk, of all instances together.
+    """
     chunk = max(1, chunk // choice.instances)
     if not choice.turn:
         return place(steps, choice, chunk, assign)[0]
@@ -137,7 +146,7 @@ def estimate(steps, choice, chunk, assign=True):
 
 
 def choices(program, chunk, packets):
-    """All choices that the program leaves open, for chunks of so many bytes."""
+    """Yields all choices that the program leaves open, for chunks of `chunk` bytes."""
     for blocks in program.blocks or (1, 2, 3, 4, 8, 16):
         for instances in program.instances or (1, 2, 4, 8, 16, 32):
             if blocks * instances > program.most_blocks and not (program.blocks and program.instances):

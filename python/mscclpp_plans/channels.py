@@ -1,4 +1,4 @@
-"""Plans block by block, with every signal said.
+"""Plans that are written block by block, with every signal and wait.
 
 A plan is made of ranks, these of blocks, and those of operations in order. Its smallest parts look like this:
 
@@ -13,7 +13,7 @@ assemble() makes a plan of ranks, and prove() of this package proves it.
 
 
 class Block:
-    """One block of threads of a rank: its operations in order."""
+    """One block of threads of a rank: its operations in order. Made by Rank.block."""
 
     def __init__(self, rank):
         self.rank, self.ops = rank, []
@@ -21,26 +21,29 @@ class Block:
 
     @staticmethod
     def _place(tables, kind, number):
-        """The position of a number in the block's own table of a kind. Operations name positions."""
+        """Returns the position of a number in the block's own table of a kind, to which it is added if need be.
+
+        Operations name these positions.
+        """
         table = tables.setdefault(kind, [])
         if number not in table:
             table.append(number)
         return table.index(number)
 
     def op(self, name, **keys):
-        """Any operation, with its keys as they are in the file."""
+        """Appends any operation, with its keys as they are in the file."""
         self.ops.append(dict(name=name, **keys))
 
     def nop(self):
-        """All threads of the block meet."""
+        """Appends a nop, at which all threads of the block meet."""
         self.op("nop")
 
     def sync(self, name, kind, numbers):
-        """signal, wait, rlxsignal, rlxwait or flush on channels of the rank, of kind "memory" or "port"."""
+        """Appends a signal, wait, rlxsignal, rlxwait or flush on channels of the rank, of kind "memory" or "port"."""
         self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, n) for n in numbers])
 
     def move(self, name, src, dst, kind=None, channels=(), **keys):
-        """An operation on data. `channels` are those of the rank, for ports one for each destination."""
+        """Appends an operation on data. channels: numbers of channels of the rank, for ports one for each target."""
         if kind:
             keys["channel_type"] = kind
         if channels:
@@ -48,16 +51,16 @@ class Block:
         self.op(name, src_buff=src, dst_buff=dst, **keys)
 
     def remote(self, kind, rank, buffer, index, size=1):
-        """Chunks of a peer's buffer, reached over memory or port channels."""
+        """Returns chunks of a peer's buffer as an operand, reached over channels of kind "memory" or "port"."""
         number = self.rank.remote(rank, buffer, kind)
         return {"buffer_id": self._place(self.remotes, kind, number), "index": index, "size": size}
 
     def multicast(self, number, index, size=1):
-        """Chunks of all ranks of a switch channel."""
+        """Returns chunks of all ranks of a switch channel as an operand."""
         return {"switch_channel_id": self._place(self.channels, "switch", number), "index": index, "size": size}
 
     def out(self, position):
-        """The block as it is in the file."""
+        """Returns the block as it is in the file."""
         return {"id": position, "ops": self.ops,
                 "channels": [{"channel_type": k, "channel_ids": v} for k, v in self.channels.items()],
                 "remote_buffer_refs": [{"access_channel_type": k, "remote_buffer_ids": v}
@@ -72,27 +75,33 @@ class Rank:
         self.blocks, self.peers, self.remotes, self.groups, self.semaphores = [], {}, [], [], []
 
     def block(self):
-        """One more block."""
+        """Adds a block, and returns it."""
         self.blocks.append(Block(self))
         return self.blocks[-1]
 
     def channel(self, kind, peer):
-        """One more channel to a peer: the k-th of one rank to another goes with the k-th back."""
+        """Adds a channel to a peer, and returns its number.
+
+        The k-th channel of one rank to another is joined with the k-th channel back.
+        """
         self.peers.setdefault(kind, []).append(peer)
         return len(self.peers[kind]) - 1
 
     def semaphore(self, value):
-        """One more semaphore, which begins with that value."""
+        """Adds a semaphore, which begins with that value, and returns its number."""
         self.semaphores.append(value)
         return len(self.semaphores) - 1
 
     def switch(self, buffer, ranks):
-        """One more switch channel over a buffer of those ranks; all of them have to make it, in the same order."""
+        """Adds a switch channel over a buffer of those ranks, and returns its number.
+
+        All of these ranks have to make their switch channels in the same order.
+        """
         self.groups.append((buffer, sorted(ranks)))
         return len(self.groups) - 1
 
     def remote(self, rank, buffer, kind):
-        """The number of a peer's buffer."""
+        """Returns the number of a peer's buffer, which becomes accessible over channels of a kind."""
         for number, entry in enumerate(self.remotes):
             if (entry["rank"], entry["type"]) == (rank, buffer):
                 if kind not in entry["access_channel_types"]:
@@ -102,7 +111,7 @@ class Rank:
         return len(self.remotes) - 1
 
     def out(self):
-        """The rank as it is in the file."""
+        """Returns the rank as it is in the file."""
         inputs, outputs, scratch = self.chunks
         channels = [{"channel_type": k, "connected_to": v} for k, v in self.peers.items()]
         channels += [{"channel_type": "switch", "buffer_type": buffer,
@@ -114,11 +123,11 @@ class Rank:
 
 
 def local(buffer, index, size=1):
-    """Chunks of a buffer ("i", "o" or "s") of the rank itself."""
+    """Returns chunks of a buffer ("i", "o" or "s") of the rank itself as an operand."""
     return {"type": buffer, "index": index, "size": size}
 
 
 def assemble(name, collective, ranks, protocol="Simple", inplace=False, **keys):
-    """The whole plan, as json.dump takes it. `keys` are those of the top level of the file."""
+    """Returns the whole plan, as json.dump takes it. keys: further keys of the top level of the file."""
     return {"name": name, "collective": collective, "protocol": protocol, "inplace": inplace,
             "gpus": [rank.out() for rank in ranks], **keys}

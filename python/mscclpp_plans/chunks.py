@@ -1,4 +1,4 @@
-"""Plans by what happens to chunks: copies and reductions in some order, from which the rest is derived.
+"""Plans that are written as copies and reductions of chunks, from which all else is derived.
 
 Each operation is done by one rank: a copy by the rank that has the source, a reduction by the one that has the result.
 The result is as if all operations were done one after another, in the order of the program. The compiler finds which
@@ -12,19 +12,19 @@ COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall")
 
 
 class Chunk:
-    """Neighbouring chunks of a program, one or more, at a place."""
+    """One chunk or several neighbouring ones, at a place. Made by Program.chunk."""
 
     def __init__(self, program, span):
         self.program, self.span = program, span
 
     def copy(self, rank, buffer, index):
-        """Copies them to another place, which is returned."""
+        """Adds a copy to another place, and returns the chunks there."""
         target = self.program.chunk(rank, buffer, index, self.span.size)
         self.program.add("copy", self.span.rank, [self], target)
         return target
 
     def reduce(self, *others):
-        """Combines others, of the same size, into these, which stay where they are."""
+        """Adds a reduction that combines others, of the same size, into these chunks. Returns these."""
         if others:
             self.program.add("reduce", self.span.rank, [self, *others], self)
         return self
@@ -38,15 +38,15 @@ class Operation(Node):
         self.kind, self.rank, self.sources, self.target = kind, rank, sources, target
 
     def reads(self):
-        """The spans that the operation reads."""
+        """Returns the spans that the operation reads."""
         return self.sources
 
     def writes(self):
-        """The spans that the operation writes."""
+        """Returns the spans that the operation writes."""
         return [self.target]
 
     def alike(self, sources=None, target=None):
-        """The same with other spans."""
+        """Returns the same operation, with other spans if they are given."""
         return Operation(self.kind, self.rank, list(sources or self.sources), target or self.target)
 
     def __str__(self):
@@ -58,15 +58,15 @@ class Operation(Node):
 class Program:
     """A plan under construction.
 
-    chunks: of a rank's block (with all-to-all a rank has a block for each rank, and so on). port: a function of two
-    ranks that says whether a network joins them; otherwise they reach one another's memory. portable: the plan has to
-    fit into MSCCL++'s own executor.
+    chunks: how many chunks a rank's block has; with all-to-all, for example, a rank has a block for each rank. port: a
+    function of two ranks that tells whether a network joins them; if not, they reach one another's memory. portable:
+    the plan has to fit into MSCCL++'s own executor. keys: further keys of the plan's file.
 
     The compiler chooses what is None, for messages of `size` bytes (default: the largest that the plan is for, or
     1 MiB). packets: data go between ranks as packets, which take less time for small messages, and twice the bytes.
-    blocks: of threads that share a rank's steps. instances: how often there are such blocks, each time with its part of
-    every chunk. pipeline: bytes of a chunk in one turn of a loop, 0 for no loop. Together a rank has at most
-    `most_blocks` blocks.
+    blocks: how many blocks of threads share a rank's steps. instances: how many times there are such blocks, each time
+    with its part of every chunk. pipeline: bytes of a chunk in one turn of a loop, 0 for no loop. A rank has at most
+    `most_blocks` blocks, unless both `blocks` and `instances` are given.
     """
 
     def __init__(self, name, collective, ranks, chunks=1, inplace=False, *, instances=None, blocks=None, packets=None,
@@ -86,14 +86,15 @@ class Program:
         self.port, self.portable, self.keys = port or (lambda one, other: False), portable, keys
         largest = keys.get("max_message_size", 1 << 64)
         self.size = size or (largest if largest < 1 << 40 else 1 << 20)
-        self.needs_packets = False  # a reduction reads what lies behind a port
+        self.needs_packets = False  # a reduction reads chunks of a rank behind a port, which only packets can bring
         inputs = ranks if collective in ("reducescatter", "alltoall") else 1
         outputs = ranks if collective in ("allgather", "alltoall") else 1
+        # Chunks of each buffer. That of the scratch grows with its use.
         self.counts = {"i": chunks * inputs, "o": chunks * outputs, "s": 0}
         self.operations = []
 
     def chunk(self, rank, buffer, index, size=1):
-        """Chunks at a place: buffer is "i", "o" or "s"; the scratch is as large as it has to be."""
+        """Returns chunks at a place. buffer: "i", "o" or "s"; the scratch becomes as large as it has to be."""
         if not 0 <= rank < self.ranks:
             raise ValueError(f"rank is {rank}; allowed are 0 to {self.ranks - 1}")
         if buffer not in self.counts:
@@ -105,7 +106,7 @@ class Program:
         return Chunk(self, Span(rank, buffer, index, size))
 
     def add(self, kind, rank, sources, target):
-        """For Chunk."""
+        """Adds an operation. Chunk calls it."""
         if any(source.span.size != target.span.size for source in sources):
             raise ValueError(f"{kind}: {[source.span.size for source in sources]} chunks go to {target.span.size}")
         if kind == "reduce" and any(s.span.rank != rank and self.port(s.span.rank, rank) for s in sources):
@@ -116,7 +117,7 @@ class Program:
                                          self.place(target.span)))
 
     def place(self, span):
-        """Where chunks lie: in place, input and output share memory."""
+        """Returns where chunks lie: in place, input and output share memory, and one of them stands for both."""
         if self.inplace and span.buffer != "s":
             block = span.rank * self.chunks
             if self.collective == "allgather" and span.buffer == "i":
@@ -128,15 +129,15 @@ class Program:
         return span
 
     def plan(self):
-        """The plan, as json.dump takes it, without a proof."""
+        """Returns the plan, as json.dump takes it, without a proof."""
         return Compiled(self).plan
 
     def compile(self, tool=None):
-        """The plan, proven by `mscclpp_plan check` (tool: where that program is). Raises Refused if it has a fault."""
+        """Returns the plan, proven by `mscclpp_plan check` (tool: that program). Raises Refused if it has a fault."""
         plan = self.plan()
         prove(plan, tool)
         return plan
 
     def explain(self, names=PASSES):
-        """What the passes of the compiler make of the program, as text."""
+        """Returns what the passes of the compiler make of the program, as text."""
         return Compiled(self).explain(names)

@@ -1,9 +1,9 @@
-"""Fewer and larger steps: neighbours become one, and steps that follow one another take their results along."""
+"""Makes fewer and larger steps: neighbouring chunks become one step, and a step does what the next one would do."""
 from .graph import Span, link, measure, order
 
 
 def split(operations):
-    """Operations on one chunk each, which can be cut into instances and turns."""
+    """Returns operations on one chunk each, which can be cut into instances and turns."""
     parts = []
     for operation in operations:
         for k in range(operation.target.size):
@@ -13,17 +13,17 @@ def split(operations):
 
 
 def merge(operations):
-    """Operations on neighbouring chunks become one. Returns them in an order in which they can be done."""
+    """Makes operations on neighbouring chunks one. Returns all operations in an order in which they can be done."""
     link(operations)
-    merged, last = [], {}  # `last` by rank: where in `merged` its last operation is
+    merged, last = [], {}  # `last` by rank: the position in `merged` of its last operation
     for operation in order(operations):
-        at = last.get(operation.rank)
-        if at is not None and merged[at].level == operation.level and _adjoin(merged[at], operation):
-            first = merged[at]
-            merged[at] = first.alike([span._replace(size=span.size + more.size) for span, more in
+        position = last.get(operation.rank)
+        if position is not None and merged[position].level == operation.level and _adjoin(merged[position], operation):
+            first = merged[position]
+            merged[position] = first.alike([span._replace(size=span.size + more.size) for span, more in
                                       zip(first.sources, operation.sources)],
                                      first.target._replace(size=first.target.size + operation.target.size))
-            merged[at].level = first.level
+            merged[position].level = first.level
         else:
             last[operation.rank] = len(merged)
             merged.append(operation)
@@ -31,9 +31,9 @@ def merge(operations):
 
 
 def _adjoin(first, second):
-    """Whether two operations of one kind have adjacent spans, so that one operation can do both."""
+    """Tells whether two operations of one kind have adjacent spans, so that one operation can do both."""
     def follows(span, more):
-        """Whether a span begins where the other ends."""
+        """Tells whether the span `more` begins where `span` ends."""
         return span[:2] == more[:2] and span.index + span.size == more.index
 
     return (first.kind, first.rank, len(first.sources)) == (second.kind, second.rank, len(second.sources)) and \
@@ -41,11 +41,11 @@ def _adjoin(first, second):
 
 
 def fuse(steps, most):
-    """Fuses linked steps, and returns them linked again, with a line for each fusion.
+    """Fuses steps, as often as that is possible. Returns the steps that are left, linked, and a line for each fusion.
 
-    `most`: how many sources or targets a step may have.
+    most: how many sources or targets a step may have.
     """
-    said, changed = [], True
+    lines, changed = [], True
     while changed:
         changed = False
         link(steps)
@@ -57,17 +57,20 @@ def fuse(steps, most):
                 if why == "RAW" and earlier.rank == step.rank and earlier not in touched:
                     text = f"{earlier.number} with {step.number}: {step}"
                     if _take_along(earlier, step, most, gone):
-                        said.append(text)
+                        lines.append(text)
                         touched |= {earlier, step}
                         changed = True
                         break
         steps = [step for step in steps if step not in gone]
     measure(steps)
-    return steps, said
+    return steps, lines
 
 
 def _take_along(first, second, most, gone):
-    """Lets `first` do what `second` does, or `second` read what `first` reads. False where that is not the same."""
+    """Lets `first` do what `second` does, or `second` read what `first` reads, if the result is the same.
+
+    Adds the step that is then needless to `gone`. Returns whether it did.
+    """
     if first.target != second.sources[0]:
         return False
     if second.kind == "send" and first.kind == "unpack":

@@ -1,4 +1,4 @@
-"""What depends on what: the graph over ranks, buffers and intervals of chunks."""
+"""Finds which operations or steps have to wait for which, by the chunks that they read and write."""
 from typing import NamedTuple
 
 
@@ -11,7 +11,7 @@ class Span(NamedTuple):
     size: int = 1
 
     def places(self):
-        """Each chunk by itself."""
+        """Returns each chunk by itself: (rank, buffer, index)."""
         return [(self.rank, self.buffer, k) for k in range(self.index, self.index + self.size)]
 
     def __str__(self):
@@ -24,15 +24,17 @@ class Node:
 
     def __init__(self):
         self.number = 0
-        self.before = {}  # node that has to come first: why ("RAW", "WAR" or "WAW")
-        self.level = self.height = 0  # longest ways through the graph, from its begin and to its end
+        # For each node that has to come first, the reason: this one reads what that one has written ("RAW", read after
+        # write), or writes what that one has read ("WAR") or written ("WAW").
+        self.before = {}
+        self.level = self.height = 0  # nodes on the longest way through the graph: before this node, and behind it
 
     def reads(self):
-        """Spans that it reads."""
+        """Returns the spans that it reads."""
         raise NotImplementedError
 
     def writes(self):
-        """Spans that it writes."""
+        """Returns the spans that it writes."""
         raise NotImplementedError
 
 
@@ -63,7 +65,7 @@ def link(nodes):
 
 
 def measure(nodes):
-    """Sets the levels and heights of linked nodes."""
+    """Sets the levels and heights of nodes that link() has linked."""
     for node in nodes:
         node.level = 1 + max((other.level for other in node.before), default=-1)
         node.height = 0
@@ -73,5 +75,5 @@ def measure(nodes):
 
 
 def order(nodes):
-    """The nodes by level; within a level those first on which the longest way still hangs."""
+    """Returns the nodes by level; within a level those come first that have the longest way behind them."""
     return sorted(nodes, key=lambda node: (node.level, -node.height, node.number))

@@ -1,8 +1,8 @@
-"""What MSCCL++'s own executor has room for. Plans for it alone are refused here; ours has none of these limits."""
+"""Limits of MSCCL++'s own executor. Portable plans have to keep to them; coll/mscclpp has none of these limits."""
 
 
 class Limits:
-    """The sizes of its tables."""
+    """What the executor's tables have room for."""
 
     OPERATIONS = 64  # of a block, those within pipelines counted
     CHANNELS = 16  # of a type in a block
@@ -11,12 +11,12 @@ class Limits:
     ITEMS = 10  # sources, or targets, of one operation
     SEMAPHORES = 16  # of one operation
     NUMBERS = 256  # channels and semaphores of a rank
-    BARRIERS = 16
+    BARRIERS = 16  # of a rank
     SCRATCH = 64 << 20  # bytes of data in a scratch that all buffers share ("reuse_resources")
 
 
 def _too_many(plan):
-    """Yields (rank, block, what, how many, limit) for all that a plan has a limit for."""
+    """Yields (rank, block or None, what, how many, limit) for all that has a limit, exceeded or not."""
     for gpu in plan["gpus"]:
         yield gpu["id"], None, "semaphores", len(gpu.get("semaphores", [])), Limits.NUMBERS
         for channels in gpu["channels"]:
@@ -38,6 +38,6 @@ def _too_many(plan):
 
 
 def exceeded(plan):
-    """Says where a plan exceeds the limits of MSCCL++'s executor, a line for each place and limit."""
+    """Returns a line for each place in a plan that exceeds a limit of MSCCL++'s executor."""
     return [f"rank {rank}{'' if block is None else f', block {block}'}: {count} {what}; MSCCL++ has room for {most}"
             for rank, block, what, count, most in _too_many(plan) if count > most]

@@ -1,4 +1,4 @@
-"""From a program to a plan: runs the passes, and keeps what each of them made."""
+"""Makes a plan of a program: runs the passes, and keeps what each of them made."""
 from . import blocks, fusion, limits
 from .graph import link, order
 from .steps import lower
@@ -9,10 +9,17 @@ PASSES = ("operations", "graph", "fusion", "choice", "blocks", "signals", "file"
 
 
 class Compiled:
-    """A plan with what the passes said about it, by the name of the pass."""
+    """A plan, and what each pass made.
+
+    plan: as json.dump takes it. choice: the one that the plan is made by. text: lines, by the name of the pass. cache:
+    steps before blocks are chosen, by whether they use packets and keep neighbouring chunks together.
+    """
 
     def __init__(self, program):
-        """Takes the fastest choice or, of a portable program, the fastest one that fits."""
+        """Makes the plan by the fastest choice or, of a portable program, by the fastest one that fits.
+
+        Raises ValueError if none fits.
+        """
         self.program, self.text, self.cache = program, {}, {}
         self.text["operations"] = [str(operation) for operation in program.operations]
         ranked = self._rank()
@@ -26,25 +33,29 @@ class Compiled:
         raise ValueError(f"{program.name}: no choice of blocks fits into MSCCL++'s executor; {problems[0]}")
 
     def _steps(self, packets, whole):
-        """The steps before blocks are chosen. whole: neighbouring chunks stay together."""
+        """Returns the steps before blocks are chosen, the slots of packets, and the lines of graph and fusion.
+
+        whole: neighbouring chunks stay together.
+        """
         key = packets, whole
         if key not in self.cache:
             program = self.program
             operations = (fusion.merge if whole else fusion.split)([o.alike() for o in program.operations])
             steps, slots = lower(program, operations, packets)
             link(steps)
-            graph = [f"{step.number}  {step}" + "".join(f"; after {o.number} ({why})" for o, why in step.before.items())
-                     for step in steps]
+            graph_lines = [f"{step.number}  {step}"
+                           + "".join(f"; after {o.number} ({why})" for o, why in step.before.items())
+                           for step in steps]
             most = limits.Limits.ITEMS if program.portable else 1 << 30
-            steps, said = fusion.fuse(steps, most)
+            steps, fusion_lines = fusion.fuse(steps, most)
             steps = order(steps)
             for number, step in enumerate(steps, 1):
                 step.number = number
-            self.cache[key] = steps, slots, graph, said
+            self.cache[key] = steps, slots, graph_lines, fusion_lines
         return self.cache[key]
 
     def _rank(self):
-        """The choices that are left, the fastest by the cost model first."""
+        """Returns the choices that the program leaves open, the fastest by the cost model first."""
         program, timed = self.program, []
         chunk = max(16, program.size // max(program.counts["i"], program.counts["o"]))
         for packets in (False, True) if program.packets is None else (program.packets,):
@@ -63,16 +74,16 @@ class Compiled:
 
     @staticmethod
     def _whole(choice):
-        """Whether a choice cuts messages neither into instances nor into turns."""
+        """Tells whether a choice cuts messages neither into instances nor into turns."""
         return choice.instances == 1 and not choice.turn
 
     def _finish(self, choice):
-        """The plan for a choice."""
-        steps, slots, self.text["graph"], said = self._steps(choice.packets, self._whole(choice))
+        """Returns the plan for a choice, and keeps what the passes made."""
+        steps, slots, self.text["graph"], fusion_lines = self._steps(choice.packets, self._whole(choice))
         blocks.estimate(steps, choice, self.chunk)
         sync = Synchronisation(self.program, steps, choice)
         plan = write(self.program, steps, slots, choice, sync)
-        self.text["fusion"] = said + [f"{len(steps)} steps are left"]
+        self.text["fusion"] = fusion_lines + [f"{len(steps)} steps are left"]
         self.text["blocks"] = [f"rank {r} block {b}: " + ", ".join(str(s.number) for s in steps if s.agent == (r, b))
                                for r, b in sync.agents]
         self.text["signals"] = sync.lines()
@@ -80,7 +91,7 @@ class Compiled:
         return plan
 
     def explain(self, names=PASSES):
-        """What the passes of these names made, as text."""
+        """Returns what the passes of these names made, as text."""
         lines = []
         for name in names:
             lines += [name, *(f"  {line}" for line in self.text[name])]
@@ -88,12 +99,12 @@ class Compiled:
 
 
 def _file_lines(plan):
-    """How many operations of each name blocks have, with one line for all blocks that are alike."""
-    alike = {}
+    """Returns how many operations of each name blocks have, with one line for all blocks that are alike."""
+    blocks_by_text = {}
     for gpu in plan["gpus"]:
         for block in gpu["threadblocks"]:
             names = [op["name"] for outer in block["ops"] for op in [outer, *outer.get("ops", [])]]
             text = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
-            alike.setdefault(text, []).append(f"rank {gpu['id']} block {block['id']}")
-    return [found[0] + (f" and {len(found) - 1} more" if found[1:] else "") + f": {text}"
-            for text, found in alike.items()]
+            blocks_by_text.setdefault(text, []).append(f"rank {gpu['id']} block {block['id']}")
+    return [block_names[0] + (f" and {len(block_names) - 1} more" if block_names[1:] else "") + f": {text}"
+            for text, block_names in blocks_by_text.items()]

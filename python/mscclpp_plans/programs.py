@@ -23,7 +23,7 @@ def allreduce_twophase(ranks, **keys):
 
 
 def allreduce_ring(ranks, **keys):
-    """Chunks go around once to be combined, and once more to be given to all."""
+    """Chunks go around the ring once to be combined, and once more to be given to all."""
     p = Program("allreduce_ring", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
     for step in range(1, ranks):
         for c in range(ranks):
@@ -41,6 +41,7 @@ def allreduce_halving(ranks, **keys):
     if ranks & (ranks - 1):
         raise ValueError(f"{ranks} ranks; allowed are powers of 2")
     p = Program("allreduce_halving", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
+    # held: the chunks that each rank combines, later those that it has combined.
     distance, held = ranks // 2, {r: range(ranks) for r in range(ranks)}
     while distance > 0:
         for r in range(ranks):
@@ -61,7 +62,7 @@ def allreduce_halving(ranks, **keys):
 
 
 def allreduce_hierarchical(nodes, gpus, **keys):
-    """Within each node GPU g combines chunk g, exchanges it with its like on other nodes, and gives it to the node."""
+    """GPU g of each node combines chunk g of the node, then that of all nodes' GPUs g, and gives it to its node."""
     p = Program("allreduce_hierarchical", "allreduce", nodes * gpus, chunks=gpus, inplace=True,
                 port=lambda a, b: a // gpus != b // gpus, **keys)
     for r in range(nodes * gpus):
@@ -80,7 +81,7 @@ def allreduce_hierarchical(nodes, gpus, **keys):
 
 
 def allgather_direct(ranks, **keys):
-    """Every rank puts its block to all."""
+    """Every rank puts its block into the outputs of all."""
     p = Program("allgather_direct", "allgather", ranks, **keys)
     for r in range(ranks):
         for k in range(ranks):
@@ -89,7 +90,7 @@ def allgather_direct(ranks, **keys):
 
 
 def allgather_ring(ranks, **keys):
-    """Blocks go around."""
+    """Blocks go around the ring; each rank passes on what it has got last."""
     p = Program("allgather_ring", "allgather", ranks, **keys)
     for r in range(ranks):
         p.chunk(r, "i", 0).copy(r, "o", r)
@@ -101,7 +102,7 @@ def allgather_ring(ranks, **keys):
 
 
 def allgather_bruck(ranks, **keys):
-    """What a rank holds doubles with each step, of any number of ranks."""
+    """Each rank gives what it has to another one, so that doubles with each step. For any number of ranks."""
     p = Program("allgather_bruck", "allgather", ranks, **keys)
     for r in range(ranks):
         p.chunk(r, "i", 0).copy(r, "o", r)
@@ -116,7 +117,7 @@ def allgather_bruck(ranks, **keys):
 
 
 def reducescatter_direct(ranks, **keys):
-    """Every rank combines its block."""
+    """Every rank combines its block, which it reads from the inputs of all."""
     p = Program("reducescatter_direct", "reducescatter", ranks, **keys)
     for r in range(ranks):
         mine = p.chunk(r, "i", r).copy(r, "o", 0)
@@ -125,7 +126,7 @@ def reducescatter_direct(ranks, **keys):
 
 
 def alltoall_direct(ranks, **keys):
-    """Every rank puts each block where it belongs."""
+    """Every rank puts each of its blocks into the output of the rank that it is for."""
     p = Program("alltoall_direct", "alltoall", ranks, **keys)
     for r in range(ranks):
         for k in range(ranks):
@@ -135,12 +136,14 @@ def alltoall_direct(ranks, **keys):
 
 
 def alltoall_twostep(nodes, gpus, **keys):
-    """Within a node to the GPU that has the number of the receiver, from there to the receiver's node."""
-    n = nodes * gpus
-    p = Program("alltoall_twostep", "alltoall", n, port=lambda a, b: a // gpus != b // gpus, **keys)
-    for r in range(n):
+    """A block for another node goes to the GPU of its own node that has the receiver's number, and from there to the
+    receiver. So only GPUs with the same number exchange data between nodes.
+    """
+    ranks = nodes * gpus
+    p = Program("alltoall_twostep", "alltoall", ranks, port=lambda a, b: a // gpus != b // gpus, **keys)
+    for r in range(ranks):
         node, g = divmod(r, gpus)
-        for other in range(n):
+        for other in range(ranks):
             far, h = divmod(other, gpus)
             if far == node:
                 p.chunk(r, "i", other).copy(other, "o", r)
@@ -148,7 +151,7 @@ def alltoall_twostep(nodes, gpus, **keys):
                 p.chunk(r, "i", other).copy(other, "o", r)
             else:
                 p.chunk(r, "i", other).copy(node * gpus + h, "s", far * gpus + g)
-    for r in range(n):
+    for r in range(ranks):
         node, h = divmod(r, gpus)
         for far in range(nodes):
             for g in range(gpus):
@@ -158,13 +161,17 @@ def alltoall_twostep(nodes, gpus, **keys):
 
 
 def defaults(nodes, gpus):
-    """All-reduces for so many nodes of so many GPUs, by sizes, as MSCCL++ installs some for 2 x 8 and 4 x 8."""
+    """Yields all-reduces for `nodes` nodes of `gpus` GPUs, one for each range of sizes.
+
+    MSCCL++ installs such plans for 2 and 4 nodes of 8 GPUs.
+    """
     for name, least, most, size in (("64K", 0, 1 << 16, 1 << 13), ("2M", (1 << 16) + 1, 2 << 20, 1 << 20)):
         p = allreduce_hierarchical(nodes, gpus, size=size, min_message_size=least, max_message_size=most)
         p.name = f"allreduce_{nodes}x{gpus}_{name}"
         yield p
 
 
+# By name: the algorithms of one node, and those of several.
 FLAT = {f.__name__: f for f in (allreduce_oneshot, allreduce_twophase, allreduce_ring, allreduce_halving,
                                 allgather_direct, allgather_ring, allgather_bruck, reducescatter_direct,
                                 alltoall_direct)}

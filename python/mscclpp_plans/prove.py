@@ -1,4 +1,4 @@
-"""Proofs, by the program mscclpp_plan."""
+"""Proves plans by the program mscclpp_plan."""
 import json
 import shutil
 import subprocess
@@ -6,17 +6,17 @@ import tempfile
 
 
 class Refused(Exception):
-    """A plan that cannot be proven; the text says why."""
+    """Raised for a plan that has a fault. The text has the verdict and the faults."""
 
 
 def prove(plan, tool=None):
-    """Raises Refused unless `mscclpp_plan check` proves the plan. tool: that program, if it is not in PATH."""
+    """Raises Refused unless `mscclpp_plan check` finds no fault. tool: that program, if it is not in PATH."""
     tool = tool or shutil.which("mscclpp_plan")
     if not tool:
         raise FileNotFoundError("no mscclpp_plan in PATH, which proves plans")
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(plan, file)
         file.flush()
-        done = subprocess.run([tool, "check", file.name], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Refused(done.stdout.replace(file.name, plan["name"]) + done.stderr)
+        result = subprocess.run([tool, "check", file.name], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise Refused(result.stdout.replace(file.name, plan["name"]) + result.stderr)

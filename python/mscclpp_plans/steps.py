@@ -1,4 +1,4 @@
-"""Steps: what one rank does at once. Copies and reductions of a program become steps here.
+"""Turns the copies and reductions of a program into steps: what one rank does at once.
 
 Without packets a rank stores into the memory of its peers and reads it. With packets, whoever has a chunk that another
 rank needs sends it to a slot of its own in that rank's scratch, and ranks touch nothing else of their peers.
@@ -20,8 +20,9 @@ STEPS = {
 class Step(Node):
     """One step of a rank.
 
-    kind: a key of STEPS. target: the span that takes the result. also: further spans that take it: of peers without
-    packets, and slots with packets. port: the step goes through a proxy.
+    kind: a key of STEPS. target: the span that takes the result. also: further spans that take it: without packets they
+    belong to peers, with packets they are slots. port: the step goes through a proxy. block: the block of threads that
+    does it, chosen later.
     """
 
     def __init__(self, kind, rank, sources, target, port=False):
@@ -31,11 +32,11 @@ class Step(Node):
         self.block = 0
 
     def reads(self):
-        """The spans that the step reads."""
+        """Returns the spans that the step reads."""
         return self.sources
 
     def writes(self):
-        """The spans that the step writes."""
+        """Returns the spans that the step writes."""
         return [self.target, *self.also]
 
     @property
@@ -44,7 +45,7 @@ class Step(Node):
         return self.rank, self.block
 
     def peers(self):
-        """Other ranks whose memory it touches."""
+        """Returns the other ranks whose memory it touches."""
         return {span.rank for span in [*self.sources, *self.writes()]} - {self.rank}
 
     def __str__(self):
@@ -56,12 +57,12 @@ class Step(Node):
 
 
 def lower(program, operations, packets):
-    """The steps of a program's operations, and how many packet slots a rank has at most."""
+    """Returns the steps of a program's operations, and the most slots of packets that a rank has."""
     return _lower_packets(program, operations) if packets else (_lower_plain(program, operations), 0)
 
 
 def _lower_plain(program, operations):
-    """Steps for operations that are carried out with signals."""
+    """Returns steps for operations that are carried out with signals. A copy to where the chunks are needs none."""
     steps = []
     for operation in operations:
         if operation.kind == "reduce":
@@ -74,21 +75,22 @@ def _lower_plain(program, operations):
 
 
 class _Sender:
-    """Hands out slots, and writes the steps that bring chunks to them."""
+    """Hands out slots, and keeps the steps that bring chunks to them."""
 
     def __init__(self, program):
         self.program, self.steps = program, []
-        # A packet takes the room of two chunks. Slots come behind the chunks of scratch that the program names.
+        # By rank: the number of slots in use. They come behind the chunks of scratch that the program names, two of
+        # which take the room of one slot, since packets are twice as large.
         self.used = [(program.counts["s"] + 1) // 2] * program.ranks
-        self.packed = {}  # spans that are packed in a slot of their own rank
+        self.packed = {}  # by span: the slot of its own rank in which it is packed
 
     def slot(self, rank, size):
-        """Slots that nothing else uses in this launch."""
+        """Returns a span of slots of a rank that nothing else uses in this launch."""
         self.used[rank] += size
         return Span(rank, "p", self.used[rank] - size, size)
 
     def send(self, source, rank):
-        """Sends a span to a slot of a peer, which is returned. A proxy takes packets that lie in a slot."""
+        """Sends a span to a slot of a peer, and returns the slot. A proxy can only send packets that lie in a slot."""
         slot = self.slot(rank, source.size)
         if not self.program.port(source.rank, rank):
             self.steps.append(Step("send", source.rank, [source], slot))
@@ -100,14 +102,14 @@ class _Sender:
         return slot
 
     def take(self, step):
-        """Adds a step that writes a span of its rank: what is packed of this span is old from now on."""
+        """Adds a step that writes a span of its rank. What was packed of this span before is out of date."""
         self.steps.append(step)
         places = set(step.target.places())
         self.packed = {span: slot for span, slot in self.packed.items() if places.isdisjoint(span.places())}
 
 
 def _lower_packets(program, operations):
-    """Steps for operations that are carried out with packets."""
+    """Returns steps for operations that are carried out with packets, and the most slots that a rank has."""
     sender = _Sender(program)
     for operation in operations:
         target = operation.target

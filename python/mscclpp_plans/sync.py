@@ -22,11 +22,12 @@ CREDITS = 2
 
 
 class Point:
-    """What an agent does for the sake of others at its begin, at one step or at its end.
+    """What an agent does for the sake of others at its begin (number 0), at one step, or at its end (step None).
 
-    waits, signals: agents. Between agents of one rank, semaphores do what channels do between ranks. takes, gives:
-    agents with which credits are exchanged. flush_before, flush_after: agents on the far side of ports, all puts to
-    which have to be done. known, queued, heard: what Synchronisation knew of the agent when it had done this.
+    waits: agents whose signals it waits for. signals: agents that it signals. Between agents of one rank, semaphores
+    do what channels do between ranks. takes, gives: agents that it takes a credit from, or gives one to.
+    flush_before, flush_after: agents on the far side of ports; all puts to them have to be done before the step, or
+    before the signals. known, queued, heard: the entries of Synchronisation for the agent when it has done this.
     """
 
     def __init__(self, agent, number, step=None):
@@ -38,10 +39,10 @@ class Point:
 
 
 class Synchronisation:
-    """The points of each agent, in order.
+    """Makes the points of each agent, in order, with all signals and waits that the steps need.
 
-    lists: the points, by agent. far: for each step through a port, the agent on the other side. count: signals.
-    needless: signals that were left out.
+    lists: the points, by agent. far: for each step through a port, the agent on the other side. count: how many signals
+    there are. needless: how many were left out, since they would say nothing new.
     """
 
     def __init__(self, program, steps, choice):
@@ -67,17 +68,20 @@ class Synchronisation:
             self._end(steps, points)
 
     def _add(self, agent, number, step=None):
-        """A new last point of an agent."""
+        """Appends a point to those of an agent, and returns it."""
         self.lists[agent].append(Point(agent, number, step))
         return self.lists[agent][-1]
 
     def partner(self, agent, rank):
-        """The agent of a rank that is told what concerns the whole rank."""
-        other = rank, agent[1]
-        return other if other in self.lists else (rank, 0)
+        """Returns the agent that is told what concerns a whole rank: the one with the same block, else block 0."""
+        candidate = rank, agent[1]
+        return candidate if candidate in self.lists else (rank, 0)
 
     def _far_agents(self, steps):
-        """For each step through a port, the agent on the other side: the first one there that reads what it puts."""
+        """Returns the agent on the other side for each step through a port.
+
+        It is the first agent there that reads what the step puts; if none does, the partner on that rank.
+        """
         far = {}
         for step in steps:
             for other, why in step.before.items():
@@ -89,10 +93,11 @@ class Synchronisation:
         return far
 
     def _walk(self, steps):
-        """Makes a point for each step, with what the step waits for. Returns the points by step."""
+        """Makes a point for each step, and the signals that it waits for. Returns the points by step."""
         points, peers = {}, collections.defaultdict(set)
         looped = bool(self.choice.turn)
-        # An agent meets together all ranks that its steps of one level touch, and in a loop all of them at its begin.
+        # Before its first step of a level, an agent meets all ranks that its steps of that level touch. In a loop it
+        # meets all ranks at its begin.
         for step in steps:
             peers[step.agent, None if looped else step.level] |= step.peers()
         if looped:
@@ -101,7 +106,7 @@ class Synchronisation:
                     self._meet(self.begin[agent], rank)
         for step in steps:
             point = points[step] = self._add(step.agent, step.number, step)
-            # The latest first: who knows of it, knows what came before.
+            # The latest step comes first: whoever knows that it is done, often knows what came before.
             for other in sorted(step.before, key=lambda o: -o.number):
                 self._need(point, points[other])
             if not self.choice.packets and not looped:
@@ -116,20 +121,24 @@ class Synchronisation:
         return points
 
     def _meet(self, point, rank):
-        """A rank must have begun before its memory is touched."""
+        """Lets a point wait until a rank has begun, if that is not known: its memory must not be touched before."""
         if not any(len(key) == 2 and key[0] == rank for key in self.known[point.agent]):
             self._signal(self.begin[self.partner(point.agent, rank)], point)
 
     def _key(self, point):
-        """Whose progress says that a point is done: its agent's, or its port's."""
+        """Returns whose progress says that a point is done: its agent, or the port that its step goes through."""
         return ("port", point.agent, self.far[point.step]) if point.step and point.step.port else point.agent
 
     def _knows(self, agent, point):
-        """Whether an agent knows that a point is done."""
+        """Tells whether an agent knows that a point is done."""
         return self.known[agent].get(self._key(point), -1) >= point.number
 
     def _need(self, point, other, via=None):
-        """At `point` it must be known that `other` is done. The signal is sent at `via`, or else at `other`."""
+        """Sees to it that `other` is done before `point`: by what the agent knows already, a flush, or a signal.
+
+        The signal is sent at the point `via`, or else at `other`. If the agent has had a later signal from the same
+        sender, that one serves. A signal tells of puts through a port to a third agent only after a flush.
+        """
         agent = point.agent
         if self.choice.packets and point.step and self._by_packet(point.step, other.step):
             self.heard[agent] |= other.heard
@@ -143,22 +152,22 @@ class Synchronisation:
             self.known[agent]["port", agent, far] = self.queued[agent][agent, far]
             return
         sender = via or other
-        last = self.last.get((sender.agent, agent))
-        said = last is not None and last.number >= sender.number
-        if said:
-            sender = last
+        last_signal = self.last.get((sender.agent, agent))
+        already_sent = last_signal is not None and last_signal.number >= sender.number
+        if already_sent:
+            sender = last_signal
         if other.step and other.step.port and self.far[other.step] != agent:
             if self.far[other.step] not in sender.flush_after:
                 sender.flush_after.append(self.far[other.step])
             sender.known[self._key(other)] = other.number
-        if said:
+        if already_sent:
             self._learn(agent, sender)
         else:
             self._signal(sender, point)
 
     @staticmethod
     def _by_packet(step, other):
-        """Whether packets that `other` writes and `step` reads are all that joins the two."""
+        """Tells whether the steps have nothing in common but packets that `other` writes and `step` reads."""
         slots = {place for span in other.writes() if span.buffer == "p" for place in span.places()}
         plain = {place for span in other.writes() if span.buffer != "p" for place in span.places()}
         touched = {place for span in [*step.reads(), *step.writes()] for place in span.places()}
@@ -167,7 +176,7 @@ class Synchronisation:
         return bool(slots & touched) and not plain & touched and not read & written
 
     def _signal(self, sender, point):
-        """A signal from one point to another."""
+        """Sends a signal at the point `sender`, for which `point` waits."""
         sender.signals.append(point.agent)
         point.waits.append(sender.agent)
         self.last[sender.agent, point.agent] = sender
@@ -175,7 +184,10 @@ class Synchronisation:
         self._learn(point.agent, sender)
 
     def _learn(self, agent, sender):
-        """An agent hears a signal that was sent at the point `sender`."""
+        """Adds what the sender knew at the point `sender`, where it signalled, to what an agent knows.
+
+        The signal also tells of the puts to the agent that the sender had queued then.
+        """
         known = self.known[agent]
         for key, number in sender.known.items():
             known[key] = max(known.get(key, -1), number)
@@ -185,7 +197,7 @@ class Synchronisation:
         self.heard[agent] |= {key[0] for key in known if len(key) == 2}
 
     def _end(self, steps, points):
-        """A rank's buffers are its application's again once it has ended, so nobody may touch them then."""
+        """Sees to it that a rank ends only after all accesses to its buffers, which its application may then use."""
         latest = {}  # by rank and whose progress counts: the last step that touches the rank's buffers
         for step in steps:
             for rank in step.peers() | ({step.rank} if step.port else set()):
@@ -202,55 +214,65 @@ class Synchronisation:
                 self._need(self.end[self.partner(point.agent, rank)], point, self.end[point.agent])
 
     def _add_credits(self, steps, points):
-        """Whoever has used a place of the scratch last gives a credit to the agent that writes it first."""
-        uses = collections.defaultdict(list)
+        """Adds credits for a scratch that turns go round.
+
+        The agent that writes a place of the scratch first in a turn takes a credit from every other agent that uses the
+        place. Each of these gives it at its last use in a turn.
+        """
+        uses = collections.defaultdict(list)  # by place of the scratch: the steps that use it, in order
         for step in steps:
             for span in [*step.reads(), *step.writes()]:
                 for place in span.places() if span.buffer == "s" else []:
                     uses[place].append(step)
-        pairs = {}  # (giver, taker): the last step of the giver and the first of the taker
-        for found in uses.values():
-            taker = found[0]
-            for step in found:
+        ends = {}  # (giver, taker): the last step of the giver and the first of the taker
+        for users in uses.values():
+            taker = users[0]  # nobody reads a place before it is written
+            for step in users:
                 if step.port and step.target.rank != step.rank and points[step].flush_after == []:
-                    # Its source may be written again in the next turn.
+                    # The proxy may still read the source of a put, which the next turn may write.
                     points[step].flush_after.append(self.far[step])
                 if step.agent != taker.agent:
-                    last, first = pairs.get((step.agent, taker.agent), (step, taker))
-                    pairs[step.agent, taker.agent] = (max(last, step, key=lambda s: s.number),
-                                                      min(first, taker, key=lambda s: s.number))
-        for (giver, taker), (last, first) in sorted(pairs.items()):
+                    last, first = ends.get((step.agent, taker.agent), (step, taker))
+                    ends[step.agent, taker.agent] = (max(last, step, key=lambda s: s.number),
+                                                     min(first, taker, key=lambda s: s.number))
+        for (giver, taker), (last, first) in sorted(ends.items()):
             points[last].gives.append(taker)
             points[first].takes.append(giver)
             if giver[0] != taker[0]:
-                # A semaphore begins with its credits; through a channel they are given before the loop.
+                # A semaphore has its credits as its initial value. A channel gets them before the loop, and loses them
+                # after it.
                 self.begin[giver].gives += [taker] * CREDITS
                 self.end[taker].takes += [giver] * CREDITS
 
     def _end_with_packets(self, steps):
-        """Two launches later slots are written again. Who hears that a reader's next launch has begun, may do so."""
+        """Sees to it that no slot of packets is written again before its reader has read it.
+
+        Launches use two halves of the slots in turn. A sender that has heard in the launch between that the reader has
+        begun may write: the reader has then ended the launch before. So senders that nothing else tells get a signal.
+        """
         for agent in self.agents:
             for far in sorted({self.far[step] for step in steps if step.port and step.agent == agent}):
                 self.end[agent].flush_before.append(far)
-        sent = {(step.rank, span.rank) for step in steps for span in step.writes() if span.rank != step.rank}
-        heard = {rank: set() for rank, _ in self.agents}
+        # From each sender of packets to each of their readers.
+        routes = {(step.rank, span.rank) for step in steps for span in step.writes() if span.rank != step.rank}
+        heard_by_rank = {rank: set() for rank, _ in self.agents}
         for agent, ranks in self.heard.items():
-            heard[agent[0]] |= ranks
-        for sender, reader in sorted(sent):
-            if reader not in heard[sender]:
+            heard_by_rank[agent[0]] |= ranks
+        for sender, reader in sorted(routes):
+            if reader not in heard_by_rank[sender]:
                 self._signal(self.begin[reader, 0], self.end[sender, 0])
 
     def lines(self):
-        """Each point that waits or signals, as text."""
+        """Returns a line for each point that waits, signals, flushes or exchanges credits, and one with the counts."""
         lines = []
         for rank, block in self.agents:
             for point in self.lists[rank, block]:
-                what = "begin" if not point.number else "end" if not point.step else f"step {point.number}"
+                text = "begin" if not point.number else "end" if not point.step else f"step {point.number}"
                 for word, agents in (("flushes", point.flush_before), ("waits for", point.waits),
                                      ("takes credits of", point.takes), ("flushes afterwards", point.flush_after),
                                      ("signals", point.signals), ("gives credits to", point.gives)):
                     if agents:
-                        what += f", {word} " + " and ".join(f"rank {r} block {b}" for r, b in sorted(agents))
-                if "," in what:
-                    lines.append(f"rank {rank} block {block}, {what}")
+                        text += f", {word} " + " and ".join(f"rank {r} block {b}" for r, b in sorted(agents))
+                if "," in text:
+                    lines.append(f"rank {rank} block {block}, {text}")
         return [*lines, f"{self.count} signals; {self.needless} more would say what is known already"]

@@ -1,21 +1,21 @@
-"""Writes the blocks of a plan, with as few meetings of their threads as they need."""
+"""Writes the blocks of a plan. The threads of a block meet (a nop) only where they have to."""
 from .channels import Rank, assemble, local
 from .limits import Limits
 from .sync import CREDITS
 
 
 def write(program, steps, slots, choice, sync):
-    """The plan, as json.dump takes it."""
-    n = choice.instances
-    scratch = n * max(program.counts["s"], slots)
+    """Returns the plan, as json.dump takes it. slots: how many slots of packets a rank has."""
+    instances = choice.instances
+    scratch = instances * max(program.counts["s"], slots)
     if choice.turn and program.keys.get("reuse_resources"):
         scratch = _ring_chunks(program, scratch, choice.turn)
-    counts = [n * program.counts["i"], n * program.counts["o"], scratch]
+    counts = [instances * program.counts["i"], instances * program.counts["o"], scratch]
     ranks = [Rank(r, *counts) for r in range(program.ranks)]
     signals = {(agent, other) for agent in sync.agents for point in sync.lists[agent] for other in point.signals}
     credits_ = {(agent, other) for agent in sync.agents for point in sync.lists[agent] for other in point.gives}
     puts = {(step.agent, sync.far[step]) for step in steps if step.port}
-    for instance in range(n):
+    for instance in range(instances):
         writers = {agent: _Writer(program, ranks[agent[0]], choice, instance) for agent in sync.agents}
         _join(program, writers, signals | puts, credits_)
         for agent, writer in writers.items():
@@ -28,11 +28,13 @@ def write(program, steps, slots, choice, sync):
 
 
 def _join(program, writers, signals, credits_):
-    """Makes the channels between blocks of two ranks, and the semaphores between blocks of one.
+    """Makes the channels between blocks of two ranks, and the semaphores between blocks of one rank.
 
-    Channels of two ranks go together by their order, so both sides are made at once.
+    signals, credits_: pairs of agents. The k-th channels of two ranks to each other are joined, so both sides are made
+    together.
     """
     def channels(one, other):
+        """Makes a channel on either side. Returns (kind, number) of both."""
         kind = "port" if program.port(one.rank.number, other.rank.number) else "memory"
         return ((kind, one.rank.channel(kind, other.rank.number)), (kind, other.rank.channel(kind, one.rank.number)))
 
@@ -50,7 +52,10 @@ def _join(program, writers, signals, credits_):
 
 
 def _ring_chunks(program, chunks, turn):
-    """Chunks of a scratch in which turns go round: so many that each has room for whole turns, and for all credits."""
+    """Returns how many chunks a scratch has that turns go round: each has room for whole turns, and for all credits.
+
+    Raises ValueError if there is no such number.
+    """
     chunks = 1 << max(0, chunks - 1).bit_length()
     room = Limits.SCRATCH // chunks
     if turn & (turn - 1) or room < CREDITS * turn:
@@ -60,29 +65,31 @@ def _ring_chunks(program, chunks, turn):
 
 
 def _parts(items, most):
+    """Cuts a list into lists of at most `most` items."""
     return [items[k:k + most] for k in range(0, len(items), most)]
 
 
 class _Writer:
-    """One block of one instance."""
+    """Writes one block of one instance, point by point."""
 
     def __init__(self, program, rank, choice, instance):
         self.rank, self.choice, self.instance = rank, choice, instance
-        self.block, self.outer = rank.block(), None
+        self.block, self.outer = rank.block(), None  # outer: the operations before the loop that is being written
         self.limits = program.portable
-        self.channels, self.releases, self.acquires = {}, {}, {}  # by agent
+        self.channels, self.releases, self.acquires = {}, {}, {}  # by agent: (kind, channel), semaphore, semaphore
         self.gives, self.takes = {}, {}  # for credits, by agent: "memory", "port" or "semaphore", and its number
-        self.touched = {}  # by place, since the threads have met: whether and how it was read and written
-        self.list, self.list_key = None, None  # an operation that can take one more source and target
+        # By place, since the threads met last: (whether it was written, by which thread). Empty: nothing has happened.
+        self.touched = {}
+        self.list, self.list_key = None, None  # an operation that can take one more pair, and its kind
 
     def _most(self, limit):
-        """A limit of MSCCL++'s executor, where the plan has to keep it."""
+        """Returns a limit of MSCCL++'s executor if the plan has to keep it, else a number that none exceeds."""
         return limit if self.limits else 1 << 30
 
     def write(self, point, sync):
-        """What the block does at one point."""
+        """Writes what the block does at one point."""
         if point.step and self.choice.turn and self.outer is None:
-            # All steps are within one loop. The threads know of the begin of other ranks when it starts.
+            # All steps are in one loop. It starts after the begin point, where the block has waited for other ranks.
             self.outer, self.block.ops = self.block.ops, []
         elif point.number and not point.step:
             self.end()
@@ -100,7 +107,7 @@ class _Writer:
             self._take(point.takes)
 
     def end(self):
-        """Ends the loop, and the block. A block without operations gets one."""
+        """Ends the loop, if the block is in it. A block without operations gets a nop."""
         if self.outer is not None:
             body, self.block.ops = self.block.ops, self.outer
             self._op("pipeline", iter_context={"unit_size": self.choice.turn, "num_chunks": 1}, ops=body)
@@ -109,28 +116,34 @@ class _Writer:
             self._op("nop")
 
     def _op(self, name, **keys):
+        """Writes an operation to which no later one can be added."""
         self.list = None
         self.block.op(name, **keys)
 
     def _meet(self):
-        """All threads of the block meet, unless nothing has happened since they did."""
+        """Has all threads of the block meet, unless nothing has happened since they did."""
         if self.touched:
             self._op("nop")
         self.touched = {}
 
     @staticmethod
     def _threads(how, spans):
-        """Which thread has which place. Operations of one kind give the same part of every chunk to the same thread."""
-        return [(place, (how, k)) for span in spans if span.buffer != "p" for k, place in enumerate(span.places())]
+        """Returns which thread has which place of spans. Packets are left out, since reading them waits for them.
+
+        A thread is named by how the operation gives parts of chunks to threads, and by the chunk's position in its
+        span. For equal names, the same threads have the same parts.
+        """
+        return [(place, (how, index)) for span in spans if span.buffer != "p"
+                for index, place in enumerate(span.places())]
 
     def _meet_readers(self, how, sources):
-        """Has the threads meet where one reads what another one has written. Packets wait for themselves."""
+        """Has the threads meet if one reads what another one has written since they met."""
         for place, thread in self._threads(how, sources):
             if any(wrote and other != thread for wrote, other in self.touched.get(place, ())):
                 self._meet()
 
     def _touch(self, how, sources, targets):
-        """Notes what an operation touches, and has the threads meet first where that is needed."""
+        """Notes what an operation touches, and has the threads meet before it if they have to."""
         self._meet_readers(how, sources)
         for place, thread in self._threads(how, targets):
             if any(other != thread for _, other in self.touched.get(place, ())):
@@ -141,7 +154,7 @@ class _Writer:
         self.touched.setdefault(None, set())
 
     def _sync(self, name, agents):
-        """signal, wait or flush on the channels to some agents."""
+        """Writes a signal, wait or flush on the channels to some agents, in parts that keep the limits."""
         for kind in ("memory", "port"):
             numbers = [self.channels[a][1] for a in agents if self.channels[a][0] == kind]
             for part in _parts(numbers, self._most(Limits.IDS)):
@@ -149,10 +162,12 @@ class _Writer:
                 self.block.sync(name, kind, part)
 
     def _semaphores(self, name, numbers):
+        """Writes an acquire or a release of semaphores, in parts that keep the limits."""
         for part in _parts(numbers, self._most(Limits.SEMAPHORES)):
             self._op(name, semaphore_ids=part)
 
     def _wait(self, agents):
+        """Waits for signals of agents. The threads meet afterwards."""
         if agents:
             self._sync("wait", sorted(a for a in agents if a in self.channels))
             self._semaphores("sem_acquire", [self.acquires[a] for a in sorted(agents) if a in self.acquires])
@@ -160,18 +175,21 @@ class _Writer:
             self.touched = {}
 
     def _signal(self, agents):
+        """Signals agents, after all threads have met."""
         if agents:
             self._meet()
             self._sync("signal", sorted(a for a in agents if a in self.channels))
             self._semaphores("sem_release", [self.releases[a] for a in sorted(agents) if a in self.releases])
 
     def _give(self, agents):
+        """Gives credits to agents, one for each entry, after all threads have met."""
         if agents:
             self._meet()
         for kind, number in map(self.gives.get, agents):
             self._credit("signal", "sem_release", kind, number)
 
     def _take(self, agents):
+        """Takes credits of agents, one for each entry. The threads meet afterwards."""
         for kind, number in map(self.takes.get, agents):
             self._credit("wait", "sem_acquire", kind, number)
         if agents:
@@ -179,6 +197,7 @@ class _Writer:
             self.touched = {}
 
     def _credit(self, channel_op, semaphore_op, kind, number):
+        """Gives or takes one credit, over a channel or by a semaphore."""
         if kind == "semaphore":
             self._op(semaphore_op, semaphore_ids=[number])
         else:
@@ -186,20 +205,21 @@ class _Writer:
             self.block.sync(channel_op, kind, [number])
 
     def _flush(self, agents):
+        """Waits until all puts through the ports to agents are done. The threads meet before and afterwards."""
         if agents:
             self._meet()
             self._sync("flush", sorted(set(agents)))
             self._op("nop")
 
     def _item(self, span, kind="memory"):
-        """A span as operations name it, of this instance."""
+        """Returns a span of this instance as operations name it. kind: how a peer's memory is reached."""
         buffer, index = "s" if span.buffer == "p" else span.buffer, span.index * self.choice.instances + self.instance
         if span.rank == self.rank.number:
             return local(buffer, index, span.size)
         return self.block.remote(kind, span.rank, buffer, index, span.size)
 
     def _data(self, point, sync, signals):
-        """The operations of a step. A signal that goes with a put is taken from `signals`."""
+        """Writes the operations of a step. A signal that goes with a put is taken from `signals`."""
         step = point.step
         if step.kind == "reduce":
             self._reduce(step)
@@ -213,25 +233,27 @@ class _Writer:
             self._move(name, step.sources, [step.target])
 
     def _move(self, name, sources, targets, **keys):
+        """Writes an operation on spans, to which no later one can be added."""
         self.list = None
         self.block.move(name, [self._item(span) for span in sources], [self._item(span) for span in targets], **keys)
 
     def _port(self, point, far, signals):
+        """Writes a put through the port to the agent `far`. It takes the signal to that agent along if it can."""
         step = point.step
         kind, channel = self.channels[far]
         name = "rppkt" if step.kind == "pass" else "put"
         if far in signals and name == "put" and set(point.flush_after) <= {far}:
-            # The signal tells of all that the block has done.
+            # The signal tells of all that the block has done, so its threads meet before it.
             signals.remove(far)
             name = "pws"
             self._meet()
-        # Whoever writes the source later flushes first, so that nothing is noted of it here.
+        # Whoever writes the source later flushes first. So the read is not noted.
         self._meet_readers("proxy", step.sources)
         self.list = None
         self.block.move(name, [self._item(step.sources[0])], [self._item(step.target, kind)], kind, [channel])
 
     def _put(self, step):
-        """Puts and sends that follow one another become one operation."""
+        """Writes a put or sends packets. Those that follow one another become one operation."""
         name = {"put": "put", "send": "ppkt", "pass": "rppkt"}[step.kind]
         self._touch("plain" if name == "put" else "packets", step.sources, [step.target])
         source = self._item(step.sources[0])
@@ -244,19 +266,19 @@ class _Writer:
         self.list["dst_buff"].append(self._item(step.target))
 
     def _reduce(self, step):
-        """What the rank has itself, then what peers have, or have sent as packets."""
+        """Combines what the rank has itself, then what peers have or have sent as packets, in rounds if need be."""
         near = [s for s in step.sources if s.rank == step.rank and s.buffer != "p"]
         far = [s for s in step.sources if s.rank != step.rank or s.buffer == "p"]
         rounds = [("near", part) for part in _parts(near[1:], self._most(Limits.ITEMS) - 1)]
         rounds += [("far", part) for part in _parts(far, self._most(Limits.ITEMS) - 1)]
-        first = near[0]
-        for k, (where, part) in enumerate(rounds):
-            also = step.also if k == len(rounds) - 1 else []
-            self._combine(where, [first, *part], [step.target, *also])
-            first = step.target
+        accumulated = near[0]
+        for index, (where, part) in enumerate(rounds):
+            also = step.also if index == len(rounds) - 1 else []
+            self._combine(where, [accumulated, *part], [step.target, *also])
+            accumulated = step.target
 
     def _combine(self, where, sources, targets):
-        """One operation that combines: its name says where sources lie, and whether the result goes to peers, too."""
+        """Writes one operation that combines. Its name says where sources are, and whether peers get the result."""
         packets, also = any(s.buffer == "p" for s in sources), targets[1:]
         keys = {"reduce_op": "sum"}
         if packets:
