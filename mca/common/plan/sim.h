@@ -15,10 +15,10 @@ typedef struct {
     uint32_t strong; /* as `full`, but known by means that also order plain stores, which packets do not */
     uint32_t full;   /* all operations up to this clock have happened */
     /*
-     * The operations up to clock `part` have happened in the threads below part_length. The packets of a whole
+     * The operations up to clock `partial` have happened in the first `partial_threads` threads. The packets of a whole
      * operation tell this.
      */
-    uint32_t part, part_length;
+    uint32_t partial, partial_threads;
 } mscclpp_sim_know_t;
 
 /*
@@ -67,8 +67,8 @@ typedef struct {
 /* One read or write of a cell: by which actor, at which of its operations, and by which thread (position and map). */
 typedef struct {
     uint32_t agent, clock, position;
-    uint8_t map; /* mscclpp_sim_map_t */
-    bool plain;  /* a plain store, not a packet */
+    uint8_t map;   /* mscclpp_sim_map_t */
+    bool is_plain; /* it is a plain store, not of a packet */
 } mscclpp_sim_access_t;
 
 /* What one packet operation tells the readers of its packets. Its packets share it. */
@@ -82,10 +82,10 @@ typedef struct {
 
 /*
  * The value of a cell. For sums: two numbers, which are equal for two different sums with a chance of 1 in 2^60. For
- * min and max: `a` is the set of ranks whose elements are combined, and `b` says which element of theirs.
+ * min and max: `first` is the set of ranks whose elements are combined, and `second` says which element of theirs.
  */
 typedef struct {
-    uint64_t a, b;
+    uint64_t first, second;
 } mscclpp_sim_value_t;
 
 /* One cell of simulated memory, which stands for one element. */
@@ -95,7 +95,7 @@ typedef struct {
     mscclpp_sim_access_t *reads; /* the reads since that write */
     uint32_t read_count, read_capacity;
     uint32_t launch;              /* launch in which the cell was written */
-    bool defined;                 /* it holds a value that may be read */
+    bool is_defined;              /* it holds a value that may be read */
     mscclpp_sim_packet_t *packet; /* NULL: the last write was a plain store */
     mscclpp_sim_facts_t facts;    /* what the packet tells its reader of single threads */
 } mscclpp_sim_cell_t;
@@ -127,10 +127,10 @@ typedef struct {
 
 /* A request to a proxy. */
 typedef struct {
-    bool is_put;            /* it moves cells */
-    bool is_raw;            /* these are packets, which are moved as they are */
-    bool is_signal;         /* it signals, after the put if it is one, too */
-    size_t from, to, cells; /* of a put: first source cell, first target cell, number of elements */
+    bool is_put;               /* it moves cells */
+    bool is_raw;               /* these are packets, which are moved as they are */
+    bool is_signal;            /* it signals, after the put if it is one, too */
+    size_t from, to, elements; /* of a put: first source cell, first target cell, number of elements */
     uint32_t launch;
     mscclpp_sim_know_t *know;  /* of the block, when it asked */
     mscclpp_sim_event_t event; /* the block's operation */
@@ -233,13 +233,13 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
 /* sim_words.c: texts for messages. They are written to `text`, of `size` bytes, and returned. */
 
 /* Returns the place in the plan of what an actor did at a clock. */
-mscclpp_plan_place_t mscclpp_sim_place(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock);
+mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock);
 /* Writes who did it: "rank 1, block 0, operation 3 (put) in launch 2", "the application of rank 1 before launch 2". */
-const char *mscclpp_sim_who(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size);
+const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size);
 /* Writes where a cell is: "chunk 3 of the input of rank 1". `packet`: the cell is one of the two of a packet. */
-const char *mscclpp_sim_what(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size);
+const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size);
 /* Returns the operation that a block is at. It must not have ended its launch. */
-const mscclpp_plan_op_t *mscclpp_sim_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block);
+const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block);
 
 /*
  * sim_memory.c: reads and writes of cells, by which an actor's current operation accesses memory. Each reports a race
@@ -270,35 +270,39 @@ void mscclpp_sim_packet_release(mscclpp_sim_packet_t *packet);
 /* sim_value.c: the values of cells. */
 
 /* Returns the value of element `position` of a rank's input. It differs from launch to launch. */
-mscclpp_sim_value_t mscclpp_sim_input(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch);
+mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position,
+                                            uint32_t launch);
 /* Returns what the plan's reduction makes of two values. */
 mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y);
 /*
  * Sets *value_p to what the collective must yield at `position` of the output. Returns false if the plan's collective
  * does not say what the output has to be.
  */
-bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
-                        mscclpp_sim_value_t *value_p);
+bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
+                                mscclpp_sim_value_t *value_p);
 /* Tells whether the plan's collective says what the output has to be. */
 bool mscclpp_sim_has_result(const mscclpp_plan_t *plan);
 /*
  * Sets the number of chunks of a rank's input and output. If the collective defines a result and the plan uses only one
  * of the two, the other number follows from it.
  */
-void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p);
+void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p);
 /* Writes what a wrong value at `position` of the output is made of, as far as that can be told. */
-void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
-                          char *text, size_t size);
+void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
+                                char *text, size_t size);
 
 /* sim_data.c: operations that move data. */
 
-/* Tells whether all packets that an operation reads are there. Sets block->missing to the first one that is not. */
-bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
+/*
+ * Looks for all packets that an operation reads. Returns whether they are there; if not, block->missing is the cell of
+ * the first one that is missing.
+ */
+bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 /* Carries out the block's current operation, for which everything is there. */
-void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
+void mscclpp_sim_do_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 /* Tells whether packet source `i` of an operation covers a cell. */
-bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
-                       uint32_t i, size_t cell);
+bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                               uint32_t i, size_t cell);
 
 /* sim_proxy.c: requests to proxies. */
 
@@ -315,15 +319,15 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank, int type, uint32_t c
 /* sim_time.c: times by the cost model, and recording them. Nothing is recorded unless sim->cost is set. */
 
 /* Returns when the actor's current operation ends. */
-double mscclpp_sim_end(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor);
+double mscclpp_sim_end_time(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor);
 /* Notes that a block tries its next operation, and how long the operation takes once it can begin. */
 void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 /* Records the operation that the block has done. The block is busy until its end. */
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 /* Notes that the current operation needs something that is there at `time`. */
-void mscclpp_sim_needs(mscclpp_sim_t *sim, double time);
+void mscclpp_sim_need(mscclpp_sim_t *sim, double time);
 /* Records that a signal or a packet went from block `from` to block `to`. */
-void mscclpp_sim_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet);
+void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet);
 
 /*
  * sim_step.c: carries out the next operation of a block, or begins its pipeline, or ends its launch. Returns false if

@@ -72,7 +72,7 @@ static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
     return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
 }
 
-bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
 
@@ -99,8 +99,8 @@ bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
     return true;
 }
 
-bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
-                       uint32_t i, size_t cell)
+bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                               uint32_t i, size_t cell)
 {
     slice_t slice = slice_of(sim, block, op, op->src[i].size);
     size_t first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true);
@@ -115,7 +115,7 @@ bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
-    mscclpp_sim_know_t *know = mscclpp_sim_know_copy(sim, actor->now), part;
+    mscclpp_sim_know_t *know = mscclpp_sim_know_copy(sim, actor->now), entry;
     double end;
 
     if (packet == NULL || know == NULL) {
@@ -127,18 +127,18 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
     for (uint32_t i = 0; actor->has_thread && i < sim->agents; ++i) {
         const mscclpp_sim_know_t *thread = &actor->thread[i];
 
-        part = know[i];
-        if (thread->full > part.part) {
-            part.part = thread->full;
-            part.part_length = thread->strong;
+        entry = know[i];
+        if (thread->full > entry.partial) {
+            entry.partial = thread->full;
+            entry.partial_threads = thread->strong;
         }
-        if (thread->part > part.part) {
-            part.part = thread->part;
-            part.part_length = thread->part_length;
+        if (thread->partial > entry.partial) {
+            entry.partial = thread->partial;
+            entry.partial_threads = thread->partial_threads;
         }
-        know[i] = part;
+        know[i] = entry;
     }
-    end = mscclpp_sim_end(sim, actor);
+    end = mscclpp_sim_end_time(sim, actor);
     *packet = (mscclpp_sim_packet_t){1,
                                      actor->agent,
                                      actor->clock,
@@ -166,11 +166,11 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
     uint32_t threads = run->first == 0 ? (uint32_t)run->count : 0;
     mscclpp_sim_know_t *thread, *later;
 
-    mscclpp_sim_needs(sim, packet->comes);
+    mscclpp_sim_need(sim, packet->comes);
     if (packet->agent == actor->agent) {
         return;
     }
-    mscclpp_sim_arrow(sim, run->block, actor->agent, packet->sent, packet->comes, true);
+    mscclpp_sim_add_arrow(sim, run->block, actor->agent, packet->sent, packet->comes, true);
     for (uint32_t i = 0; i < sim->agents; ++i) {
         mscclpp_sim_know_t known = packet->know[i];
 
@@ -183,16 +183,17 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
         later->full = known.full > later->full ? known.full : later->full;
         thread->full = threads > 0 && known.full > thread->full ? known.full : thread->full;
         /* What a sending thread tells of itself, or of threads at its position, is known where its packet was read. */
-        known.part_length = threads < known.part_length && run->count < packet->length ? threads : known.part_length;
-        if (known.part_length > 0 && known.part > later->part) {
-            later->part = known.part;
-            later->part_length = known.part_length;
+        known.partial_threads =
+            threads < known.partial_threads && run->count < packet->length ? threads : known.partial_threads;
+        if (known.partial_threads > 0 && known.partial > later->partial) {
+            later->partial = known.partial;
+            later->partial_threads = known.partial_threads;
         }
         if (threads > 0) {
             thread->strong = thread->strong == 0 || threads < thread->strong ? threads : thread->strong;
-            if (run->aligned && known.part > thread->part) {
-                thread->part = known.part;
-                thread->part_length = threads < known.part_length ? threads : known.part_length;
+            if (run->aligned && known.partial > thread->partial) {
+                thread->partial = known.partial;
+                thread->partial_threads = threads < known.partial_threads ? threads : known.partial_threads;
             }
         }
     }
@@ -375,12 +376,12 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
 
         entry.from = first_cell_of(sim, block->launch, block->rank, src, slice.from, moves_packets);
         entry.to = first_cell_of(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.from, moves_packets);
-        entry.cells = slice.count;
+        entry.elements = slice.count;
         mscclpp_sim_push(sim, block, op->channels[i], entry);
     }
 }
 
-void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+void mscclpp_sim_do_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
     mscclpp_sim_map_t map = thread_map_of(op, shape);

@@ -20,9 +20,9 @@ mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_
 static void add_knowledge(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
 {
     to->full = from->full > to->full ? from->full : to->full;
-    if (from->part > to->part || (from->part == to->part && from->part_length > to->part_length)) {
-        to->part = from->part;
-        to->part_length = from->part_length;
+    if (from->partial > to->partial || (from->partial == to->partial && from->partial_threads > to->partial_threads)) {
+        to->partial = from->partial;
+        to->partial_threads = from->partial_threads;
     }
 }
 
@@ -196,7 +196,8 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
     if (know->strong >= earlier->clock) {
         return MSCCLPP_SIM_ORDERED;
     }
-    if (know->full >= earlier->clock || (know->part >= earlier->clock && earlier->position < know->part_length)) {
+    if (know->full >= earlier->clock ||
+        (know->partial >= earlier->clock && earlier->position < know->partial_threads)) {
         return MSCCLPP_SIM_WEAK;
     }
     /* A thread that has read a packet knows what its writer knew, and what the writing thread did before. */

@@ -27,7 +27,7 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
     }
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_INPUT]; ++i) {
         mscclpp_sim_write(sim, &rank->actor, launch, rank->base[MSCCLPP_PLAN_INPUT] + i, 0, MSCCLPP_SIM_ALONE,
-                          mscclpp_sim_input(sim, r, i, launch));
+                          mscclpp_sim_input_value(sim, r, i, launch));
     }
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
         if (!is_input(rank, rank->base[MSCCLPP_PLAN_OUTPUT] + i)) {
@@ -80,15 +80,16 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
         value = mscclpp_sim_read(sim, &rank->actor, rank->launch, rank->base[MSCCLPP_PLAN_OUTPUT] + i, 0,
                                  MSCCLPP_SIM_ALONE);
         /* After a race a cell may have any value, so a wrong result would tell nothing new. */
-        if (!has_result || is_reported || sim->races > 0 || !mscclpp_sim_expect(sim, r, i, rank->launch, &expected) ||
-            (value.a == expected.a && value.b == expected.b)) {
+        if (!has_result || is_reported || sim->races > 0 ||
+            !mscclpp_sim_expected_value(sim, r, i, rank->launch, &expected) ||
+            (value.first == expected.first && value.second == expected.second)) {
             continue;
         }
         is_reported = true;
-        if (!cell->defined) {
+        if (!cell->is_defined) {
             snprintf(text, sizeof(text), "nothing has written it");
         } else {
-            mscclpp_sim_describe(sim, value, i, rank->launch, text, sizeof(text));
+            mscclpp_sim_describe_value(sim, value, i, rank->launch, text, sizeof(text));
         }
         mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "result", place,
                            "after launch %u chunk %zu of its output is not what %s yields: %s", rank->launch,

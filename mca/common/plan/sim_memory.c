@@ -44,7 +44,7 @@ bool mscclpp_sim_layout(mscclpp_sim_t *sim)
         mscclpp_sim_rank_t *rank = &sim->ranks[r];
         uint64_t in = 0, out = 0, scratch = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH];
 
-        mscclpp_sim_shape(plan, r, &in, &out);
+        mscclpp_sim_get_shape(plan, r, &in, &out);
         scratch *= sim->wrap_cells > 0 ? sim->wrap_cells : sim->cells_per_chunk;
         scratch *= (plan->packets ? 2 : 1) * (plan->halves ? 2 : 1);
         rank->cells[MSCCLPP_PLAN_INPUT] = in * sim->cells_per_chunk;
@@ -104,20 +104,20 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         bool earlier_writes, bool writes, size_t cell, bool over_packet)
 {
-    mscclpp_plan_place_t place = mscclpp_sim_place(sim, actor->agent, actor->clock);
+    mscclpp_plan_place_t place = mscclpp_sim_place_of(sim, actor->agent, actor->clock);
     bool kept, application = is_application(sim, actor->agent) || is_application(sim, earlier->agent);
     char who[160], other[160], what[100];
 
     if (is_application(sim, actor->agent)) {
-        place = mscclpp_sim_place(sim, earlier->agent, earlier->clock);
+        place = mscclpp_sim_place_of(sim, earlier->agent, earlier->clock);
     }
     ++sim->races;
     if (sim->report->faults - sim->faults >= (int)MOST_FAULTS) {
         return;
     }
-    mscclpp_sim_who(sim, actor->agent, actor->clock, who, sizeof(who));
-    mscclpp_sim_who(sim, earlier->agent, earlier->clock, other, sizeof(other));
-    mscclpp_sim_what(sim, cell, over_packet, what, sizeof(what));
+    mscclpp_sim_actor_text(sim, actor->agent, actor->clock, who, sizeof(who));
+    mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other));
+    mscclpp_sim_cell_text(sim, cell, over_packet, what, sizeof(what));
     if (over_packet) {
         kept = mscclpp_plan_found(sim->report, MSCCLPP_PLAN_DEADLOCK, "packet-overwrite", place,
                                   "%s may overwrite packets in %s before %s has read them, which then waits for ever",
@@ -148,8 +148,8 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
 
     mscclpp_plan_found(sim->report, MSCCLPP_PLAN_NOTE, "packet-order", mscclpp_plan_nowhere,
                        "%s stores %s, and only packets tell of it: packets have to order stores before them",
-                       mscclpp_sim_who(sim, earlier->agent, earlier->clock, other, sizeof(other)),
-                       mscclpp_sim_what(sim, cell, false, what, sizeof(what)));
+                       mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other)),
+                       mscclpp_sim_cell_text(sim, cell, false, what, sizeof(what)));
 }
 
 /*
@@ -168,7 +168,7 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
     order = mscclpp_sim_order(actor, &cell->write, position, map);
     if (order == MSCCLPP_SIM_UNORDERED) {
         report_race(sim, actor, &cell->write, true, writes, cell_index, packet && cell->packet != NULL);
-    } else if (order == MSCCLPP_SIM_WEAK && cell->write.plain) {
+    } else if (order == MSCCLPP_SIM_WEAK && cell->write.is_plain) {
         report_weak(sim, &cell->write, cell_index);
     }
 }
@@ -212,14 +212,15 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
     char what[100];
 
     /* Values from an earlier launch do not count: another call may have used other buffers. */
-    if ((cell->defined && cell->launch == launch) || is_application(sim, actor->agent) ||
+    if ((cell->is_defined && cell->launch == launch) || is_application(sim, actor->agent) ||
         sim->report->faults - sim->faults >= (int)MOST_FAULTS) {
         return;
     }
-    mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "undefined", mscclpp_sim_place(sim, actor->agent, actor->clock),
+    mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "undefined",
+                       mscclpp_sim_place_of(sim, actor->agent, actor->clock),
                        "it reads %s, which nothing has written in %s",
-                       mscclpp_sim_what(sim, cell_index, false, what, sizeof(what)),
-                       cell->defined ? "this launch" : "any launch");
+                       mscclpp_sim_cell_text(sim, cell_index, false, what, sizeof(what)),
+                       cell->is_defined ? "this launch" : "any launch");
 }
 
 mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
@@ -267,7 +268,7 @@ static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launc
     cell->read_count = 0;
     cell->value = value;
     cell->launch = launch;
-    cell->defined = true;
+    cell->is_defined = true;
     cell->write = (mscclpp_sim_access_t){actor->agent, actor->clock, position, (uint8_t)map, packet == NULL};
     mscclpp_sim_packet_release(cell->packet);
     cell->packet = packet;
@@ -295,5 +296,5 @@ void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32
     mscclpp_sim_value_t nothing = {cell_index + 1, ~(uint64_t)launch};
 
     write(sim, actor, launch, cell_index, 0, MSCCLPP_SIM_ALONE, nothing, NULL);
-    sim->cells[cell_index].defined = false;
+    sim->cells[cell_index].is_defined = false;
 }

@@ -21,7 +21,7 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
         proxy->capacity = capacity;
     }
     entry.know = mscclpp_sim_know_copy(sim, block->actor.now);
-    entry.time = mscclpp_sim_end(sim, &block->actor);
+    entry.time = mscclpp_sim_end_time(sim, &block->actor);
     entry.event = block->actor.events[block->actor.clock];
     if (entry.know != NULL) {
         proxy->entries[proxy->count++] = entry;
@@ -73,10 +73,10 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
         sim->no_memory = true;
         return;
     }
-    *packet =
-        (mscclpp_sim_packet_t){1,    proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->cells,
-                               know, entry->time,        proxy->actor.time};
-    for (size_t i = 0; i < entry->cells; ++i) {
+    *packet = (mscclpp_sim_packet_t){
+        1,    proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->elements,
+        know, entry->time,        proxy->actor.time};
+    for (size_t i = 0; i < entry->elements; ++i) {
         bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * i, entry->launch);
 
         value =
@@ -106,12 +106,12 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
         double rate = sim->cost->gpu_port / (sim->movers[proxy->rank] > 0 ? sim->movers[proxy->rank] : 1);
 
         proxy->actor.time = (entry->time > proxy->actor.time ? entry->time : proxy->actor.time) + sim->cost->port +
-                            (double)entry->cells * (entry->is_raw ? 2 : 1) * sim->cell_bytes / rate;
+                            (double)entry->elements * (entry->is_raw ? 2 : 1) * sim->cell_bytes / rate;
     }
     if (entry->is_put && entry->is_raw) {
         move_raw(sim, proxy, entry);
     } else if (entry->is_put) {
-        for (size_t i = 0; i < entry->cells; ++i) {
+        for (size_t i = 0; i < entry->elements; ++i) {
             value =
                 mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + i, (uint32_t)i, MSCCLPP_SIM_ALONE);
             mscclpp_sim_write(sim, &proxy->actor, entry->launch, entry->to + i, (uint32_t)i, MSCCLPP_SIM_ALONE, value);

@@ -36,11 +36,12 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     if (inbox->waited > 0 && inbox->last_wait.agent != block->actor.agent &&
         mscclpp_sim_order(&block->actor, &inbox->last_wait, i, MSCCLPP_SIM_ALONE) == MSCCLPP_SIM_UNORDERED) {
         ++sim->races;
-        mscclpp_plan_found(sim->report, MSCCLPP_PLAN_RACE, "two-waiters",
-                           mscclpp_sim_place(sim, block->actor.agent, block->actor.clock),
-                           "it waits on %s channel %u, as does %s; nothing says which of the two gets which signal",
-                           mscclpp_plan_channel_name(op->channel_type), op->channels[i],
-                           mscclpp_sim_who(sim, inbox->last_wait.agent, inbox->last_wait.clock, other, sizeof(other)));
+        mscclpp_plan_found(
+            sim->report, MSCCLPP_PLAN_RACE, "two-waiters",
+            mscclpp_sim_place_of(sim, block->actor.agent, block->actor.clock),
+            "it waits on %s channel %u, as does %s; nothing says which of the two gets which signal",
+            mscclpp_plan_channel_name(op->channel_type), op->channels[i],
+            mscclpp_sim_actor_text(sim, inbox->last_wait.agent, inbox->last_wait.clock, other, sizeof(other)));
     }
     inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
 }
@@ -56,8 +57,8 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
         inbox->first = (inbox->first + 1) % inbox->capacity;
         --inbox->count;
         ++inbox->waited;
-        mscclpp_sim_needs(sim, signal.comes);
-        mscclpp_sim_arrow(sim, signal.block, block->actor.agent, signal.sent, signal.comes, false);
+        mscclpp_sim_need(sim, signal.comes);
+        mscclpp_sim_add_arrow(sim, signal.block, block->actor.agent, signal.sent, signal.comes, false);
         mscclpp_sim_learn(sim, &block->actor, signal.know);
         free(signal.know);
     }
@@ -66,7 +67,7 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
 /* Sends a signal over each channel, through the proxy if it is a port channel. */
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
-    double end = mscclpp_sim_end(sim, &block->actor);
+    double end = mscclpp_sim_end_time(sim, &block->actor);
     mscclpp_sim_signal_t signal = {block->actor.now, block->actor.agent, end,
                                    end + (sim->cost != NULL ? sim->cost->latency : 0)};
 
@@ -99,7 +100,7 @@ static void learn_from_proxies(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, c
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         const mscclpp_sim_actor_t *proxy = &sim->ranks[block->rank].proxies[op->channels[i]].actor;
 
-        mscclpp_sim_needs(sim, proxy->time);
+        mscclpp_sim_need(sim, proxy->time);
         mscclpp_sim_learn(sim, &block->actor, proxy->now);
     }
 }
@@ -133,7 +134,7 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
         --semaphore->value;
         acquire_number = semaphore->acquired++;
         if (acquire_number >= initial_value) {
-            mscclpp_sim_needs(sim, semaphore->times[acquire_number - initial_value]);
+            mscclpp_sim_need(sim, semaphore->times[acquire_number - initial_value]);
             mscclpp_sim_learn(sim, &block->actor, semaphore->releases[acquire_number - initial_value]);
             free(semaphore->releases[acquire_number - initial_value]);
             semaphore->releases[acquire_number - initial_value] = NULL;
@@ -167,7 +168,7 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
             semaphore->capacity = capacity;
         }
         mscclpp_sim_join(sim, semaphore->total, block->actor.now);
-        semaphore->times[semaphore->released] = mscclpp_sim_end(sim, &block->actor);
+        semaphore->times[semaphore->released] = mscclpp_sim_end_time(sim, &block->actor);
         semaphore->releases[semaphore->released++] = mscclpp_sim_know_copy(sim, semaphore->total);
         ++semaphore->value;
     }
@@ -195,7 +196,7 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
         mscclpp_sim_block_t *other = &sim->blocks[i];
 
         arrived += other->rank == block->rank && other->at_barrier && !other->barrier_is_open &&
-                   mscclpp_sim_op(sim, other)->barrier == op->barrier;
+                   mscclpp_sim_current_op(sim, other)->barrier == op->barrier;
     }
     if (arrived < op->barrier_blocks) {
         return false;
@@ -208,7 +209,7 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
             mscclpp_sim_block_t *other = &sim->blocks[i];
 
             if (other->rank != block->rank || !other->at_barrier || other->barrier_is_open ||
-                mscclpp_sim_op(sim, other)->barrier != op->barrier) {
+                mscclpp_sim_current_op(sim, other)->barrier != op->barrier) {
                 continue;
             }
             if (round == 0) {
@@ -312,11 +313,11 @@ static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     default:
         break;
     }
-    if (!mscclpp_sim_data_ready(sim, block, op)) {
+    if (!mscclpp_sim_look_for_packets(sim, block, op)) {
         return false;
     }
     begin_op(sim, block, outer);
-    mscclpp_sim_data(sim, block, op);
+    mscclpp_sim_do_data(sim, block, op);
     return true;
 }
 

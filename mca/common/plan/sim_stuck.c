@@ -15,7 +15,7 @@ static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const msccl
     if (block->op < code->op_count) {
         place.op = (int)block->op;
         place.inner = block->turns > 0 ? (int)block->inner : -1;
-        place.name = mscclpp_plan_op_name(mscclpp_sim_op(sim, block)->kind);
+        place.name = mscclpp_plan_op_name(mscclpp_sim_current_op(sim, block)->kind);
     }
     return place;
 }
@@ -43,7 +43,7 @@ typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const msc
 static bool provides_signal(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
                             const mscclpp_sim_block_t *waiter, uint32_t which)
 {
-    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_op(sim, waiter);
+    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_current_op(sim, waiter);
     bool is_signal = op->kind == MSCCLPP_PLAN_OP_SIGNAL || op->kind == MSCCLPP_PLAN_OP_RLXSIGNAL ||
                      op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
 
@@ -61,7 +61,7 @@ static bool provides_signal(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_
 static bool provides_release(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t which)
 {
-    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_op(sim, waiter);
+    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_current_op(sim, waiter);
 
     for (uint32_t i = 0; op->kind == MSCCLPP_PLAN_OP_RELEASE && r == waiter->rank && i < op->semaphore_count; ++i) {
         if (op->semaphores[i] == waiting_op->semaphores[which]) {
@@ -75,7 +75,7 @@ static bool provides_release(const mscclpp_sim_t *sim, uint32_t r, const mscclpp
 static bool provides_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t which)
 {
-    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_op(sim, waiter);
+    const mscclpp_plan_op_t *waiting_op = mscclpp_sim_current_op(sim, waiter);
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
     const mscclpp_plan_item_t *wanted = &waiting_op->src[which], *item;
 
@@ -179,17 +179,17 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
     uint32_t which = 0;
 
-    mscclpp_sim_what(sim, block->missing, true, what, sizeof(what));
+    mscclpp_sim_cell_text(sim, block->missing, true, what, sizeof(what));
     if (cell->packet != NULL && cell->launch > block->launch) {
         mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s, which %s has overwritten.", place,
                              block->launch, what,
-                             mscclpp_sim_who(sim, cell->write.agent, cell->write.clock, who, sizeof(who)));
+                             mscclpp_sim_actor_text(sim, cell->write.agent, cell->write.clock, who, sizeof(who)));
         return;
     }
     /* Find the source that the missing packet belongs to. */
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)) &&
-            mscclpp_sim_holds(sim, block, op, i, block->missing)) {
+            mscclpp_sim_source_covers(sim, block, op, i, block->missing)) {
             which = i;
         }
     }
@@ -207,8 +207,8 @@ static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
     for (uint32_t i = 0; i < sim->block_count; ++i) {
         const mscclpp_sim_block_t *other = &sim->blocks[i];
 
-        arrived +=
-            other->rank == block->rank && other->at_barrier && mscclpp_sim_op(sim, other)->barrier == op->barrier;
+        arrived += other->rank == block->rank && other->at_barrier &&
+                   mscclpp_sim_current_op(sim, other)->barrier == op->barrier;
     }
     mscclpp_plan_explain(sim->report, "%s in launch %u waits at barrier %u, to which %u of %u blocks have come.", place,
                          block->launch, op->barrier, arrived, op->barrier_blocks);
@@ -245,7 +245,7 @@ void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
             continue;
         }
         ++lines;
-        op = mscclpp_sim_op(sim, block);
+        op = mscclpp_sim_current_op(sim, block);
         if (block->is_flushing) {
             continue; /* it waits for its proxy, which waits for nobody */
         }

@@ -4,12 +4,12 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-double mscclpp_sim_end(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor)
+double mscclpp_sim_end_time(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor)
 {
     return (sim->ready > actor->time ? sim->ready : actor->time) + sim->op_cost;
 }
 
-void mscclpp_sim_needs(mscclpp_sim_t *sim, double time)
+void mscclpp_sim_need(mscclpp_sim_t *sim, double time)
 {
     sim->ready = time > sim->ready ? time : sim->ready;
 }
@@ -76,7 +76,7 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     if (sim->cost == NULL) {
         return;
     }
-    end = mscclpp_sim_end(sim, &block->actor);
+    end = mscclpp_sim_end_time(sim, &block->actor);
     if (trace->span_count == trace->span_room) {
         size_t capacity = trace->span_room > 0 ? 2 * trace->span_room : 1024;
 
@@ -95,7 +95,7 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     trace->ended = end > trace->ended ? end : trace->ended;
 }
 
-void mscclpp_sim_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet)
+void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet)
 {
     mscclpp_plan_trace_t *trace = sim->trace;
     mscclpp_plan_arrow_t *arrows;

@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-mscclpp_sim_value_t mscclpp_sim_input(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch)
+mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch)
 {
     uint64_t bits = mix(mix(sim->seed + launch) ^ position);
 
@@ -30,9 +30,9 @@ mscclpp_sim_value_t mscclpp_sim_input(const mscclpp_sim_t *sim, uint32_t rank, u
 mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
     if (sim->extremes) {
-        return (mscclpp_sim_value_t){x.a | y.a, x.b == y.b ? x.b : mix(x.b ^ y.b)};
+        return (mscclpp_sim_value_t){x.first | y.first, x.second == y.second ? x.second : mix(x.second ^ y.second)};
     }
-    return (mscclpp_sim_value_t){(x.a + y.a) % prime, x.b + y.b};
+    return (mscclpp_sim_value_t){(x.first + y.first) % prime, x.second + y.second};
 }
 
 bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
@@ -40,7 +40,7 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
     return plan->collective != MSCCLPP_PLAN_TEST && plan->collective != MSCCLPP_PLAN_CUSTOM;
 }
 
-void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
+void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
 {
     uint64_t in_chunks = plan->ranks[rank].chunks[MSCCLPP_PLAN_INPUT],
              out_chunks = plan->ranks[rank].chunks[MSCCLPP_PLAN_OUTPUT];
@@ -77,20 +77,20 @@ void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p
 /* Returns the combination of all ranks' inputs at a position. */
 static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
 {
-    mscclpp_sim_value_t value = mscclpp_sim_input(sim, 0, position, launch);
+    mscclpp_sim_value_t value = mscclpp_sim_input_value(sim, 0, position, launch);
 
     for (uint32_t r = 1; r < sim->plan->rank_count; ++r) {
-        value = mscclpp_sim_combine(sim, value, mscclpp_sim_input(sim, r, position, launch));
+        value = mscclpp_sim_combine(sim, value, mscclpp_sim_input_value(sim, r, position, launch));
     }
     return value;
 }
 
-bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
-                        mscclpp_sim_value_t *value_p)
+bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
+                                mscclpp_sim_value_t *value_p)
 {
     uint64_t in_size = 0, out_size = 0, ranks = sim->plan->rank_count, part_size;
 
-    mscclpp_sim_shape(sim->plan, rank, &in_size, &out_size);
+    mscclpp_sim_get_shape(sim->plan, rank, &in_size, &out_size);
     in_size *= sim->cells_per_chunk;
     out_size *= sim->cells_per_chunk;
     switch (sim->plan->collective) {
@@ -98,18 +98,18 @@ bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t positi
         *value_p = over_all_ranks(sim, position, launch);
         return true;
     case MSCCLPP_PLAN_ALLGATHER:
-        *value_p = mscclpp_sim_input(sim, (uint32_t)(position / in_size), position % in_size, launch);
+        *value_p = mscclpp_sim_input_value(sim, (uint32_t)(position / in_size), position % in_size, launch);
         return true;
     case MSCCLPP_PLAN_REDUCESCATTER:
         *value_p = over_all_ranks(sim, rank * out_size + position, launch);
         return true;
     case MSCCLPP_PLAN_ALLTOALL:
         part_size = in_size / ranks;
-        *value_p =
-            mscclpp_sim_input(sim, (uint32_t)(position / part_size), rank * part_size + position % part_size, launch);
+        *value_p = mscclpp_sim_input_value(sim, (uint32_t)(position / part_size),
+                                           rank * part_size + position % part_size, launch);
         return true;
     case MSCCLPP_PLAN_SENDRECV:
-        *value_p = mscclpp_sim_input(sim, (uint32_t)((rank + ranks - 1) % ranks), position, launch);
+        *value_p = mscclpp_sim_input_value(sim, (uint32_t)((rank + ranks - 1) % ranks), position, launch);
         return true;
     default:
         return false;
@@ -119,7 +119,7 @@ bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t positi
 /* Tells whether two values are equal. */
 static bool same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
-    return x.a == y.a && x.b == y.b;
+    return x.first == y.first && x.second == y.second;
 }
 
 /*
@@ -133,9 +133,9 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
         for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
             uint64_t in = 0, out = 0;
 
-            mscclpp_sim_shape(sim->plan, r, &in, &out);
+            mscclpp_sim_get_shape(sim->plan, r, &in, &out);
             for (uint64_t element = 0; element < in * sim->cells_per_chunk; ++element) {
-                if (same_value(value, mscclpp_sim_input(sim, r, element, other_launch))) {
+                if (same_value(value, mscclpp_sim_input_value(sim, r, element, other_launch))) {
                     snprintf(text, size, "it is chunk %llu of the input of rank %u%s",
                              (unsigned long long)(element / sim->cells_per_chunk), r,
                              other_launch == launch  ? ""
@@ -156,7 +156,7 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
     mscclpp_sim_value_t sum_of_all = over_all_ranks(sim, position, launch);
 
     for (uint32_t r = 0; !sim->extremes && r < sim->plan->rank_count; ++r) {
-        mscclpp_sim_value_t input = mscclpp_sim_input(sim, r, position, launch);
+        mscclpp_sim_value_t input = mscclpp_sim_input_value(sim, r, position, launch);
 
         if (same_value(sum_of_all, mscclpp_sim_combine(sim, value, input))) {
             snprintf(text, size, "the part of rank %u is missing", r);
@@ -170,8 +170,8 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
     return false;
 }
 
-void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
-                          char *text, size_t size)
+void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
+                                char *text, size_t size)
 {
     enum { MOST_RANKS = 16 };
     uint64_t set = 0;
@@ -188,7 +188,7 @@ void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, u
 
         for (uint32_t r = 0; r < ranks; ++r) {
             if (set >> r & 1) {
-                sum = mscclpp_sim_combine(sim, sum, mscclpp_sim_input(sim, r, position, launch));
+                sum = mscclpp_sim_combine(sim, sum, mscclpp_sim_input_value(sim, r, position, launch));
             }
         }
         if (!same_value(sum, value)) {

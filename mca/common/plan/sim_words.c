@@ -4,7 +4,7 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-const mscclpp_plan_op_t *mscclpp_sim_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
+const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
     const mscclpp_plan_op_t *op = &code->ops[block->op];
@@ -25,7 +25,7 @@ static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim
                                   mscclpp_plan_op_name(op->kind)};
 }
 
-mscclpp_plan_place_t mscclpp_sim_place(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock)
+mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock)
 {
     uint32_t index_of_agent = sim->index_of_agent[agent];
 
@@ -38,12 +38,12 @@ mscclpp_plan_place_t mscclpp_sim_place(const mscclpp_sim_t *sim, uint32_t agent,
     return place_of(sim, &sim->proxies[index_of_agent].actor.events[clock]);
 }
 
-const char *mscclpp_sim_who(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size)
+const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size)
 {
     uint32_t index_of_agent = sim->index_of_agent[agent];
     char place[80];
 
-    mscclpp_plan_place_text(mscclpp_sim_place(sim, agent, clock), place, sizeof(place));
+    mscclpp_plan_place_text(mscclpp_sim_place_of(sim, agent, clock), place, sizeof(place));
     if (agent < sim->block_count) {
         snprintf(text, size, "%s in launch %u", place, sim->blocks[index_of_agent].actor.events[clock].launch);
     } else if (agent < sim->block_count + sim->plan->rank_count) {
@@ -60,7 +60,7 @@ const char *mscclpp_sim_who(const mscclpp_sim_t *sim, uint32_t agent, uint32_t c
     return text;
 }
 
-const char *mscclpp_sim_what(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size)
+const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size)
 {
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
         for (int type = MSCCLPP_PLAN_BUFFERS - 1; type >= 0; --type) {

@@ -82,7 +82,7 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 {
     uint64_t in = 0, out = 0;
 
-    mscclpp_sim_shape(plan, 0, &in, &out);
+    mscclpp_sim_get_shape(plan, 0, &in, &out);
     in = plan->collective == MSCCLPP_PLAN_ALLGATHER || in == 0 ? out : in;
     return in > 0 ? plan->max_bytes / in : plan->max_bytes;
 }

@@ -93,7 +93,7 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
 
     memset(trace, 0, sizeof(*trace));
     mscclpp_plan_visit(plan, note_cut, &cut);
-    mscclpp_sim_shape(plan, 0, &in, &out);
+    mscclpp_sim_get_shape(plan, 0, &in, &out);
     in = plan->collective == MSCCLPP_PLAN_ALLGATHER || in == 0 ? out : in;
     chunk_bytes = bytes / (in > 0 ? in : 1);
     chunk_bytes = chunk_bytes > 0 ? chunk_bytes : 1;
