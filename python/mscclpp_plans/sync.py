@@ -226,7 +226,7 @@ class Synchronisation:
                     uses[place].append(step)
         ends = {}  # (giver, taker): the last step of the giver and the first of the taker
         for users in uses.values():
-            taker = users[0]  # nobody reads a place before it is written
+            taker = users[0]  # the first use is a write
             for step in users:
                 if step.port and step.target.rank != step.rank and points[step].flush_after == []:
                     # The proxy may still read the source of a put, which the next turn may write.

@@ -11,6 +11,7 @@ typedef struct {
     mscclpp_plan_report_t *report;
 } frame_t;
 
+/* Returns the place of a rank as a whole. */
 static mscclpp_plan_place_t rank_place(uint32_t rank)
 {
     return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};

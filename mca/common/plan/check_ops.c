@@ -184,14 +184,14 @@ static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const 
     return check_chunks(state, item, mscclpp_plan_takes_packets(takes));
 }
 
-/* Checks that a list has at least `least` entries, and at most `most` unless that is 0. Returns false after a fault. */
-static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t least, uint32_t most)
+/* Checks that a list has at least `min` entries, and at most `max` unless that is 0. Returns false after a fault. */
+static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t min, uint32_t max)
 {
-    if (count >= least && (most == 0 || count <= most)) {
+    if (count >= min && (max == 0 || count <= max)) {
         return true;
     }
-    return refuse(state, "count", "\"%s\" has %u entries; allowed are %u%s", list, count, least,
-                  most == least ? "" : (most == 0 ? " or more" : " and one more"));
+    return refuse(state, "count", "\"%s\" has %u entries; allowed are %u%s", list, count, min,
+                  max == min ? "" : (max == 0 ? " or more" : " and one more"));
 }
 
 /* Checks that sources and targets fit each other in number and size. Returns false after a fault. */
@@ -285,8 +285,8 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
         return refuse(state, "channel-type", "it cannot be done over a channel of type %s",
                       mscclpp_plan_channel_name(op->channel_type));
     }
-    if (!check_count(state, "src_buff", op->src_count, shape->src_least, shape->src_most) ||
-        !check_count(state, "dst_buff", op->dst_count, shape->dst_least, shape->dst_most)) {
+    if (!check_count(state, "src_buff", op->src_count, shape->src_min, shape->src_max) ||
+        !check_count(state, "dst_buff", op->dst_count, shape->dst_min, shape->dst_max)) {
         return false;
     }
     for (uint32_t i = 0; i < op->src_count; ++i) {

@@ -243,7 +243,7 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t blocks = 0;
-    int64_t times = 0, most = 0, least = INT64_MAX;
+    int64_t times = 0, max_times = 0, min_times = INT64_MAX;
 
     for (size_t i = 0; i < count; ++i) {
         if (first[i].op->barrier_blocks != first->op->barrier_blocks) {
@@ -268,20 +268,21 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
         for (size_t j = i; j < count; ++j) {
             times += first[j].place.block == first[i].place.block;
             if (first[j].turn_chunks != first->turn_chunks || first[j].turn_unit != first->turn_unit) {
-                least = -1; /* the numbers of turns differ, so how often each block comes is left to the simulation */
+                min_times =
+                    -1; /* the numbers of turns differ, so how often each block comes is left to the simulation */
             }
         }
-        most = times > most ? times : most;
-        least = times < least ? times : least;
+        max_times = times > max_times ? times : max_times;
+        min_times = times < min_times ? times : min_times;
     }
     if (blocks != first->op->barrier_blocks) {
         mscclpp_plan_found(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
                            "barrier %u is of %u blocks, and %u have it", first->op->barrier, first->op->barrier_blocks,
                            blocks);
-    } else if (most != least && least >= 0) {
+    } else if (max_times != min_times && min_times >= 0) {
         mscclpp_plan_found(list->report, MSCCLPP_PLAN_DEADLOCK, "barrier", first->place,
                            "one block comes to barrier %u %lld times and another one %lld times", first->op->barrier,
-                           (long long)most, (long long)least);
+                           (long long)max_times, (long long)min_times);
     }
 }
 

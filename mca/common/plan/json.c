@@ -261,7 +261,7 @@ static int on_end_of_container(void *context)
 /* yajl has read a key. Keeps it for the next value. Refuses a key that the object has already, and too many keys. */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
-    enum { MOST = 64 }; /* no object of a plan has nearly as many; a search for each key stays short */
+    enum { MAX_KEYS = 64 }; /* no object of a plan has nearly as many; a search for each key stays short */
     builder_t *builder = context;
     const mscclpp_json_t *object = builder->open[builder->depth - 1];
 
@@ -273,8 +273,8 @@ static int on_key(void *context, const unsigned char *text, size_t length)
         snprintf(builder->why, sizeof(builder->why), "the key \"%.40s\" twice in one object", builder->key);
         return 0;
     }
-    if (object->count == MOST) {
-        snprintf(builder->why, sizeof(builder->why), "more than %d keys in one object", MOST);
+    if (object->count == MAX_KEYS) {
+        snprintf(builder->why, sizeof(builder->why), "more than %d keys in one object", MAX_KEYS);
         return 0;
     }
     return 1;

@@ -18,7 +18,7 @@
 #include "mca/common/plan/words.h"
 
 #define FILES_MAX 1024
-#define MOST_CHUNKS ((uint64_t)64 << 20) /* of all ranks; plans with more are not surveyed chunk by chunk */
+#define MAX_CHUNKS ((uint64_t)64 << 20) /* of all ranks; plans with more are not surveyed chunk by chunk */
 
 struct mscclpp_plan_library {
     char *places;               /* files and folders, separated by commas or colons */
@@ -205,7 +205,7 @@ static void survey_plan(mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *plan = file->plan;
     survey_t survey = {.file = file};
-    uint64_t most_chunks[MSCCLPP_PLAN_BUFFERS] = {0, 0, 0}, all_chunks;
+    uint64_t max_chunks[MSCCLPP_PLAN_BUFFERS] = {0, 0, 0}, all_chunks;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         const mscclpp_plan_rank_t *rank = &plan->ranks[r];
@@ -214,21 +214,21 @@ static void survey_plan(mscclpp_plan_file_t *file)
         file->blocks = rank->block_count > file->blocks ? rank->block_count : file->blocks;
         file->channels = channels > file->channels ? channels : file->channels;
         for (int type = 0; type < 3; ++type) {
-            most_chunks[type] = rank->chunks[type] > most_chunks[type] ? rank->chunks[type] : most_chunks[type];
+            max_chunks[type] = rank->chunks[type] > max_chunks[type] ? rank->chunks[type] : max_chunks[type];
         }
     }
     /* Input and output may lie within each other, so both get as many numbers as the larger one may have chunks. */
     file->chunks = mscclpp_plan_block_chunks(plan);
-    most_chunks[MSCCLPP_PLAN_INPUT] = most_chunks[MSCCLPP_PLAN_INPUT] > most_chunks[MSCCLPP_PLAN_OUTPUT]
-                                          ? most_chunks[MSCCLPP_PLAN_INPUT]
-                                          : most_chunks[MSCCLPP_PLAN_OUTPUT];
-    if ((uint64_t)file->chunks * plan->rank_count > most_chunks[MSCCLPP_PLAN_INPUT]) {
-        most_chunks[MSCCLPP_PLAN_INPUT] = (uint64_t)file->chunks * plan->rank_count;
+    max_chunks[MSCCLPP_PLAN_INPUT] = max_chunks[MSCCLPP_PLAN_INPUT] > max_chunks[MSCCLPP_PLAN_OUTPUT]
+                                         ? max_chunks[MSCCLPP_PLAN_INPUT]
+                                         : max_chunks[MSCCLPP_PLAN_OUTPUT];
+    if ((uint64_t)file->chunks * plan->rank_count > max_chunks[MSCCLPP_PLAN_INPUT]) {
+        max_chunks[MSCCLPP_PLAN_INPUT] = (uint64_t)file->chunks * plan->rank_count;
     }
-    most_chunks[MSCCLPP_PLAN_OUTPUT] = most_chunks[MSCCLPP_PLAN_INPUT];
+    max_chunks[MSCCLPP_PLAN_OUTPUT] = max_chunks[MSCCLPP_PLAN_INPUT];
     for (int type = 0; type < 3; ++type) {
         survey.starts[type] = survey.rank_chunks;
-        survey.rank_chunks += most_chunks[type];
+        survey.rank_chunks += max_chunks[type];
     }
     all_chunks = survey.rank_chunks * plan->rank_count;
     file->unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT;
@@ -236,7 +236,7 @@ static void survey_plan(mscclpp_plan_file_t *file)
         refuse(file, "it has neither input nor output");
         return;
     }
-    survey.uses = all_chunks < MOST_CHUNKS ? calloc(all_chunks + 1, sizeof(*survey.uses)) : NULL;
+    survey.uses = all_chunks < MAX_CHUNKS ? calloc(all_chunks + 1, sizeof(*survey.uses)) : NULL;
     mscclpp_plan_visit(plan, survey_op, &survey);
     file->mixes = survey.has_packets && survey.has_plain_scratch;
     file->may_order = survey.has_packets && survey.uses == NULL;

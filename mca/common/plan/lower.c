@@ -569,14 +569,14 @@ bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, 
 
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)
 {
-    uint64_t most_chunks = 0, bytes;
+    uint64_t max_chunks = 0, bytes;
 
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        most_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > most_chunks
-                          ? plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH]
-                          : most_chunks;
+        max_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > max_chunks
+                         ? plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH]
+                         : max_chunks;
     }
-    bytes = most_chunks * chunk * (plan->packets ? 2 : 1);
+    bytes = max_chunks * chunk * (plan->packets ? 2 : 1);
     *half_p = plan->halves ? bytes : 0;
     return plan->halves ? 2 * bytes : bytes;
 }

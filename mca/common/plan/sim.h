@@ -192,7 +192,7 @@ typedef struct {
     mscclpp_sim_know_t *spare; /* one record for temporary use */
     uint32_t *index_of_agent;  /* by agent: the index of its block, rank or proxy */
     int races;                 /* number of races that the run has met */
-    int faults;                /* faults in the report when the run began */
+    int faults_before;         /* faults in the report when the run began */
     uint64_t steps;            /* operations done, those of proxies included */
     bool no_memory;
     const mscclpp_plan_cost_t *cost; /* costs for the time model; NULL: times are not wanted */

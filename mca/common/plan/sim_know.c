@@ -84,7 +84,7 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
 /* Adds a fact to a list. There is one for each thread, with its latest clock. */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
-    enum { MOST = 256 }; /* further facts are dropped, so the simulation may report a race that is none */
+    enum { MAX_FACTS = 256 }; /* further facts are dropped, so the simulation may report a race that is none */
     mscclpp_sim_fact_t *enlarged;
     uint32_t capacity;
 
@@ -94,7 +94,7 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
             return;
         }
     }
-    if (facts->count == facts->capacity && facts->count < MOST) {
+    if (facts->count == facts->capacity && facts->count < MAX_FACTS) {
         capacity = facts->capacity > 0 ? 2 * facts->capacity : 4;
         enlarged = realloc(facts->fact, capacity * sizeof(*enlarged));
         if (enlarged == NULL) {

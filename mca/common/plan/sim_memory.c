@@ -6,9 +6,9 @@
 #include "mca/common/plan/words.h"
 
 enum {
-    NOBODY = UINT32_MAX,  /* in place of an actor: nobody has written the cell */
-    MOST_CELLS = 8 << 20, /* of all ranks */
-    MOST_FAULTS = 8       /* of a run; further ones are counted and not reported */
+    NOBODY = UINT32_MAX, /* in place of an actor: nobody has written the cell */
+    MAX_CELLS = 8 << 20, /* of all ranks */
+    MAX_FAULTS = 8       /* of a run; further ones are counted and not reported */
 };
 
 /*
@@ -57,7 +57,7 @@ bool mscclpp_sim_layout(mscclpp_sim_t *sim)
         if (plan->in_place) {
             place_in_place(sim, r, in, out);
         }
-        if (cell_index > MOST_CELLS) {
+        if (cell_index > MAX_CELLS) {
             return false;
         }
     }
@@ -112,7 +112,7 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
         place = mscclpp_sim_place_of(sim, earlier->agent, earlier->clock);
     }
     ++sim->races;
-    if (sim->report->faults - sim->faults >= (int)MOST_FAULTS) {
+    if (sim->report->faults - sim->faults_before >= (int)MAX_FAULTS) {
         return;
     }
     mscclpp_sim_actor_text(sim, actor->agent, actor->clock, who, sizeof(who));
@@ -213,7 +213,7 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
 
     /* Values from an earlier launch do not count: another call may have used other buffers. */
     if ((cell->is_defined && cell->launch == launch) || is_application(sim, actor->agent) ||
-        sim->report->faults - sim->faults >= (int)MOST_FAULTS) {
+        sim->report->faults - sim->faults_before >= (int)MAX_FAULTS) {
         return;
     }
     mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "undefined",

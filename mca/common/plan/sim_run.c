@@ -165,9 +165,9 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
         order[other] = swapped;
     }
     for (uint32_t i = 0; i < actors && !sim->no_memory; ++i) {
-        uint64_t most_steps = *random != 0 ? 1 + next_random(random) % STEPS_AT_ONCE : UINT64_MAX;
+        uint64_t max_steps = *random != 0 ? 1 + next_random(random) % STEPS_AT_ONCE : UINT64_MAX;
 
-        for (uint64_t step = 0; step < most_steps; ++step) {
+        for (uint64_t step = 0; step < max_steps; ++step) {
             bool stepped = order[i] < sim->block_count
                                ? mscclpp_sim_step(sim, &sim->blocks[order[i]])
                                : mscclpp_sim_proxy_step(sim, &sim->proxies[order[i] - sim->block_count]);
@@ -187,7 +187,7 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 /* Runs all launches, until nothing moves or there are many faults. Reports a deadlock if a rank has not ended. */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {
-    enum { MOST_FAULTS = 8 };
+    enum { MAX_FAULTS = 8 };
     uint32_t actors = sim->block_count + sim->proxy_count;
     uint32_t *order = calloc(actors + 1, sizeof(*order));
     bool all_ended = true;
@@ -202,13 +202,14 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
         mscclpp_sim_launch(sim, r);
     }
-    while (!sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS && run_once_each(sim, &random, order)) {
+    while (!sim->no_memory && sim->report->faults - sim->faults_before < MAX_FAULTS &&
+           run_once_each(sim, &random, order)) {
     }
     free(order);
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
         all_ended = all_ended && sim->ranks[r].has_ended;
     }
-    if (!all_ended && !sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS) {
+    if (!all_ended && !sim->no_memory && sim->report->faults - sim->faults_before < MAX_FAULTS) {
         mscclpp_sim_explain_stuck(sim);
     }
 }
@@ -217,7 +218,7 @@ bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
 {
     bool fits = false;
 
-    sim->faults = sim->report->faults;
+    sim->faults_before = sim->report->faults;
     if (allocate_run(sim)) {
         fits = mscclpp_sim_layout(sim);
         if (fits) {

@@ -4,7 +4,7 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-enum { MOST_LINES = 24 }; /* of the explanation; further blocks are not explained */
+enum { MAX_LINES = 24 }; /* of the explanation; further blocks are not explained */
 
 /* Returns the place of the operation that a block is at. */
 static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
@@ -237,7 +237,7 @@ void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
                             "in launch %u %u blocks wait for ever", launch, stuck)) {
         return;
     }
-    for (uint32_t i = 0; i < sim->block_count && lines < MOST_LINES; ++i) {
+    for (uint32_t i = 0; i < sim->block_count && lines < MAX_LINES; ++i) {
         const mscclpp_sim_block_t *block = &sim->blocks[i];
         const mscclpp_plan_op_t *op;
 

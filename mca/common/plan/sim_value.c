@@ -173,10 +173,10 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
 {
-    enum { MOST_RANKS = 16 };
+    enum { MAX_RANKS = 16 };
     uint64_t set = 0;
     /* Of few ranks, the sums of all sets of ranks are tried. */
-    uint32_t ranks = sim->plan->rank_count < MOST_RANKS ? sim->plan->rank_count : MOST_RANKS;
+    uint32_t ranks = sim->plan->rank_count < MAX_RANKS ? sim->plan->rank_count : MAX_RANKS;
 
     if (describe_one_input(sim, value, launch, text, size) ||
         describe_nearly_all(sim, value, position, launch, text, size)) {

@@ -6,13 +6,13 @@
 #include "mca/common/plan/words.h"
 
 enum {
-    MOST_SIZES = 4,    /* that choose_sizes may choose */
-    MOST_TURNS = 4096, /* cells of a chunk in a pipeline */
-    MOST_AGENTS = 4096 /* actors of a run */
+    MAX_SIZES = 4,    /* that choose_sizes may choose */
+    MAX_TURNS = 4096, /* cells of a turn, or of a scratch chunk that turns go around */
+    MAX_AGENTS = 4096 /* actors of a run */
 };
-static const uint64_t most_touches = 100 << 20;      /* accesses of cells in a run */
-static const uint64_t most_work = (uint64_t)4 << 30; /* operations of a run, times its actors */
-static const uint64_t small_work = 4 << 20;          /* of such work; runs with less are repeated in more orders */
+static const uint64_t max_touches = 100 << 20;      /* accesses of cells in a run */
+static const uint64_t max_work = (uint64_t)4 << 30; /* operations of a run, times its actors */
+static const uint64_t small_work = 4 << 20;         /* of such work; runs with less are repeated in more orders */
 /* The size of the scratch, in bytes, where one scratch serves all buffers. */
 static const uint64_t scratch_bytes = (uint64_t)64 << 20;
 
@@ -116,37 +116,37 @@ static uint64_t wrap_bytes(const survey_t *survey)
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
-    uint64_t most = largest_chunk(survey->plan), wrap = wrap_bytes(survey), cell, longest;
+    uint64_t largest = largest_chunk(survey->plan), wrap_size = wrap_bytes(survey), cell_size, longest_turn;
     int count = 0;
 
     if (survey->unit == 0) {
         sizes[count++] = (size_case_t){1, 0, 1};
         if (survey->groups) {
-            sizes[count++] = (size_case_t){4, 0, 1};
-            sizes[count++] = (size_case_t){5, 0, 1};
+            sizes[count++] = (size_case_t){4, 0, 1}; /* even parts for groups of 2 and 4 blocks */
+            sizes[count++] = (size_case_t){5, 0, 1}; /* uneven parts */
         } else {
             sizes[count++] = (size_case_t){2, 0, 1};
         }
         return count;
     }
     /* Half a turn, one turn, two turns and a half. */
-    cell = survey->unit % 2 == 0 ? survey->unit / 2 : survey->unit;
-    longest = survey->longest / cell;
-    sizes[count++] = (size_case_t){1, 0, cell};
-    if (longest <= MOST_TURNS && most >= survey->longest) {
-        sizes[count++] = (size_case_t){(uint32_t)longest, 0, cell};
+    cell_size = survey->unit % 2 == 0 ? survey->unit / 2 : survey->unit;
+    longest_turn = survey->longest / cell_size;
+    sizes[count++] = (size_case_t){1, 0, cell_size};
+    if (longest_turn <= MAX_TURNS && largest >= survey->longest) {
+        sizes[count++] = (size_case_t){(uint32_t)longest_turn, 0, cell_size};
     }
-    if (longest <= MOST_TURNS && most > survey->longest) {
-        sizes[count++] = (size_case_t){(uint32_t)(2 * longest + 1), 0, cell};
+    if (longest_turn <= MAX_TURNS && largest > survey->longest) {
+        sizes[count++] = (size_case_t){(uint32_t)(2 * longest_turn + 1), 0, cell_size};
     }
-    if (wrap > 0 && most > wrap) {
-        if (wrap / survey->unit <= MOST_TURNS) {
-            sizes[count++] =
-                (size_case_t){(uint32_t)(wrap / survey->unit + 3), (uint32_t)(wrap / survey->unit), survey->unit};
+    if (wrap_size > 0 && largest > wrap_size) {
+        if (wrap_size / survey->unit <= MAX_TURNS) {
+            sizes[count++] = (size_case_t){(uint32_t)(wrap_size / survey->unit + 3),
+                                           (uint32_t)(wrap_size / survey->unit), survey->unit};
         } else {
             mscclpp_plan_found(report, MSCCLPP_PLAN_NOTE, "not-simulated", mscclpp_plan_nowhere,
                                "chunks of more than %llu bytes, for which the scratch wraps around",
-                               (unsigned long long)wrap);
+                               (unsigned long long)wrap_size);
         }
     }
     return count;
@@ -205,7 +205,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
                            mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
     survey_t survey = {.plan = plan};
-    size_case_t sizes[MOST_SIZES];
+    size_case_t sizes[MAX_SIZES];
     int faults_before = report->faults, count, orders;
     uint64_t touches, work, agents = plan->rank_count;
 
@@ -220,7 +220,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
         /* An operation in a pipeline may come once for each cell. */
         work = (survey.ops + survey.turning * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
         orders = work < small_work ? 4 : 2;
-        if (touches > most_touches || work > most_work || agents > MOST_AGENTS) {
+        if (touches > max_touches || work > max_work || agents > MAX_AGENTS) {
             mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
                                "too large to be simulated: %llu accesses by %llu blocks and channels",
                                (unsigned long long)touches, (unsigned long long)agents);

@@ -84,7 +84,7 @@ static uint32_t *count_movers(const mscclpp_plan_t *plan)
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {
-    enum { MOST_CELLS = 1024 };
+    enum { MAX_CELLS = 1024 };
     uint64_t in = 0, out = 0, chunk_bytes, cells;
     cut_t cut = {1, 0};
     uint32_t *movers;
@@ -103,10 +103,10 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
         sim.cell_size = cut.unit;
         cells = (chunk_bytes + cut.unit - 1) / cut.unit;
     }
-    if (cells > MOST_CELLS) {
+    if (cells > MAX_CELLS) {
         mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
                            "a message of %llu bytes takes more than %d turns of a pipeline", (unsigned long long)bytes,
-                           MOST_CELLS);
+                           MAX_CELLS);
         return false;
     }
     sim.cells_per_chunk = (uint32_t)cells;

@@ -104,7 +104,7 @@ const mscclpp_plan_shape_t *mscclpp_plan_op_shape(const mscclpp_plan_op_t *op)
     if (op->kind == MSCCLPP_PLAN_OP_PPKT && op->channel_type == MSCCLPP_PLAN_PORT) {
         return &port_ppkt;
     }
-    return shapes[op->kind].src_least > 0 ? &shapes[op->kind] : NULL;
+    return shapes[op->kind].src_min > 0 ? &shapes[op->kind] : NULL;
 }
 
 mscclpp_plan_takes_t mscclpp_plan_takes_src(const mscclpp_plan_shape_t *shape, uint32_t i)

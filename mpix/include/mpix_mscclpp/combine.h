@@ -55,6 +55,7 @@ MPIX_DEVICE mpix_u32 mpix_bfloat16_of_float(float value)
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
 
+/* Halves: float16, of which the bits are given. */
 #if defined(__CUDACC__)
 MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 {

@@ -198,7 +198,7 @@ typedef struct {
     mpix_u32 any[2];     /* by the generation's parity: some thread has passed a value that is not 0 */
 } mpix_meeting_t;
 
-/* As on a GPU, and what the twin needs beyond. */
+/* A group, as one of its threads sees it: as on a GPU, and what the twin needs beyond. */
 typedef struct {
     mpix_u32 index;
     mpix_u32 size;
@@ -249,6 +249,7 @@ MPIX_DEVICE void mpix_sync(mpix_group_t *group)
     (void)mpix_any(group, 0);
 }
 
+/* What follows does the same as on a GPU, above. */
 MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *p)
 {
     return __atomic_load_n(p, __ATOMIC_RELAXED);
