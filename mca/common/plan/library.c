@@ -130,8 +130,7 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
     uint64_t first = (uint64_t)rank * survey->rank_chunks + survey->starts[item->type] + item->index;
     const uint32_t block = 1 + (uint32_t)place.rank * (MSCCLPP_DEV_MAX_BLOCKS + 1) + (uint32_t)place.block;
 
-    /* In place, input and output are one buffer: the input's numbers stand for both. The smaller one is a block of it.
-     */
+    /* In place, input and output are one buffer, and the input's numbers stand for both. */
     if (plan->in_place && item->type != MSCCLPP_PLAN_SCRATCH) {
         first += survey->starts[MSCCLPP_PLAN_INPUT] - survey->starts[item->type];
         if (plan->collective ==
@@ -213,7 +212,7 @@ static void survey_plan(mscclpp_plan_file_t *file)
 
         file->blocks = rank->block_count > file->blocks ? rank->block_count : file->blocks;
         file->channels = channels > file->channels ? channels : file->channels;
-        for (int type = 0; type < 3; ++type) {
+        for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
             max_chunks[type] = rank->chunks[type] > max_chunks[type] ? rank->chunks[type] : max_chunks[type];
         }
     }
@@ -226,7 +225,7 @@ static void survey_plan(mscclpp_plan_file_t *file)
         max_chunks[MSCCLPP_PLAN_INPUT] = (uint64_t)file->chunks * plan->rank_count;
     }
     max_chunks[MSCCLPP_PLAN_OUTPUT] = max_chunks[MSCCLPP_PLAN_INPUT];
-    for (int type = 0; type < 3; ++type) {
+    for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
         survey.starts[type] = survey.rank_chunks;
         survey.rank_chunks += max_chunks[type];
     }

@@ -30,14 +30,15 @@ enum {
     MSCCLPP_PLAN_GPU = 24                 /* letters of a GPU's address, with a zero byte */
 };
 
+/* What a plan carries out. From SENDRECV on these are no collectives of MPI. */
 typedef enum {
     MSCCLPP_PLAN_ALLREDUCE,
     MSCCLPP_PLAN_ALLGATHER,
     MSCCLPP_PLAN_REDUCESCATTER,
     MSCCLPP_PLAN_ALLTOALL,
-    MSCCLPP_PLAN_SENDRECV,
-    MSCCLPP_PLAN_TEST,
-    MSCCLPP_PLAN_CUSTOM,
+    MSCCLPP_PLAN_SENDRECV, /* each rank's output is the input of the rank before it */
+    MSCCLPP_PLAN_TEST,     /* anything */
+    MSCCLPP_PLAN_CUSTOM,   /* anything */
     MSCCLPP_PLAN_COLLECTIVES
 } mscclpp_plan_collective_t;
 
@@ -49,9 +50,9 @@ typedef enum {
 } mscclpp_plan_buffer_t;
 
 typedef enum {
-    MSCCLPP_PLAN_MEMORY,
-    MSCCLPP_PLAN_PORT,
-    MSCCLPP_PLAN_SWITCH,
+    MSCCLPP_PLAN_MEMORY, /* kernels load and store in a peer's memory */
+    MSCCLPP_PLAN_PORT,   /* a proxy moves data when a kernel asks for it */
+    MSCCLPP_PLAN_SWITCH, /* kernels load and store in the memory of several ranks at once */
     MSCCLPP_PLAN_NO_CHANNEL,
     MSCCLPP_PLAN_CHANNEL_TYPES = MSCCLPP_PLAN_NO_CHANNEL
 } mscclpp_plan_channel_type_t;
@@ -96,6 +97,7 @@ typedef enum { MSCCLPP_PLAN_SUM, MSCCLPP_PLAN_MIN, MSCCLPP_PLAN_MAX } mscclpp_pl
 typedef enum { MSCCLPP_PLAN_OPS(MSCCLPP_PLAN_OP_ENUM) MSCCLPP_PLAN_OP_KINDS } mscclpp_plan_op_kind_t;
 #undef MSCCLPP_PLAN_OP_ENUM
 
+/* Whose memory an item is: this rank's, a peer's, or that of all ranks of a switch channel. */
 typedef enum { MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE, MSCCLPP_PLAN_MULTICAST } mscclpp_plan_where_t;
 
 /*

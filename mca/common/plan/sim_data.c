@@ -127,6 +127,7 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
     for (uint32_t i = 0; actor->has_thread && i < sim->agents; ++i) {
         const mscclpp_sim_know_t *thread = &actor->thread[i];
 
+        /* What only the first threads know, from packets, is told as something known of as many threads. */
         entry = know[i];
         if (thread->full > entry.partial) {
             entry.partial = thread->full;
@@ -174,15 +175,16 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
     for (uint32_t i = 0; i < sim->agents; ++i) {
         mscclpp_sim_know_t known = packet->know[i];
 
-        known.strong = 0;
+        known.strong = 0; /* packets do not order plain stores */
         if (i == packet->agent) {
+            /* The sender itself: all threads have come to its last nop, those that sent these packets further. */
             known = (mscclpp_sim_know_t){0, packet->synced, packet->clock, packet->length};
         }
         later = &actor->later[i];
         thread = &actor->thread[i];
         later->full = known.full > later->full ? known.full : later->full;
         thread->full = threads > 0 && known.full > thread->full ? known.full : thread->full;
-        /* What a sending thread tells of itself, or of threads at its position, is known where its packet was read. */
+        /* Unless all packets were read, this is known only of the threads that sent those that were. */
         known.partial_threads =
             threads < known.partial_threads && run->count < packet->length ? threads : known.partial_threads;
         if (known.partial_threads > 0 && known.partial > later->partial) {

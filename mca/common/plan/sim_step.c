@@ -204,6 +204,7 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
     for (uint32_t i = 0; i < sim->agents; ++i) {
         joint_knowledge[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
     }
+    /* The first round joins what the blocks know, the second one gives it to all of them. */
     for (int round = 0; round < 2; ++round) {
         for (uint32_t i = 0; i < sim->block_count; ++i) {
             mscclpp_sim_block_t *other = &sim->blocks[i];
