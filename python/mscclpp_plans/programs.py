@@ -7,7 +7,7 @@ def allreduce_oneshot(ranks, **keys):
     p = Program("allreduce_oneshot", "allreduce", ranks, **keys)
     for r in range(ranks):
         mine = p.chunk(r, "i", 0).copy(r, "o", 0)
-        mine.reduce(*[p.chunk((r + k) % ranks, "i", 0) for k in range(1, ranks)])
+        mine.reduce(*[p.chunk((r + distance) % ranks, "i", 0) for distance in range(1, ranks)])
     return p
 
 
@@ -15,10 +15,10 @@ def allreduce_twophase(ranks, **keys):
     """Rank r combines chunk r and gives it to all."""
     p = Program("allreduce_twophase", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
     for r in range(ranks):
-        p.chunk(r, "i", r).reduce(*[p.chunk((r + k) % ranks, "i", r) for k in range(1, ranks)])
+        p.chunk(r, "i", r).reduce(*[p.chunk((r + distance) % ranks, "i", r) for distance in range(1, ranks)])
     for r in range(ranks):
-        for k in range(1, ranks):
-            p.chunk(r, "i", r).copy((r + k) % ranks, "i", r)
+        for distance in range(1, ranks):
+            p.chunk(r, "i", r).copy((r + distance) % ranks, "i", r)
     return p
 
 
@@ -26,13 +26,13 @@ def allreduce_ring(ranks, **keys):
     """Chunks go around the ring once to be combined, and once more to be given to all."""
     p = Program("allreduce_ring", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
     for step in range(1, ranks):
-        for c in range(ranks):
-            r = (c + step) % ranks
-            p.chunk(r, "i", c).reduce(p.chunk((r - 1) % ranks, "i", c))
+        for chunk in range(ranks):
+            r = (chunk + step) % ranks
+            p.chunk(r, "i", chunk).reduce(p.chunk((r - 1) % ranks, "i", chunk))
     for step in range(ranks - 1):
-        for c in range(ranks):
-            r = (c + ranks - 1 + step) % ranks
-            p.chunk(r, "i", c).copy((r + 1) % ranks, "i", c)
+        for chunk in range(ranks):
+            r = (chunk + ranks - 1 + step) % ranks
+            p.chunk(r, "i", chunk).copy((r + 1) % ranks, "i", chunk)
     return p
 
 
@@ -48,14 +48,14 @@ def allreduce_halving(ranks, **keys):
             half = len(held[r]) // 2
             held[r] = held[r][half:] if r & distance else held[r][:half]
         for r in range(ranks):
-            for c in held[r]:
-                p.chunk(r, "i", c).reduce(p.chunk(r ^ distance, "i", c))
+            for chunk in held[r]:
+                p.chunk(r, "i", chunk).reduce(p.chunk(r ^ distance, "i", chunk))
         distance //= 2
     distance = 1
     while distance < ranks:
         for r in range(ranks):
-            for c in held[r]:
-                p.chunk(r, "i", c).copy(r ^ distance, "i", c)
+            for chunk in held[r]:
+                p.chunk(r, "i", chunk).copy(r ^ distance, "i", chunk)
         held = {r: sorted([*held[r], *held[r ^ distance]]) for r in range(ranks)}
         distance *= 2
     return p
@@ -66,17 +66,18 @@ def allreduce_hierarchical(nodes, gpus, **keys):
     p = Program("allreduce_hierarchical", "allreduce", nodes * gpus, chunks=gpus, inplace=True,
                 port=lambda a, b: a // gpus != b // gpus, **keys)
     for r in range(nodes * gpus):
-        node, g = divmod(r, gpus)
-        p.chunk(r, "i", g).reduce(*[p.chunk(node * gpus + (g + k) % gpus, "i", g) for k in range(1, gpus)])
+        node, gpu = divmod(r, gpus)
+        p.chunk(r, "i", gpu).reduce(*[p.chunk(node * gpus + (gpu + distance) % gpus, "i", gpu)
+                                      for distance in range(1, gpus)])
     for r in range(nodes * gpus):
-        node, g = divmod(r, gpus)
-        for k in range(1, nodes):
-            p.chunk(r, "i", g).copy((node + k) % nodes * gpus + g, "s", node)
+        node, gpu = divmod(r, gpus)
+        for distance in range(1, nodes):
+            p.chunk(r, "i", gpu).copy((node + distance) % nodes * gpus + gpu, "s", node)
     for r in range(nodes * gpus):
-        node, g = divmod(r, gpus)
-        p.chunk(r, "i", g).reduce(*[p.chunk(r, "s", (node + k) % nodes) for k in range(1, nodes)])
-        for k in range(1, gpus):
-            p.chunk(r, "i", g).copy(node * gpus + (g + k) % gpus, "i", g)
+        node, gpu = divmod(r, gpus)
+        p.chunk(r, "i", gpu).reduce(*[p.chunk(r, "s", (node + distance) % nodes) for distance in range(1, nodes)])
+        for distance in range(1, gpus):
+            p.chunk(r, "i", gpu).copy(node * gpus + (gpu + distance) % gpus, "i", gpu)
     return p
 
 
@@ -84,8 +85,8 @@ def allgather_direct(ranks, **keys):
     """Every rank puts its block into the outputs of all."""
     p = Program("allgather_direct", "allgather", ranks, **keys)
     for r in range(ranks):
-        for k in range(ranks):
-            p.chunk(r, "i", 0).copy((r + k) % ranks, "o", r)
+        for distance in range(ranks):
+            p.chunk(r, "i", 0).copy((r + distance) % ranks, "o", r)
     return p
 
 
@@ -96,8 +97,8 @@ def allgather_ring(ranks, **keys):
         p.chunk(r, "i", 0).copy(r, "o", r)
     for step in range(ranks - 1):
         for r in range(ranks):
-            c = (r - step) % ranks
-            p.chunk(r, "o", c).copy((r + 1) % ranks, "o", c)
+            block = (r - step) % ranks
+            p.chunk(r, "o", block).copy((r + 1) % ranks, "o", block)
     return p
 
 
@@ -109,9 +110,9 @@ def allgather_bruck(ranks, **keys):
     distance = 1
     while distance < ranks:
         for r in range(ranks):
-            for k in range(min(distance, ranks - distance)):
-                c = (r + k) % ranks
-                p.chunk(r, "o", c).copy((r - distance) % ranks, "o", c)
+            for i in range(min(distance, ranks - distance)):
+                block = (r + i) % ranks
+                p.chunk(r, "o", block).copy((r - distance) % ranks, "o", block)
         distance *= 2
     return p
 
@@ -121,7 +122,7 @@ def reducescatter_direct(ranks, **keys):
     p = Program("reducescatter_direct", "reducescatter", ranks, **keys)
     for r in range(ranks):
         mine = p.chunk(r, "i", r).copy(r, "o", 0)
-        mine.reduce(*[p.chunk((r + k) % ranks, "i", r) for k in range(1, ranks)])
+        mine.reduce(*[p.chunk((r + distance) % ranks, "i", r) for distance in range(1, ranks)])
     return p
 
 
@@ -129,8 +130,8 @@ def alltoall_direct(ranks, **keys):
     """Every rank puts each of its blocks into the output of the rank that it is for."""
     p = Program("alltoall_direct", "alltoall", ranks, **keys)
     for r in range(ranks):
-        for k in range(ranks):
-            other = (r + k) % ranks
+        for distance in range(ranks):
+            other = (r + distance) % ranks
             p.chunk(r, "i", other).copy(other, "o", r)
     return p
 
@@ -142,21 +143,22 @@ def alltoall_twostep(nodes, gpus, **keys):
     ranks = nodes * gpus
     p = Program("alltoall_twostep", "alltoall", ranks, port=lambda a, b: a // gpus != b // gpus, **keys)
     for r in range(ranks):
-        node, g = divmod(r, gpus)
+        node, sender_gpu = divmod(r, gpus)
         for other in range(ranks):
-            far, h = divmod(other, gpus)
-            if far == node:
+            other_node, receiver_gpu = divmod(other, gpus)
+            if other_node == node:
                 p.chunk(r, "i", other).copy(other, "o", r)
-            elif h == g:
+            elif receiver_gpu == sender_gpu:
                 p.chunk(r, "i", other).copy(other, "o", r)
             else:
-                p.chunk(r, "i", other).copy(node * gpus + h, "s", far * gpus + g)
+                p.chunk(r, "i", other).copy(node * gpus + receiver_gpu, "s", other_node * gpus + sender_gpu)
     for r in range(ranks):
-        node, h = divmod(r, gpus)
-        for far in range(nodes):
-            for g in range(gpus):
-                if far != node and g != h:
-                    p.chunk(r, "s", far * gpus + g).copy(far * gpus + h, "o", node * gpus + g)
+        node, receiver_gpu = divmod(r, gpus)
+        for other_node in range(nodes):
+            for sender_gpu in range(gpus):
+                if other_node != node and sender_gpu != receiver_gpu:
+                    p.chunk(r, "s", other_node * gpus + sender_gpu).copy(other_node * gpus + receiver_gpu, "o",
+                                                                         node * gpus + sender_gpu)
     return p
 
 

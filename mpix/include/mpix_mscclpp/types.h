@@ -57,8 +57,10 @@ typedef struct {
     mpix_u64 reserved[4];
 } mpix_memory_t;
 
-/* A memory channel: loads and stores in a peer's memory, and a semaphore for each direction. All counts begin at 0 and
- * only grow. */
+/*
+ * A memory channel: loads and stores in a peer's memory, and a semaphore for each direction. All counts begin at 0 and
+ * only grow.
+ */
 typedef struct {
     mpix_head_t head;
     mpix_u32 peer;

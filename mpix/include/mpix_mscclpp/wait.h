@@ -67,8 +67,7 @@ MPIX_DEVICE int mpix_fits(mpix_group_t *group, const mpix_head_t *head, mpix_u32
     return 0;
 }
 
-/* Tells whether a function that this group called has failed. The host gets the reason: MPIX_Mscclpp_get_async_error.
- */
+/* Tells whether a function that this group called has failed. MPIX_Mscclpp_get_async_error has the reason. */
 MPIX_DEVICE int mpix_failed(const mpix_group_t *group)
 {
     return group->failed;
