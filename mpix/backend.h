@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A backend. */
 typedef struct {
     /* Allocates zeroed words in host memory, which kernels reach at the same address. */
     int (*words_make)(size_t count, uint64_t **words_p);

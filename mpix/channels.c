@@ -12,6 +12,7 @@
 
 typedef mca_coll_mscclpp_channel_api_t api_t;
 
+/* The handles. `comm` is what the object was made on; it may have been freed since. */
 struct mpix_mscclpp_memory {
     MPI_Comm comm;
     struct mscclpp_user_memory *object;

@@ -192,7 +192,7 @@ static int prepare(struct mpix_mscclpp_request *request)
  */
 static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_mscclpp_request *b)
 {
-    int key[2][3];
+    int key[2][3]; /* of each pair: lower rank, higher rank, sender */
 
     for (int i = 0; i < 2; ++i) {
         const struct mpix_mscclpp_request *request = i == 0 ? a : b;

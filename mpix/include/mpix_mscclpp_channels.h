@@ -37,6 +37,7 @@
 extern "C" {
 #endif
 
+/* Handles of objects. */
 typedef struct mpix_mscclpp_memory *MPIX_Mscclpp_memory;
 typedef struct mpix_mscclpp_channels *MPIX_Mscclpp_channels;
 typedef struct mpix_mscclpp_room *MPIX_Mscclpp_room;

@@ -53,6 +53,7 @@
 extern "C" {
 #endif
 
+/* A handle of a request. */
 typedef struct mpix_mscclpp_request *MPIX_Mscclpp_request;
 
 /*

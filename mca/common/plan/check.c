@@ -6,6 +6,7 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
+/* What the checks of this file need. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;

@@ -7,6 +7,7 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
+/* The state of the check, which goes from operation to operation. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;

@@ -14,6 +14,7 @@ enum {
     BARRIERS = 16    /* of a rank */
 };
 
+/* The state of the comparison, which goes from operation to operation. */
 typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;

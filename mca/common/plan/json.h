@@ -20,6 +20,7 @@ void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena); /* NULL is allowed */
 /* Allocates zeroed memory, aligned for any type. Returns NULL if there is none. 0 bytes also yield an address. */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size);
 
+/* What a value is. */
 typedef enum {
     MSCCLPP_JSON_NULL,
     MSCCLPP_JSON_BOOL,

@@ -42,6 +42,7 @@ typedef enum {
     MSCCLPP_PLAN_COLLECTIVES
 } mscclpp_plan_collective_t;
 
+/* A rank's buffers. */
 typedef enum {
     MSCCLPP_PLAN_INPUT,
     MSCCLPP_PLAN_OUTPUT,
@@ -49,6 +50,7 @@ typedef enum {
     MSCCLPP_PLAN_BUFFERS
 } mscclpp_plan_buffer_t;
 
+/* What an operation reaches other ranks over. */
 typedef enum {
     MSCCLPP_PLAN_MEMORY, /* kernels load and store in a peer's memory */
     MSCCLPP_PLAN_PORT,   /* a proxy moves data when a kernel asks for it */
@@ -57,6 +59,7 @@ typedef enum {
     MSCCLPP_PLAN_CHANNEL_TYPES = MSCCLPP_PLAN_NO_CHANNEL
 } mscclpp_plan_channel_type_t;
 
+/* How the plan's reductions combine elements. */
 typedef enum { MSCCLPP_PLAN_SUM, MSCCLPP_PLAN_MIN, MSCCLPP_PLAN_MAX } mscclpp_plan_reduce_t;
 
 /* Every operation and its name in files. */
@@ -182,6 +185,7 @@ typedef struct {
     uint32_t semaphore_count;
 } mscclpp_plan_rank_t;
 
+/* A plan. */
 typedef struct {
     char *name;
     mscclpp_plan_collective_t collective;

@@ -37,6 +37,7 @@ typedef struct {
 
 enum { MSCCLPP_PLAN_FINDINGS = 16 }; /* findings that are kept; further ones are only counted */
 
+/* All that was found about one plan. */
 typedef struct {
     mscclpp_plan_finding_t finding[MSCCLPP_PLAN_FINDINGS];
     int count;

@@ -10,11 +10,13 @@
 
 enum { MSCCLPP_PLAN_LAUNCHES = 3, MSCCLPP_PLAN_MAX_LAUNCHES = 100 }; /* by default; at most */
 
+/* How to simulate a plan. */
 typedef struct {
     int launches;  /* how many, back to back */
     uint64_t seed; /* of the inputs and of the orders of steps */
 } mscclpp_plan_sim_options_t;
 
+/* How much was simulated. */
 typedef struct {
     int runs;       /* over all sizes and orders of steps */
     int sizes;      /* sizes of chunks that were simulated */
