@@ -62,39 +62,39 @@ typedef enum {
 /* How the plan's reductions combine elements. */
 typedef enum { MSCCLPP_PLAN_SUM, MSCCLPP_PLAN_MIN, MSCCLPP_PLAN_MAX } mscclpp_plan_reduce_t;
 
-/* Every operation and its name in files. */
+/* Every operation and its name in files. "Own" is what lies in the rank's own buffers. */
 #define MSCCLPP_PLAN_OPS(X)                                                                                            \
-    X(NOP, "nop")                                                                                                      \
-    X(BARRIER, "barrier")                                                                                              \
-    X(SIGNAL, "signal")                                                                                                \
-    X(RLXSIGNAL, "rlxsignal")                                                                                          \
-    X(WAIT, "wait")                                                                                                    \
-    X(RLXWAIT, "rlxwait")                                                                                              \
-    X(FLUSH, "flush")                                                                                                  \
-    X(PUT, "put")                                                                                                      \
-    X(PWS, "pws")                                                                                                      \
-    X(PWSF, "pwsf")                                                                                                    \
-    X(GET, "get")                                                                                                      \
-    X(COPY, "copy")                                                                                                    \
-    X(RE, "re")                                                                                                        \
-    X(RES, "res")                                                                                                      \
-    X(RRE, "rre")                                                                                                      \
-    X(RRES, "rres")                                                                                                    \
-    X(PPKT, "ppkt")                                                                                                    \
-    X(RPPKT, "rppkt")                                                                                                  \
-    X(CPKT, "cpkt")                                                                                                    \
-    X(UPKT, "upkt")                                                                                                    \
-    X(REPKT, "repkt")                                                                                                  \
-    X(RESPKT, "respkt")                                                                                                \
-    X(RECPKT, "recpkt")                                                                                                \
-    X(RECSPKT, "recspkt")                                                                                              \
-    X(GLRES, "glres")                                                                                                  \
-    X(GSTORE, "gstore")                                                                                                \
-    X(GSTOREPKT, "gstorepkt")                                                                                          \
-    X(GLRE, "glre")                                                                                                    \
-    X(ACQUIRE, "sem_acquire")                                                                                          \
-    X(RELEASE, "sem_release")                                                                                          \
-    X(PIPELINE, "pipeline")
+    X(NOP, "nop")             /* the threads of the block meet */                                                      \
+    X(BARRIER, "barrier")     /* blocks of the rank meet */                                                            \
+    X(SIGNAL, "signal")       /* signals peers */                                                                      \
+    X(RLXSIGNAL, "rlxsignal") /* relaxed; here the same as signal */                                                   \
+    X(WAIT, "wait")           /* waits for signals of peers */                                                         \
+    X(RLXWAIT, "rlxwait")     /* relaxed; here the same as wait */                                                     \
+    X(FLUSH, "flush")         /* waits until proxies have done all that was asked */                                   \
+    X(PUT, "put")             /* copies own data to peers */                                                           \
+    X(PWS, "pws")             /* put, and a signal */                                                                  \
+    X(PWSF, "pwsf")           /* put, a signal, and flush */                                                           \
+    X(GET, "get")             /* copies data of peers to own memory */                                                 \
+    X(COPY, "copy")           /* copies own data within the rank */                                                    \
+    X(RE, "re")               /* combines own data */                                                                  \
+    X(RES, "res")             /* re, and stores the result to peers, too */                                            \
+    X(RRE, "rre")             /* combines own data with those of peers */                                              \
+    X(RRES, "rres")           /* rre, and stores the result to peers, too */                                           \
+    X(PPKT, "ppkt")           /* puts own data to peers as packets */                                                  \
+    X(RPPKT, "rppkt")         /* passes packets on to peers */                                                         \
+    X(CPKT, "cpkt")           /* copies own data to packets */                                                         \
+    X(UPKT, "upkt")           /* copies packets to own data */                                                         \
+    X(REPKT, "repkt")         /* combines own data with packets */                                                     \
+    X(RESPKT, "respkt")       /* repkt, and sends the result to peers */                                               \
+    X(RECPKT, "recpkt")       /* repkt, and keeps the result as packets, too */                                        \
+    X(RECSPKT, "recspkt")     /* recpkt, and sends the result to peers */                                              \
+    X(GLRES, "glres")         /* combines data of a switch channel, stores to all */                                   \
+    X(GSTORE, "gstore")       /* stores own data to a switch channel */                                                \
+    X(GSTOREPKT, "gstorepkt") /* stores packets to a switch channel */                                                 \
+    X(GLRE, "glre")           /* cannot be executed */                                                                 \
+    X(ACQUIRE, "sem_acquire") /* takes semaphores of the rank */                                                       \
+    X(RELEASE, "sem_release") /* gives semaphores of the rank */                                                       \
+    X(PIPELINE, "pipeline")   /* a loop over parts of chunks */
 
 #define MSCCLPP_PLAN_OP_ENUM(name_, text_) MSCCLPP_PLAN_OP_##name_,
 typedef enum { MSCCLPP_PLAN_OPS(MSCCLPP_PLAN_OP_ENUM) MSCCLPP_PLAN_OP_KINDS } mscclpp_plan_op_kind_t;
