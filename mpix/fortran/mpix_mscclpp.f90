@@ -1,5 +1,5 @@
-! MPI's collectives in the order of a GPU stream, for Fortran. Compile this file with the program's own compiler, as
-! modules of one compiler are of no use to another, and link with the library:
+! MPI's collectives in the order of a GPU stream, for Fortran. Compile this file with the program's own compiler, since
+! no compiler reads the modules of another one, and link with the library:
 !
 !     mpifort $(pkg-config --variable=fortran mpix_mscclpp) program.f90 $(pkg-config --libs mpix_mscclpp)
 !

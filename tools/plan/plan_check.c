@@ -168,7 +168,7 @@ static bool check_file(const char *path, const options_t *options)
     is_right = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
                (options->is_static_only || mscclpp_plan_simulate(plan, &options->sim, &report, &stats));
     if (report.no_memory) {
-        mscclpp_plan_found(&report, MSCCLPP_PLAN_UNREAD, "memory", mscclpp_plan_nowhere, "no memory");
+        mscclpp_plan_add_finding(&report, MSCCLPP_PLAN_UNREAD, "memory", mscclpp_plan_nowhere, "no memory");
     }
     if (options->prints_json) {
         print_json(path, plan, &report, &stats);

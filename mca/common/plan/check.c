@@ -24,18 +24,19 @@ static void check_head(const frame_t *frame)
     const mscclpp_plan_t *plan = frame->plan;
 
     if (plan->threads == 0 || plan->threads % 32 != 0) {
-        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "threads", mscclpp_plan_nowhere,
-                           "\"num_threads_per_block\" is %u; allowed are multiples of 32 up to 1024", plan->threads);
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "threads", mscclpp_plan_nowhere,
+                                 "\"num_threads_per_block\" is %u; allowed are multiples of 32 up to 1024",
+                                 plan->threads);
     }
     if (plan->alignment == 0 || plan->alignment % 4 != 0) {
-        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "alignment", mscclpp_plan_nowhere,
-                           "\"buffer_alignment\" is %u; allowed are multiples of 4", plan->alignment);
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "alignment", mscclpp_plan_nowhere,
+                                 "\"buffer_alignment\" is %u; allowed are multiples of 4", plan->alignment);
     }
     if (plan->min_bytes > plan->max_bytes) {
-        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "range", mscclpp_plan_nowhere,
-                           "no message is of at least %llu (\"min_message_size\") and at most %llu bytes "
-                           "(\"max_message_size\")",
-                           (unsigned long long)plan->min_bytes, (unsigned long long)plan->max_bytes);
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "range", mscclpp_plan_nowhere,
+                                 "no message is of at least %llu (\"min_message_size\") and at most %llu bytes "
+                                 "(\"max_message_size\")",
+                                 (unsigned long long)plan->min_bytes, (unsigned long long)plan->max_bytes);
     }
 }
 
@@ -56,9 +57,9 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
             count = plan->ranks[r].chunks[type];
             first = r;
         } else if (plan->ranks[r].chunks[type] != count) {
-            mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "chunks", rank_place(r),
-                               "%u %s chunks, but rank %u has %u: chunks have one size on all ranks",
-                               plan->ranks[r].chunks[type], mscclpp_plan_buffer_name(type), first, count);
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "chunks", rank_place(r),
+                                     "%u %s chunks, but rank %u has %u: chunks have one size on all ranks",
+                                     plan->ranks[r].chunks[type], mscclpp_plan_buffer_name(type), first, count);
         }
     }
     return count;
@@ -105,7 +106,7 @@ static void check_shape(const frame_t *frame)
         break;
     }
     if (wanted != NULL) {
-        mscclpp_plan_found(
+        mscclpp_plan_add_finding(
             frame->report, MSCCLPP_PLAN_WRONG, "shape", mscclpp_plan_nowhere,
             "it says \"%s\", for which %u ranks need %s; it has %llu input and %llu output chunks a rank",
             mscclpp_plan_collective_name(plan->collective), plan->rank_count, wanted, (unsigned long long)in_chunks,
@@ -179,24 +180,25 @@ static bool check_peers(const frame_t *frame)
         for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
             for (uint32_t i = 0; i < rank->channel_count[type]; ++i) {
                 if (rank->channels[type][i].peer >= plan->rank_count) {
-                    mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
-                                       "%s channel %u is connected to rank %u of %u",
-                                       mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i,
-                                       rank->channels[type][i].peer, plan->rank_count);
+                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
+                                             "%s channel %u is connected to rank %u of %u",
+                                             mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i,
+                                             rank->channels[type][i].peer, plan->rank_count);
                 } else if (rank->channels[type][i].peer == r) {
-                    mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "self-channel", rank_place(r),
-                                       "%s channel %u is connected to the rank itself",
-                                       mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i);
+                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-channel", rank_place(r),
+                                             "%s channel %u is connected to the rank itself",
+                                             mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i);
                 }
             }
         }
         for (uint32_t i = 0; i < rank->remote_count; ++i) {
             if (rank->remotes[i].rank >= plan->rank_count) {
-                mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
-                                   "remote buffer %u is of rank %u of %u", i, rank->remotes[i].rank, plan->rank_count);
+                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
+                                         "remote buffer %u is of rank %u of %u", i, rank->remotes[i].rank,
+                                         plan->rank_count);
             } else if (rank->remotes[i].rank == r) {
-                mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(r),
-                                   "remote buffer %u is one of its own", i);
+                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(r),
+                                         "remote buffer %u is one of its own", i);
             }
         }
     }
@@ -230,23 +232,23 @@ static void check_group(const frame_t *frame, uint32_t r, uint32_t position)
     for (uint32_t i = 0; i < group->count; ++i) {
         has_own = has_own || group->ranks[i] == r;
         if (group->ranks[i] >= plan->rank_count || (i > 0 && group->ranks[i] <= group->ranks[i - 1])) {
-            mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
-                               "switch channel %u names rank %u where a larger one of %u ranks is due", position,
-                               group->ranks[i], plan->rank_count);
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+                                     "switch channel %u names rank %u where a larger one of %u ranks is due", position,
+                                     group->ranks[i], plan->rank_count);
             return;
         }
     }
     if (!has_own) {
-        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
-                           "switch channel %u leaves out the rank itself", position);
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+                                 "switch channel %u leaves out the rank itself", position);
         return;
     }
     for (uint32_t i = 0; i < group->count; ++i) {
         const mscclpp_plan_rank_t *member = &plan->ranks[group->ranks[i]];
 
         if (position >= member->group_count || !same_group(group, &member->groups[position])) {
-            mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
-                               "switch channel %u is not the same on rank %u", position, group->ranks[i]);
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+                                     "switch channel %u is not the same on rank %u", position, group->ranks[i]);
             return;
         }
     }

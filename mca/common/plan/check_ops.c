@@ -28,7 +28,7 @@ static bool refuse(const state_t *state, const char *rule, const char *format, .
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    mscclpp_plan_found(state->report, MSCCLPP_PLAN_INVALID, rule, state->place, "%s", text);
+    mscclpp_plan_add_finding(state->report, MSCCLPP_PLAN_INVALID, rule, state->place, "%s", text);
     return false;
 }
 

@@ -24,8 +24,8 @@ typedef struct {
 /* Notes a limit of MSCCL++'s executor that the plan exceeds. */
 static void note_limit(const count_t *count, mscclpp_plan_place_t place, const char *what, uint32_t has, uint32_t limit)
 {
-    mscclpp_plan_found(count->report, MSCCLPP_PLAN_NOTE, "portable", place,
-                       "MSCCL++'s executor has room for %u %s, this has %u", limit, what, has);
+    mscclpp_plan_add_finding(count->report, MSCCLPP_PLAN_NOTE, "portable", place,
+                             "MSCCL++'s executor has room for %u %s, this has %u", limit, what, has);
 }
 
 /*
@@ -68,8 +68,8 @@ static void compare_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_o
         note_limit(count, place, "semaphore_ids", op->semaphore_count, SEMAPHORES);
     }
     if (op->kind == MSCCLPP_PLAN_OP_BARRIER && op->barrier >= BARRIERS) {
-        mscclpp_plan_found(count->report, MSCCLPP_PLAN_NOTE, "portable", block_place,
-                           "MSCCL++'s executor has the barriers 0 to %d, this has %u", BARRIERS - 1, op->barrier);
+        mscclpp_plan_add_finding(count->report, MSCCLPP_PLAN_NOTE, "portable", block_place,
+                                 "MSCCL++'s executor has the barriers 0 to %d, this has %u", BARRIERS - 1, op->barrier);
     }
 }
 

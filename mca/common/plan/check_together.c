@@ -214,7 +214,7 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
     }
     mscclpp_plan_place_text(first->place, place, sizeof(place));
     if (is_channel) {
-        mscclpp_plan_found(
+        mscclpp_plan_add_finding(
             list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
             total == 0  ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld, but in "
                           "pipelines of other numbers of turns (see %s)"
@@ -227,13 +227,13 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
             (long long)taken, place);
         return;
     }
-    mscclpp_plan_found(list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
-                       total == 0
-                           ? "semaphore %llu is released %lld times and acquired %lld times, but in pipelines of "
-                             "other numbers of turns (see %s)"
-                           : "semaphore %llu is released %lld times and acquired %lld times in one launch, so its "
-                             "value drifts (see %s)",
-                       (unsigned long long)first->key[2], (long long)given, (long long)taken, place);
+    mscclpp_plan_add_finding(
+        list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
+        total == 0 ? "semaphore %llu is released %lld times and acquired %lld times, but in pipelines of "
+                     "other numbers of turns (see %s)"
+                   : "semaphore %llu is released %lld times and acquired %lld times in one launch, so its "
+                     "value drifts (see %s)",
+        (unsigned long long)first->key[2], (long long)given, (long long)taken, place);
 }
 
 /*
@@ -247,9 +247,9 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
 
     for (size_t i = 0; i < count; ++i) {
         if (first[i].op->barrier_blocks != first->op->barrier_blocks) {
-            mscclpp_plan_found(list->report, MSCCLPP_PLAN_INVALID, "barrier", first[i].place,
-                               "barrier %u is of %u blocks here and of %u in block %d", first->op->barrier,
-                               first[i].op->barrier_blocks, first->op->barrier_blocks, first->place.block);
+            mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "barrier", first[i].place,
+                                     "barrier %u is of %u blocks here and of %u in block %d", first->op->barrier,
+                                     first[i].op->barrier_blocks, first->op->barrier_blocks, first->place.block);
             return;
         }
     }
@@ -276,13 +276,13 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
         min_times = times < min_times ? times : min_times;
     }
     if (blocks != first->op->barrier_blocks) {
-        mscclpp_plan_found(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
-                           "barrier %u is of %u blocks, and %u have it", first->op->barrier, first->op->barrier_blocks,
-                           blocks);
+        mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
+                                 "barrier %u is of %u blocks, and %u have it", first->op->barrier,
+                                 first->op->barrier_blocks, blocks);
     } else if (max_times != min_times && min_times >= 0) {
-        mscclpp_plan_found(list->report, MSCCLPP_PLAN_DEADLOCK, "barrier", first->place,
-                           "one block comes to barrier %u %lld times and another one %lld times", first->op->barrier,
-                           (long long)max_times, (long long)min_times);
+        mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_DEADLOCK, "barrier", first->place,
+                                 "one block comes to barrier %u %lld times and another one %lld times",
+                                 first->op->barrier, (long long)max_times, (long long)min_times);
     }
 }
 
@@ -301,9 +301,9 @@ static void check_group(const list_t *list, const event_t *first, size_t count)
     }
     for (uint32_t i = 1; i < size; ++i) {
         if (times[i] != times[0]) {
-            mscclpp_plan_found(list->report, MSCCLPP_PLAN_INVALID, "group", first->place,
-                               "of a group of %u blocks, part 0 is done %u times and part %u %u times", size, times[0],
-                               i, times[i]);
+            mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "group", first->place,
+                                     "of a group of %u blocks, part 0 is done %u times and part %u %u times", size,
+                                     times[0], i, times[i]);
             break;
         }
     }
@@ -327,7 +327,7 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
         item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
         if (item->type != MSCCLPP_PLAN_SCRATCH &&
             (item->where != MSCCLPP_PLAN_LOCAL || (over_port && i < op->src_count))) {
-            mscclpp_plan_found(
+            mscclpp_plan_add_finding(
                 list->report, MSCCLPP_PLAN_INVALID, "reuse", place,
                 "\"reuse_resources\" is for plans that peers and proxies touch the scratch of only; this "
                 "reaches the %s of rank %u",

@@ -22,8 +22,8 @@ static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char
         size += read_size;
         if (size > MSCCLPP_PLAN_MAX_BYTES) {
             free(text);
-            mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "file", mscclpp_plan_nowhere, "more than %d MiB",
-                               MSCCLPP_PLAN_MAX_BYTES >> 20);
+            mscclpp_plan_add_finding(report, MSCCLPP_PLAN_UNREAD, "file", mscclpp_plan_nowhere, "more than %d MiB",
+                                     MSCCLPP_PLAN_MAX_BYTES >> 20);
             return MSCCLPP_ERR_INVALID;
         }
         if (read_size == 0) {
@@ -53,13 +53,14 @@ mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *repo
     size_t size = 0;
 
     if (file == NULL) {
-        mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "file", mscclpp_plan_nowhere, "cannot be read: %s", reason);
+        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_UNREAD, "file", mscclpp_plan_nowhere, "cannot be read: %s",
+                                 reason);
         return MSCCLPP_ERR_INVALID;
     }
     status = read_all(file, report, &text, &size);
     if (status == MSCCLPP_OK && ferror(file)) {
-        mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "file", mscclpp_plan_nowhere, "cannot be read: %s",
-                           strerror(EIO));
+        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_UNREAD, "file", mscclpp_plan_nowhere, "cannot be read: %s",
+                                 strerror(EIO));
         status = MSCCLPP_ERR_INVALID;
     }
     fclose(file);

@@ -9,7 +9,7 @@ static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const m
     return (value->type == MSCCLPP_JSON_OBJECT ||
             mscclpp_plan_refuse(reader, "type", "\"%s\" holds %s; allowed are objects", list,
                                 mscclpp_json_type_name(value->type))) &&
-           mscclpp_plan_no_foreign_key(reader, value);
+           mscclpp_plan_check_keys(reader, value);
 }
 
 /*
@@ -70,15 +70,15 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
 
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
         if (!need_object(reader, list, value) ||
-            !mscclpp_plan_choice(reader, value, list, type_key, mscclpp_plan_channel_words, &type)) {
+            !mscclpp_plan_read_choice(reader, value, list, type_key, mscclpp_plan_channel_words, &type)) {
             return false;
         }
         if (type >= type_count) {
             return mscclpp_plan_refuse(reader, "word", "\"%s\" of \"%s\" is \"%s\"", type_key, list,
                                        mscclpp_plan_channel_words[type]);
         }
-        if (!mscclpp_plan_numbers(reader, value, list, numbers_key, MSCCLPP_PLAN_MAX_TABLE, MSCCLPP_PLAN_MAX_TABLE,
-                                  true, &ids, &count) ||
+        if (!mscclpp_plan_read_numbers(reader, value, list, numbers_key, MSCCLPP_PLAN_MAX_TABLE, MSCCLPP_PLAN_MAX_TABLE,
+                                       true, &ids, &count) ||
             !append_ids(reader, &tables[type], ids, count)) {
             return false;
         }
@@ -94,23 +94,23 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     bool valid = true;
 
     if (!need_object(reader, "threadblocks", object) ||
-        !mscclpp_plan_number32(reader, object, "a block", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
+        !mscclpp_plan_read_number32(reader, object, "a block", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
         return false;
     }
     if (id != (uint32_t)reader->place.block) {
         return mscclpp_plan_refuse(reader, "position", "its \"id\" is %u and has to be its position", id);
     }
-    channels = mscclpp_plan_required(reader, object, "a block", "channels", MSCCLPP_JSON_ARRAY);
+    channels = mscclpp_plan_find_required(reader, object, "a block", "channels", MSCCLPP_JSON_ARRAY);
     if (channels == NULL || !read_tables(reader, channels, "channels", "channel_type", "channel_ids",
                                          MSCCLPP_PLAN_CHANNEL_TYPES, block->channels)) {
         return false;
     }
-    remotes = mscclpp_plan_optional(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &valid);
+    remotes = mscclpp_plan_find_optional(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &valid);
     if (!valid || (remotes != NULL && !read_tables(reader, remotes, "remote_buffer_refs", "access_channel_type",
                                                    "remote_buffer_ids", MSCCLPP_PLAN_SWITCH, block->remotes))) {
         return false;
     }
-    ops = mscclpp_plan_required(reader, object, "a block", "ops", MSCCLPP_JSON_ARRAY);
+    ops = mscclpp_plan_find_required(reader, object, "a block", "ops", MSCCLPP_JSON_ARRAY);
     return ops != NULL && mscclpp_plan_read_ops(reader, ops, false, &block->ops, &block->op_count);
 }
 
@@ -125,9 +125,9 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
     int type = 0;
 
     if (!need_object(reader, "rank_groups", object) ||
-        !mscclpp_plan_choice(reader, entry, "a switch channel", key, mscclpp_plan_buffer_words, &type) ||
-        !mscclpp_plan_numbers(reader, object, "a group of ranks", "ranks", MSCCLPP_PLAN_MAX_TABLE,
-                              MSCCLPP_PLAN_MAX_RANKS, true, &group->ranks, &group->count)) {
+        !mscclpp_plan_read_choice(reader, entry, "a switch channel", key, mscclpp_plan_buffer_words, &type) ||
+        !mscclpp_plan_read_numbers(reader, object, "a group of ranks", "ranks", MSCCLPP_PLAN_MAX_TABLE,
+                                   MSCCLPP_PLAN_MAX_RANKS, true, &group->ranks, &group->count)) {
         return false;
     }
     group->type = (mscclpp_plan_buffer_t)type;
@@ -138,7 +138,7 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
 static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
 {
     const mscclpp_json_t *groups =
-        mscclpp_plan_required(reader, entry, "a switch channel", "rank_groups", MSCCLPP_JSON_ARRAY);
+        mscclpp_plan_find_required(reader, entry, "a switch channel", "rank_groups", MSCCLPP_JSON_ARRAY);
 
     if (groups == NULL) {
         return false;
@@ -164,7 +164,7 @@ static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ent
  */
 static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
-    const mscclpp_json_t *array = mscclpp_plan_required(reader, object, "a rank", "channels", MSCCLPP_JSON_ARRAY);
+    const mscclpp_json_t *array = mscclpp_plan_find_required(reader, object, "a rank", "channels", MSCCLPP_JSON_ARRAY);
     mscclpp_plan_table_t peers[MSCCLPP_PLAN_SWITCH] = {{NULL, 0}};
     uint32_t *ids, count;
     int type = 0;
@@ -174,7 +174,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     }
     for (const mscclpp_json_t *entry = array->first; entry != NULL; entry = entry->next) {
         if (!need_object(reader, "channels", entry) ||
-            !mscclpp_plan_choice(reader, entry, "a channel", "channel_type", mscclpp_plan_channel_words, &type)) {
+            !mscclpp_plan_read_choice(reader, entry, "a channel", "channel_type", mscclpp_plan_channel_words, &type)) {
             return false;
         }
         if (type == MSCCLPP_PLAN_NO_CHANNEL) {
@@ -184,8 +184,8 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
             if (!read_switch(reader, entry, rank)) {
                 return false;
             }
-        } else if (!mscclpp_plan_numbers(reader, entry, "a channel", "connected_to", MSCCLPP_PLAN_MAX_TABLE,
-                                         MSCCLPP_PLAN_MAX_TABLE, true, &ids, &count) ||
+        } else if (!mscclpp_plan_read_numbers(reader, entry, "a channel", "connected_to", MSCCLPP_PLAN_MAX_TABLE,
+                                              MSCCLPP_PLAN_MAX_TABLE, true, &ids, &count) ||
                    !append_ids(reader, &peers[type], ids, count)) {
             return false;
         }
@@ -209,17 +209,18 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
     int type = 0;
 
     if (!need_object(reader, "remote_buffers", object) ||
-        !mscclpp_plan_number32(reader, object, "a remote buffer", "rank", MSCCLPP_PLAN_MAX_TABLE, &remote->rank) ||
-        !mscclpp_plan_choice(reader, object, "a remote buffer", "type", mscclpp_plan_buffer_words, &type)) {
+        !mscclpp_plan_read_number32(reader, object, "a remote buffer", "rank", MSCCLPP_PLAN_MAX_TABLE, &remote->rank) ||
+        !mscclpp_plan_read_choice(reader, object, "a remote buffer", "type", mscclpp_plan_buffer_words, &type)) {
         return false;
     }
     remote->type = (mscclpp_plan_buffer_t)type;
-    types = mscclpp_plan_required(reader, object, "a remote buffer", "access_channel_types", MSCCLPP_JSON_ARRAY);
+    types = mscclpp_plan_find_required(reader, object, "a remote buffer", "access_channel_types", MSCCLPP_JSON_ARRAY);
     if (types == NULL) {
         return false;
     }
     for (const mscclpp_json_t *value = types->first; value != NULL; value = value->next) {
-        type = value->type == MSCCLPP_JSON_STRING ? mscclpp_plan_word(mscclpp_plan_channel_words, value->text) : -1;
+        type =
+            value->type == MSCCLPP_JSON_STRING ? mscclpp_plan_find_word(mscclpp_plan_channel_words, value->text) : -1;
         if (type < 0 || type >= MSCCLPP_PLAN_SWITCH) {
             return mscclpp_plan_refuse(reader, "word",
                                        "\"access_channel_types\" holds something else than memory, port");
@@ -233,7 +234,7 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     bool valid = true;
-    const mscclpp_json_t *array = mscclpp_plan_optional(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *array = mscclpp_plan_find_optional(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &valid);
     uint32_t i = 0;
 
     if (array == NULL) {
@@ -248,7 +249,8 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
         if (!need_object(reader, "semaphores", value) ||
-            !mscclpp_plan_number32(reader, value, "a semaphore", "init_value", INT32_MAX, &rank->semaphores[i++])) {
+            !mscclpp_plan_read_number32(reader, value, "a semaphore", "init_value", INT32_MAX,
+                                        &rank->semaphores[i++])) {
             return false;
         }
     }
@@ -268,19 +270,19 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     int rank_number = reader->place.rank;
 
     if (!need_object(reader, "gpus", object) ||
-        !mscclpp_plan_number32(reader, object, "a rank", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
+        !mscclpp_plan_read_number32(reader, object, "a rank", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
         return false;
     }
     if (id != (uint32_t)rank_number) {
         return mscclpp_plan_refuse(reader, "position", "its \"id\" is %u and has to be its position", id);
     }
     for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
-        if (!mscclpp_plan_number32(reader, object, "a rank", keys[type], MSCCLPP_PLAN_MAX_CHUNKS,
-                                   &rank->chunks[type])) {
+        if (!mscclpp_plan_read_number32(reader, object, "a rank", keys[type], MSCCLPP_PLAN_MAX_CHUNKS,
+                                        &rank->chunks[type])) {
             return false;
         }
     }
-    array = mscclpp_plan_required(reader, object, "a rank", "remote_buffers", MSCCLPP_JSON_ARRAY);
+    array = mscclpp_plan_find_required(reader, object, "a rank", "remote_buffers", MSCCLPP_JSON_ARRAY);
     if (array == NULL || !read_channels(reader, object, rank) || !read_semaphores(reader, object, rank)) {
         return false;
     }
@@ -297,7 +299,7 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
         }
     }
     rank->remote_count = i;
-    array = mscclpp_plan_required(reader, object, "a rank", "threadblocks", MSCCLPP_JSON_ARRAY);
+    array = mscclpp_plan_find_required(reader, object, "a rank", "threadblocks", MSCCLPP_JSON_ARRAY);
     if (array == NULL) {
         return false;
     }
@@ -321,8 +323,8 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
                       bool *flag_p)
 {
     bool valid = true;
-    const mscclpp_json_t *value = needed ? mscclpp_plan_required(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
-                                         : mscclpp_plan_optional(reader, root, key, MSCCLPP_JSON_BOOL, &valid);
+    const mscclpp_json_t *value = needed ? mscclpp_plan_find_required(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
+                                         : mscclpp_plan_find_optional(reader, root, key, MSCCLPP_JSON_BOOL, &valid);
 
     if (value == NULL) {
         return !needed && valid;
@@ -335,7 +337,7 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     static const char *const protocols[] = {"Simple", "LL", NULL};
-    const mscclpp_json_t *name = mscclpp_plan_required(reader, root, "the plan", "name", MSCCLPP_JSON_STRING);
+    const mscclpp_json_t *name = mscclpp_plan_find_required(reader, root, "the plan", "name", MSCCLPP_JSON_STRING);
     int choice = 0;
     uint64_t threads = 0, alignment = 0;
 
@@ -349,23 +351,24 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
         return false;
     }
     memcpy(plan->name, name->text, strlen(name->text));
-    if (!mscclpp_plan_choice(reader, root, "the plan", "collective", mscclpp_plan_collective_words, &choice)) {
+    if (!mscclpp_plan_read_choice(reader, root, "the plan", "collective", mscclpp_plan_collective_words, &choice)) {
         return false;
     }
     plan->collective = (mscclpp_plan_collective_t)choice;
-    if (!mscclpp_plan_choice(reader, root, "the plan", "protocol", protocols, &choice)) {
+    if (!mscclpp_plan_read_choice(reader, root, "the plan", "protocol", protocols, &choice)) {
         return false;
     }
     plan->packets = choice == 1;
     if (!read_flag(reader, root, "inplace", true, &plan->in_place) ||
         !read_flag(reader, root, "reuse_resources", false, &plan->reuse) ||
         !read_flag(reader, root, "use_double_scratch_buffer", false, &plan->halves) ||
-        !mscclpp_plan_number(reader, root, "the plan", "num_threads_per_block", 1024, false, 1024, &threads) ||
-        !mscclpp_plan_number(reader, root, "the plan", "buffer_alignment", MSCCLPP_PLAN_MAX_ALIGNMENT, false, 16,
-                             &alignment) ||
-        !mscclpp_plan_number(reader, root, "the plan", "min_message_size", UINT64_MAX, false, 0, &plan->min_bytes) ||
-        !mscclpp_plan_number(reader, root, "the plan", "max_message_size", UINT64_MAX, false, UINT64_MAX,
-                             &plan->max_bytes)) {
+        !mscclpp_plan_read_number(reader, root, "the plan", "num_threads_per_block", 1024, false, 1024, &threads) ||
+        !mscclpp_plan_read_number(reader, root, "the plan", "buffer_alignment", MSCCLPP_PLAN_MAX_ALIGNMENT, false, 16,
+                                  &alignment) ||
+        !mscclpp_plan_read_number(reader, root, "the plan", "min_message_size", UINT64_MAX, false, 0,
+                                  &plan->min_bytes) ||
+        !mscclpp_plan_read_number(reader, root, "the plan", "max_message_size", UINT64_MAX, false, UINT64_MAX,
+                                  &plan->max_bytes)) {
         return false;
     }
     plan->threads = (uint32_t)threads;
@@ -377,7 +380,7 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     bool valid = true;
-    const mscclpp_json_t *list = mscclpp_plan_optional(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *list = mscclpp_plan_find_optional(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &valid);
     uint32_t rank = 0;
 
     if (list == NULL) {
@@ -411,18 +414,18 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     }
     gpus = mscclpp_json_get(root, "gpus");
     /* A file of another generation would have many faults. Its keys come first, so that they are what is reported. */
-    if (!mscclpp_plan_no_foreign_key(reader, root)) {
+    if (!mscclpp_plan_check_keys(reader, root)) {
         return false;
     }
     for (rank = gpus != NULL ? gpus->first : NULL; rank != NULL; rank = rank->next) {
-        if (!mscclpp_plan_no_foreign_key(reader, rank)) {
+        if (!mscclpp_plan_check_keys(reader, rank)) {
             return false;
         }
     }
     if (!read_head(reader, root, plan)) {
         return false;
     }
-    gpus = mscclpp_plan_required(reader, root, "the plan", "gpus", MSCCLPP_JSON_ARRAY);
+    gpus = mscclpp_plan_find_required(reader, root, "the plan", "gpus", MSCCLPP_JSON_ARRAY);
     if (gpus == NULL) {
         return false;
     }
@@ -470,7 +473,7 @@ mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_
         status = mscclpp_json_parse(tree_arena, text, size, why, sizeof(why), &root);
     }
     if (status == MSCCLPP_ERR_INVALID || status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "json", mscclpp_plan_nowhere, "%s", why);
+        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_UNREAD, "json", mscclpp_plan_nowhere, "%s", why);
     }
     if (status == MSCCLPP_OK && mscclpp_plan_allocate(&reader, 1, sizeof(*plan), &plan)) {
         plan->arena = arena;

@@ -15,7 +15,7 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
         return mscclpp_plan_refuse(reader, "type", "\"%s\" holds %s; allowed are objects", list,
                                    mscclpp_json_type_name(value->type));
     }
-    if (!mscclpp_plan_no_foreign_key(reader, value)) {
+    if (!mscclpp_plan_check_keys(reader, value)) {
         return false;
     }
     remote = mscclpp_json_get(value, "buffer_id");
@@ -26,18 +26,18 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
     }
     if (remote != NULL || multicast != NULL) {
         item->where = remote != NULL ? MSCCLPP_PLAN_REMOTE : MSCCLPP_PLAN_MULTICAST;
-        if (!mscclpp_plan_number32(reader, value, list, remote != NULL ? "buffer_id" : "switch_channel_id",
-                                   MSCCLPP_PLAN_MAX_TABLE, &item->id)) {
+        if (!mscclpp_plan_read_number32(reader, value, list, remote != NULL ? "buffer_id" : "switch_channel_id",
+                                        MSCCLPP_PLAN_MAX_TABLE, &item->id)) {
             return false;
         }
     } else {
-        if (!mscclpp_plan_choice(reader, value, list, "type", mscclpp_plan_buffer_words, &type)) {
+        if (!mscclpp_plan_read_choice(reader, value, list, "type", mscclpp_plan_buffer_words, &type)) {
             return false;
         }
         item->type = (mscclpp_plan_buffer_t)type;
     }
-    return mscclpp_plan_number32(reader, value, list, "index", MSCCLPP_PLAN_MAX_CHUNKS, &item->index) &&
-           mscclpp_plan_number32(reader, value, list, "size", MSCCLPP_PLAN_MAX_CHUNKS, &item->size);
+    return mscclpp_plan_read_number32(reader, value, list, "index", MSCCLPP_PLAN_MAX_CHUNKS, &item->index) &&
+           mscclpp_plan_read_number32(reader, value, list, "size", MSCCLPP_PLAN_MAX_CHUNKS, &item->size);
 }
 
 /* Reads a list of sources or targets. An absent list counts as empty. */
@@ -45,7 +45,7 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
                        mscclpp_plan_item_t **items_p, uint32_t *count_p)
 {
     bool valid = true;
-    const mscclpp_json_t *array = mscclpp_plan_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *array = mscclpp_plan_find_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
     mscclpp_plan_item_t *items;
     uint32_t count = 0;
 
@@ -73,13 +73,13 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
     bool valid = true;
-    const mscclpp_json_t *group = mscclpp_plan_optional(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &valid);
+    const mscclpp_json_t *group = mscclpp_plan_find_optional(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &valid);
 
     if (group == NULL) {
         return valid;
     }
-    if (!mscclpp_plan_number32(reader, group, "tbg_info", "tb_id", MSCCLPP_PLAN_MAX_BLOCKS, &op->tb_id) ||
-        !mscclpp_plan_number32(reader, group, "tbg_info", "tbg_size", MSCCLPP_PLAN_MAX_BLOCKS, &op->tbg_size)) {
+    if (!mscclpp_plan_read_number32(reader, group, "tbg_info", "tb_id", MSCCLPP_PLAN_MAX_BLOCKS, &op->tb_id) ||
+        !mscclpp_plan_read_number32(reader, group, "tbg_info", "tbg_size", MSCCLPP_PLAN_MAX_BLOCKS, &op->tbg_size)) {
         return false;
     }
     if (op->tb_id >= op->tbg_size) {
@@ -97,11 +97,13 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     if (in_pipeline) {
         return mscclpp_plan_refuse(reader, "pipeline", "a pipeline within a pipeline");
     }
-    turns = mscclpp_plan_required(reader, object, "a pipeline", "iter_context", MSCCLPP_JSON_OBJECT);
-    body = turns != NULL ? mscclpp_plan_required(reader, object, "a pipeline", "ops", MSCCLPP_JSON_ARRAY) : NULL;
+    turns = mscclpp_plan_find_required(reader, object, "a pipeline", "iter_context", MSCCLPP_JSON_OBJECT);
+    body = turns != NULL ? mscclpp_plan_find_required(reader, object, "a pipeline", "ops", MSCCLPP_JSON_ARRAY) : NULL;
     if (body == NULL ||
-        !mscclpp_plan_number(reader, turns, "iter_context", "unit_size", MSCCLPP_PLAN_MAX_UNIT, true, 0, &op->unit) ||
-        !mscclpp_plan_number32(reader, turns, "iter_context", "num_chunks", MSCCLPP_PLAN_MAX_CHUNKS, &op->num_chunks)) {
+        !mscclpp_plan_read_number(reader, turns, "iter_context", "unit_size", MSCCLPP_PLAN_MAX_UNIT, true, 0,
+                                  &op->unit) ||
+        !mscclpp_plan_read_number32(reader, turns, "iter_context", "num_chunks", MSCCLPP_PLAN_MAX_CHUNKS,
+                                    &op->num_chunks)) {
         return false;
     }
     return mscclpp_plan_read_ops(reader, body, true, &op->body, &op->body_count);
@@ -120,38 +122,41 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
     }
     name = mscclpp_json_get(object, "name");
     reader->place.name = name != NULL && name->type == MSCCLPP_JSON_STRING ? name->text : NULL;
-    if (!mscclpp_plan_no_foreign_key(reader, object) ||
-        !mscclpp_plan_choice(reader, object, "an operation", "name", mscclpp_plan_op_words, &choice)) {
+    if (!mscclpp_plan_check_keys(reader, object) ||
+        !mscclpp_plan_read_choice(reader, object, "an operation", "name", mscclpp_plan_op_words, &choice)) {
         return false;
     }
     op->kind = (mscclpp_plan_op_kind_t)choice;
     reader->place.name = mscclpp_plan_op_name(op->kind);
     op->channel_type = MSCCLPP_PLAN_NO_CHANNEL;
     if (mscclpp_json_get(object, "channel_type") != NULL) {
-        if (!mscclpp_plan_choice(reader, object, "an operation", "channel_type", mscclpp_plan_channel_words, &choice)) {
+        if (!mscclpp_plan_read_choice(reader, object, "an operation", "channel_type", mscclpp_plan_channel_words,
+                                      &choice)) {
             return false;
         }
         op->channel_type = (mscclpp_plan_channel_type_t)choice;
     }
     op->reduce = MSCCLPP_PLAN_SUM;
     if (mscclpp_json_get(object, "reduce_op") != NULL) {
-        if (!mscclpp_plan_choice(reader, object, "an operation", "reduce_op", mscclpp_plan_reduce_words, &choice)) {
+        if (!mscclpp_plan_read_choice(reader, object, "an operation", "reduce_op", mscclpp_plan_reduce_words,
+                                      &choice)) {
             return false;
         }
         op->reduce = (mscclpp_plan_reduce_t)choice;
     }
-    if (!mscclpp_plan_numbers(reader, object, "an operation", "channel_ids", MSCCLPP_PLAN_MAX_TABLE,
-                              MSCCLPP_PLAN_MAX_ITEMS, false, &op->channel_ids, &op->channel_count) ||
-        !mscclpp_plan_numbers(reader, object, "an operation", "semaphore_ids", MSCCLPP_PLAN_MAX_TABLE,
-                              MSCCLPP_PLAN_MAX_ITEMS, false, &op->semaphores, &op->semaphore_count) ||
+    if (!mscclpp_plan_read_numbers(reader, object, "an operation", "channel_ids", MSCCLPP_PLAN_MAX_TABLE,
+                                   MSCCLPP_PLAN_MAX_ITEMS, false, &op->channel_ids, &op->channel_count) ||
+        !mscclpp_plan_read_numbers(reader, object, "an operation", "semaphore_ids", MSCCLPP_PLAN_MAX_TABLE,
+                                   MSCCLPP_PLAN_MAX_ITEMS, false, &op->semaphores, &op->semaphore_count) ||
         !read_items(reader, object, "src_buff", &op->src, &op->src_count) ||
         !read_items(reader, object, "dst_buff", &op->dst, &op->dst_count) || !read_group(reader, object, op)) {
         return false;
     }
     if (op->kind == MSCCLPP_PLAN_OP_BARRIER) {
-        return mscclpp_plan_number32(reader, object, "a barrier", "barrier_id", MSCCLPP_PLAN_MAX_TABLE, &op->barrier) &&
-               mscclpp_plan_number32(reader, object, "a barrier", "num_threadblocks", MSCCLPP_PLAN_MAX_BLOCKS,
-                                     &op->barrier_blocks);
+        return mscclpp_plan_read_number32(reader, object, "a barrier", "barrier_id", MSCCLPP_PLAN_MAX_TABLE,
+                                          &op->barrier) &&
+               mscclpp_plan_read_number32(reader, object, "a barrier", "num_threadblocks", MSCCLPP_PLAN_MAX_BLOCKS,
+                                          &op->barrier_blocks);
     }
     return op->kind != MSCCLPP_PLAN_OP_PIPELINE || read_pipeline(reader, object, in_pipeline, op);
 }

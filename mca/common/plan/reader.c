@@ -15,7 +15,7 @@ bool mscclpp_plan_refuse(mscclpp_plan_reader_t *reader, const char *rule, const 
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    mscclpp_plan_found(reader->report, MSCCLPP_PLAN_INVALID, rule, reader->place, "%s", text);
+    mscclpp_plan_add_finding(reader->report, MSCCLPP_PLAN_INVALID, rule, reader->place, "%s", text);
     return false;
 }
 
@@ -39,11 +39,11 @@ static bool refuse_type(mscclpp_plan_reader_t *reader, const char *key, const ms
                                mscclpp_json_type_name(value->type), mscclpp_json_type_name(type));
 }
 
-const mscclpp_json_t *mscclpp_plan_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                            const char *what, const char *key, mscclpp_json_type_t type)
+const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                                 const char *what, const char *key, mscclpp_json_type_t type)
 {
     bool valid = true;
-    const mscclpp_json_t *value = mscclpp_plan_optional(reader, object, key, type, &valid);
+    const mscclpp_json_t *value = mscclpp_plan_find_optional(reader, object, key, type, &valid);
 
     if (valid && value == NULL) {
         mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
@@ -51,8 +51,8 @@ const mscclpp_json_t *mscclpp_plan_required(mscclpp_plan_reader_t *reader, const
     return value;
 }
 
-const mscclpp_json_t *mscclpp_plan_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                            const char *key, mscclpp_json_type_t type, bool *valid_p)
+const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                                 const char *key, mscclpp_json_type_t type, bool *valid_p)
 {
     const mscclpp_json_t *value = mscclpp_json_get(object, key);
 
@@ -64,8 +64,8 @@ const mscclpp_json_t *mscclpp_plan_optional(mscclpp_plan_reader_t *reader, const
     return value;
 }
 
-bool mscclpp_plan_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
-                         uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p)
+bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                              const char *key, uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p)
 {
     const mscclpp_json_t *value = mscclpp_json_get(object, key);
 
@@ -88,29 +88,29 @@ bool mscclpp_plan_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ob
     return true;
 }
 
-bool mscclpp_plan_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                           const char *key, uint32_t largest, uint32_t *number_p)
+bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                                const char *key, uint32_t largest, uint32_t *number_p)
 {
     uint64_t number = 0;
 
-    if (!mscclpp_plan_number(reader, object, what, key, largest, true, 0, &number)) {
+    if (!mscclpp_plan_read_number(reader, object, what, key, largest, true, 0, &number)) {
         return false;
     }
     *number_p = (uint32_t)number;
     return true;
 }
 
-bool mscclpp_plan_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
-                         const char *const *words, int *choice_p)
+bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                              const char *key, const char *const *words, int *choice_p)
 {
-    const mscclpp_json_t *value = mscclpp_plan_required(reader, object, what, key, MSCCLPP_JSON_STRING);
+    const mscclpp_json_t *value = mscclpp_plan_find_required(reader, object, what, key, MSCCLPP_JSON_STRING);
     char allowed[300] = "";
     size_t used = 0;
 
     if (value == NULL) {
         return false;
     }
-    *choice_p = mscclpp_plan_word(words, value->text);
+    *choice_p = mscclpp_plan_find_word(words, value->text);
     if (*choice_p >= 0) {
         return true;
     }
@@ -120,13 +120,13 @@ bool mscclpp_plan_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ob
     return mscclpp_plan_refuse(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
 }
 
-bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                          const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
-                          uint32_t *count_p)
+bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                               const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
+                               uint32_t *count_p)
 {
     bool valid = true;
-    const mscclpp_json_t *array = needed ? mscclpp_plan_required(reader, object, what, key, MSCCLPP_JSON_ARRAY)
-                                         : mscclpp_plan_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
+    const mscclpp_json_t *array = needed ? mscclpp_plan_find_required(reader, object, what, key, MSCCLPP_JSON_ARRAY)
+                                         : mscclpp_plan_find_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
     uint32_t *numbers, count = 0;
 
     *numbers_p = NULL;
@@ -156,7 +156,7 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return true;
 }
 
-bool mscclpp_plan_no_foreign_key(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
+bool mscclpp_plan_check_keys(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
 {
     static const char *const generation_1[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",
                                                "o_cids",      "ctype",        "cnt",           "deps",        NULL};
@@ -166,13 +166,13 @@ bool mscclpp_plan_no_foreign_key(mscclpp_plan_reader_t *reader, const mscclpp_js
         return true;
     }
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
-        if (mscclpp_plan_word(generation_1, member->key) >= 0) {
+        if (mscclpp_plan_find_word(generation_1, member->key) >= 0) {
             return mscclpp_plan_refuse(reader, "generation",
                                        "the key \"%s\" is of generation 1 of the format; write the plan anew with the "
                                        "language of July 2025 or later",
                                        member->key);
         }
-        if (mscclpp_plan_word(unmerged, member->key) >= 0) {
+        if (mscclpp_plan_find_word(unmerged, member->key) >= 0) {
             return mscclpp_plan_refuse(reader, "unmerged",
                                        "the key \"%s\" belongs to sizes that are known only at run time, which no "
                                        "released format has",

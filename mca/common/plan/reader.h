@@ -23,31 +23,31 @@ bool mscclpp_plan_refuse(mscclpp_plan_reader_t *reader, const char *rule, const 
     __attribute__((format(printf, 3, 4)));
 
 /* Returns a required member of an object. Refuses the file if it is absent or has another type. */
-const mscclpp_json_t *mscclpp_plan_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                            const char *what, const char *key, mscclpp_json_type_t type);
+const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                                 const char *what, const char *key, mscclpp_json_type_t type);
 
 /* Returns a member of an object; NULL if it is absent. A member of another type is refused, and *valid_p is false. */
-const mscclpp_json_t *mscclpp_plan_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                            const char *key, mscclpp_json_type_t type, bool *valid_p);
+const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
+                                                 const char *key, mscclpp_json_type_t type, bool *valid_p);
 
 /* Reads a whole number up to `largest`. If the key is absent and not `needed`, the number is `fallback`. */
-bool mscclpp_plan_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
-                         uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p);
+bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                              const char *key, uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p);
 /* Reads a whole number up to `largest`, which has to be there. */
-bool mscclpp_plan_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                           const char *key, uint32_t largest, uint32_t *number_p);
+bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                                const char *key, uint32_t largest, uint32_t *number_p);
 
 /* Reads one of `words`, a list that ends with NULL, and yields its position. The key has to be there. */
-bool mscclpp_plan_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
-                         const char *const *words, int *choice_p);
+bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                              const char *key, const char *const *words, int *choice_p);
 
 /*
  * Reads an array of at most `max_count` whole numbers up to `largest`. An array that is absent and not `needed` counts
  * as empty.
  */
-bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                          const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
-                          uint32_t *count_p);
+bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                               const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
+                               uint32_t *count_p);
 
 /*
  * Allocates zeroed memory that lasts as long as the plan, and stores its address in the pointer at `memory_p`. If there
@@ -55,8 +55,8 @@ bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
  */
 bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p);
 
-/* Refuses an object with a key that only other generations of the format have, and names it. Other types pass. */
-bool mscclpp_plan_no_foreign_key(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object);
+/* Checks that no key of an object is one that only other generations of the format have. Other types pass. */
+bool mscclpp_plan_check_keys(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object);
 
 /*
  * Reads a list of operations: a block's, or with `in_pipeline` the body of a pipeline. The caller has set the reader's

@@ -49,8 +49,8 @@ static void make_printable(char *text)
     }
 }
 
-bool mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
-                        mscclpp_plan_place_t place, const char *format, ...)
+bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
+                              mscclpp_plan_place_t place, const char *format, ...)
 {
     mscclpp_plan_finding_t *finding;
     va_list arguments;

@@ -52,10 +52,12 @@ void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report);
  * Adds a finding. Returns true if it was kept: it is not if the report has one of that kind, rule and place already, or
  * is full. The text may have words from the file; it is made printable. place.name is copied.
  */
-bool mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
-                        mscclpp_plan_place_t place, const char *format, ...) __attribute__((format(printf, 5, 6)));
+bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
+                              mscclpp_plan_place_t place, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
-/* Adds a line to the schedule of the last finding that was kept. Call it only if mscclpp_plan_found returned true. */
+/* Adds a line to the schedule of the last finding that was kept. Call it only if mscclpp_plan_add_finding returned
+ * true. */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "ok", or the kind of the worst finding: "race", "wrong result", "deadlock", "invalid", "parse error". */

@@ -91,9 +91,9 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
         } else {
             mscclpp_sim_describe_value(sim, value, i, rank->launch, text, sizeof(text));
         }
-        mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "result", place,
-                           "after launch %u chunk %zu of its output is not what %s yields: %s", rank->launch,
-                           i / sim->cells_per_chunk, mscclpp_plan_collective_name(sim->plan->collective), text);
+        mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_WRONG, "result", place,
+                                 "after launch %u chunk %zu of its output is not what %s yields: %s", rank->launch,
+                                 i / sim->cells_per_chunk, mscclpp_plan_collective_name(sim->plan->collective), text);
     }
 }
 

@@ -119,17 +119,18 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
     mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other));
     mscclpp_sim_cell_text(sim, cell, over_packet, what, sizeof(what));
     if (over_packet) {
-        kept = mscclpp_plan_found(sim->report, MSCCLPP_PLAN_DEADLOCK, "packet-overwrite", place,
-                                  "%s may overwrite packets in %s before %s has read them, which then waits for ever",
-                                  who, what, other);
+        kept = mscclpp_plan_add_finding(
+            sim->report, MSCCLPP_PLAN_DEADLOCK, "packet-overwrite", place,
+            "%s may overwrite packets in %s before %s has read them, which then waits for ever", who, what, other);
     } else if (earlier->agent == actor->agent) {
-        kept = mscclpp_plan_found(sim->report, MSCCLPP_PLAN_RACE, "hazard", place,
-                                  "it %s %s, which %s %s by other threads of the block, without a nop between them",
-                                  writes ? "writes" : "reads", what, other, earlier_writes ? "writes" : "reads");
+        kept =
+            mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, "hazard", place,
+                                     "it %s %s, which %s %s by other threads of the block, without a nop between them",
+                                     writes ? "writes" : "reads", what, other, earlier_writes ? "writes" : "reads");
     } else {
-        kept = mscclpp_plan_found(sim->report, MSCCLPP_PLAN_RACE, application ? "launch" : "race", place,
-                                  "%s %s %s, which %s %s; nothing orders the two", who, writes ? "writes" : "reads",
-                                  what, other, earlier_writes ? "writes" : "reads");
+        kept = mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, application ? "launch" : "race", place,
+                                        "%s %s %s, which %s %s; nothing orders the two", who,
+                                        writes ? "writes" : "reads", what, other, earlier_writes ? "writes" : "reads");
     }
     if (kept && application) {
         mscclpp_plan_explain(sim->report,
@@ -146,10 +147,10 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
 {
     char other[160], what[100];
 
-    mscclpp_plan_found(sim->report, MSCCLPP_PLAN_NOTE, "packet-order", mscclpp_plan_nowhere,
-                       "%s stores %s, and only packets tell of it: packets have to order stores before them",
-                       mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other)),
-                       mscclpp_sim_cell_text(sim, cell, false, what, sizeof(what)));
+    mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_NOTE, "packet-order", mscclpp_plan_nowhere,
+                             "%s stores %s, and only packets tell of it: packets have to order stores before them",
+                             mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other)),
+                             mscclpp_sim_cell_text(sim, cell, false, what, sizeof(what)));
 }
 
 /*
@@ -216,11 +217,11 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
         sim->report->faults - sim->faults_before >= (int)MAX_FAULTS) {
         return;
     }
-    mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "undefined",
-                       mscclpp_sim_place_of(sim, actor->agent, actor->clock),
-                       "it reads %s, which nothing has written in %s",
-                       mscclpp_sim_cell_text(sim, cell_index, false, what, sizeof(what)),
-                       cell->is_defined ? "this launch" : "any launch");
+    mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_WRONG, "undefined",
+                             mscclpp_sim_place_of(sim, actor->agent, actor->clock),
+                             "it reads %s, which nothing has written in %s",
+                             mscclpp_sim_cell_text(sim, cell_index, false, what, sizeof(what)),
+                             cell->is_defined ? "this launch" : "any launch");
 }
 
 mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,

@@ -36,7 +36,7 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     if (inbox->waited > 0 && inbox->last_wait.agent != block->actor.agent &&
         mscclpp_sim_order(&block->actor, &inbox->last_wait, i, MSCCLPP_SIM_ALONE) == MSCCLPP_SIM_UNORDERED) {
         ++sim->races;
-        mscclpp_plan_found(
+        mscclpp_plan_add_finding(
             sim->report, MSCCLPP_PLAN_RACE, "two-waiters",
             mscclpp_sim_place_of(sim, block->actor.agent, block->actor.clock),
             "it waits on %s channel %u, as does %s; nothing says which of the two gets which signal",

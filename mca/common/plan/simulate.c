@@ -144,9 +144,9 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
             sizes[count++] = (size_case_t){(uint32_t)(wrap_size / survey->unit + 3),
                                            (uint32_t)(wrap_size / survey->unit), survey->unit};
         } else {
-            mscclpp_plan_found(report, MSCCLPP_PLAN_NOTE, "not-simulated", mscclpp_plan_nowhere,
-                               "chunks of more than %llu bytes, for which the scratch wraps around",
-                               (unsigned long long)wrap_size);
+            mscclpp_plan_add_finding(report, MSCCLPP_PLAN_NOTE, "not-simulated", mscclpp_plan_nowhere,
+                                     "chunks of more than %llu bytes, for which the scratch wraps around",
+                                     (unsigned long long)wrap_size);
         }
     }
     return count;
@@ -166,8 +166,8 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
                          .extremes = survey->extremes};
 
     if (!mscclpp_sim_run(&sim, random)) {
-        mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
-                           "buffers of too many chunks to be simulated");
+        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
+                                 "buffers of too many chunks to be simulated");
     }
     stats->steps += sim.steps;
     ++stats->runs;
@@ -190,10 +190,11 @@ static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *o
         if (wrap_report.finding[i].kind == MSCCLPP_PLAN_NOTE || wrap_report.finding[i].text == NULL) {
             continue;
         }
-        mscclpp_plan_found(report, MSCCLPP_PLAN_NOTE, "wrap", mscclpp_plan_nowhere,
-                           "nothing keeps its pipelines from going around a scratch of %llu bytes a chunk faster than "
-                           "it is emptied, so larger chunks need as much scratch: %s",
-                           (unsigned long long)size->wrap_cells * size->cell_size, wrap_report.finding[i].text);
+        mscclpp_plan_add_finding(
+            report, MSCCLPP_PLAN_NOTE, "wrap", mscclpp_plan_nowhere,
+            "nothing keeps its pipelines from going around a scratch of %llu bytes a chunk faster than "
+            "it is emptied, so larger chunks need as much scratch: %s",
+            (unsigned long long)size->wrap_cells * size->cell_size, wrap_report.finding[i].text);
         break;
     }
     report->no_memory = report->no_memory || wrap_report.no_memory;
@@ -221,9 +222,9 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
         work = (survey.ops + survey.turning * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
         orders = work < small_work ? 4 : 2;
         if (touches > max_touches || work > max_work || agents > MAX_AGENTS) {
-            mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
-                               "too large to be simulated: %llu accesses by %llu blocks and channels",
-                               (unsigned long long)touches, (unsigned long long)agents);
+            mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
+                                     "too large to be simulated: %llu accesses by %llu blocks and channels",
+                                     (unsigned long long)touches, (unsigned long long)agents);
             break;
         }
         if (sizes[i].wrap_cells > 0) {

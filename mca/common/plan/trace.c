@@ -104,9 +104,9 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
         cells = (chunk_bytes + cut.unit - 1) / cut.unit;
     }
     if (cells > MAX_CELLS) {
-        mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
-                           "a message of %llu bytes takes more than %d turns of a pipeline", (unsigned long long)bytes,
-                           MAX_CELLS);
+        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
+                                 "a message of %llu bytes takes more than %d turns of a pipeline",
+                                 (unsigned long long)bytes, MAX_CELLS);
         return false;
     }
     sim.cells_per_chunk = (uint32_t)cells;
@@ -118,8 +118,8 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
     }
     sim.movers = movers;
     if (!mscclpp_sim_run(&sim, 0)) {
-        mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
-                           "buffers of too many chunks to be simulated");
+        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
+                                 "buffers of too many chunks to be simulated");
     }
     free(movers);
     return report->faults == faults_before && !report->no_memory;

@@ -33,7 +33,7 @@ const char *mscclpp_plan_buffer_name(mscclpp_plan_buffer_t type)
     return names[type];
 }
 
-int mscclpp_plan_word(const char *const *words, const char *word)
+int mscclpp_plan_find_word(const char *const *words, const char *word)
 {
     for (int i = 0; words[i] != NULL; ++i) {
         if (strcmp(words[i], word) == 0) {

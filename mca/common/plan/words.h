@@ -12,7 +12,7 @@ const char *mscclpp_plan_channel_name(mscclpp_plan_channel_type_t type);
 const char *mscclpp_plan_buffer_name(mscclpp_plan_buffer_t type);
 
 /* Returns the position of a word in a list that ends with NULL; -1: it is not there. */
-int mscclpp_plan_word(const char *const *words, const char *word);
+int mscclpp_plan_find_word(const char *const *words, const char *word);
 
 /* The closed sets, each ended by NULL. A word's position is its value in the enumeration of plan.h. */
 extern const char *const mscclpp_plan_op_words[];
