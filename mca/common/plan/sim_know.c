@@ -84,7 +84,7 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
 /* Adds a fact to a list. There is one for each thread, with its latest clock. */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
-    enum { MAX_FACTS = 256 }; /* further facts are dropped, so the simulation may report a race that is none */
+    enum { MAX_FACTS = 256 }; /* further ones are dropped: the simulation may then report a race where there is none */
     mscclpp_sim_fact_t *enlarged;
     uint32_t capacity;
 
@@ -186,6 +186,7 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
     const mscclpp_sim_know_t *know = &actor->now[earlier->agent], *thread = &actor->thread[earlier->agent];
 
     if (earlier->agent == actor->agent) {
+        /* It came before the last nop, the actor has one thread, or the same thread made it. */
         if (earlier->clock <= actor->synced || map == MSCCLPP_SIM_ALONE ||
             (earlier->map == map && earlier->position == position)) {
             return MSCCLPP_SIM_ORDERED;
