@@ -45,78 +45,83 @@
 #include "device/lib/port_channel.h"
 
 /*
- * Places in a set, as offsets in bytes. Partial results from node k arrive at the start of node k's slot, and results
- * at its end. The two do not overlap, since they are at most two parts of a tile.
+ * Two places in a set, as offsets in the exchange area: where a node's partial results arrive, and if split, where its
+ * part of the result arrives. The first is at the start of that node's slot, the second at its end. They do not
+ * overlap, since together they are at most two parts of a tile.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
-                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t k)
+                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
 {
-    return tile->set + (1 + (uint64_t)k) * block->nodes->slot_size;
+    return tile->set + (1 + (uint64_t)from_node) * block->nodes->slot_size;
 }
 
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *block,
-                                              const mscclpp_dev_nodes_tile_t *tile, uint32_t k)
+                                              const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
 {
-    const uint64_t units = mscclpp_dev_nodes_begin(tile, k + 1) - mscclpp_dev_nodes_begin(tile, k);
+    const uint64_t units = mscclpp_dev_nodes_begin(tile, from_node + 1) - mscclpp_dev_nodes_begin(tile, from_node);
 
-    return mscclpp_dev_nodes_incoming(block, tile, k) + block->nodes->slot_size - units * MSCCLPP_DEV_UNIT;
+    return mscclpp_dev_nodes_incoming(block, tile, from_node) + block->nodes->slot_size - units * MSCCLPP_DEV_UNIT;
 }
 
 /*
- * Combines unit `u` of all nodes' partial results. This node's is `own`. Those of the other nodes lie at the start of
- * their slots, from unit `first` on.
+ * Combines unit number `unit` of the partial results of all nodes in node order. This node's is `own`. Those of the
+ * other nodes have arrived at the start of their slots, where the first unit is the tile's unit `first`.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
-                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t u,
+                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t unit,
                                                               uint64_t first, mscclpp_dev_vec_t own)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
-    uint32_t k;
+    mscclpp_dev_vec_t value;
+    uint32_t node;
 
-    for (k = 0; k < nodes->nnodes; ++k) {
-        v = own;
-        if (k != nodes->node) {
-            v = mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_incoming(block, tile, k) +
-                                   (u - first) * MSCCLPP_DEV_UNIT);
+    for (node = 0; node < nodes->nnodes; ++node) {
+        value = own;
+        if (node != nodes->node) {
+            value = mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_incoming(block, tile, node) +
+                                       (unit - first) * MSCCLPP_DEV_UNIT);
         }
-        if (k == 0) {
-            mscclpp_dev_acc_set(&acc, block->dtype, v);
+        if (node == 0) {
+            mscclpp_dev_acc_set(&acc, block->dtype, value);
         } else {
-            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, v);
+            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, value);
         }
     }
     return mscclpp_dev_acc_get(&acc, block->dtype);
 }
 
-/* Hosts never choose a ring for 16-bit floats, so kernels for such a type alone need no code for rings. */
+/*
+ * True if the nodes exchange in a ring. Hosts never choose a ring for 16-bit floats. The second condition lets
+ * compilers leave out the code for rings in kernels for such a type alone.
+ */
 MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *block)
 {
     return block->nodes->pattern == MSCCLPP_DEV_NODES_RING && !mscclpp_dev_is_float16(block->dtype);
 }
 
 /*
- * Waits for signal `number` of this operation from the nodes that are `first` to `end` - 1 nodes before this one;
- * numbers count from 1. Called by all threads.
+ * Waits for signal `number` of this operation, counted from 1, from each of the nodes that are `begin` to `end` - 1
+ * nodes before this one. Called by all threads, which divide the nodes among themselves. Sets ctx->failed in all of
+ * them if a wait fails.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number,
-                                         uint32_t first, uint32_t end)
+                                         uint32_t begin, uint32_t end)
 {
     const mscclpp_dev_port_channel_t *channels =
         nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
-    uint32_t i;
+    uint32_t distance;
 
-    for (i = first + ctx->tid; i < end && !ctx->failed; i += ctx->nthreads) {
+    for (distance = begin + ctx->tid; distance < end && !ctx->failed; distance += ctx->nthreads) {
         mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                    &channels[MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, i)], number);
+                                    &channels[MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance)], number);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
 /*
- * The number of the signal that comes with a tile's partial results, or, if split, with the result of a part
- * (`joined`). If split, a node gives tile i + 1 before it joins tile i.
+ * The number of the signal that comes with a tile's partial results, or, if split and `joined`, with a part of its
+ * result. If split, a node signals in the order give 0, give 1, join 0, give 2, join 1 and so on.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *block,
                                               const mscclpp_dev_nodes_tile_t *tile, bool joined)
@@ -131,182 +136,199 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *b
 }
 
 /*
- * Puts data to each other node, with a signal; to a few nodes at a time: the next ones follow when the data of as many
- * nodes before this one have come. If `joined`, the data are the result of this node's part. Called by all threads,
- * which share the nodes.
+ * Sends a tile's partial results to each other node, or, if `joined`, the result of this node's part. It sends in
+ * batches of at most `fanout` nodes, and waits between two batches until as many nodes before this one have sent
+ * theirs. Called by all threads, which divide the nodes among themselves.
  */
-MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile, bool joined)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_port_channel_t *channels =
         nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
-    uint32_t first, last, i;
+    uint32_t begin, end, distance;
 
-    /* Each node begins with the next one, so that not all send to the same node at once. */
-    for (first = 1; first < nodes->nnodes && !ctx->failed; first = last) {
-        last = nodes->nnodes - first < nodes->fanout ? nodes->nnodes : first + nodes->fanout;
-        for (i = first + ctx->tid; i < last; i += ctx->nthreads) {
-            const uint32_t k = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i), part = joined ? nodes->node : k;
+    /* Each node begins with the node after it, so that not all send to the same node at once. */
+    for (begin = 1; begin < nodes->nnodes && !ctx->failed; begin = end) {
+        end = nodes->nnodes - begin < nodes->fanout ? nodes->nnodes : begin + nodes->fanout;
+        for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
+            const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance),
+                           part = joined ? nodes->node : to_node;
             const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
-            const uint64_t begin = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
-            const uint64_t end = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
+            const uint64_t first_unit = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
+            const uint64_t end_unit = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
 
-            mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[k],
+            mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[to_node],
                                              joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
                                                     : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
-                                             tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
+                                             tile->set + first_unit * MSCCLPP_DEV_UNIT,
+                                             (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
         }
-        if (last < nodes->nnodes) {
-            mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, joined), first, last);
+        if (end < nodes->nnodes) {
+            mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, joined), begin, end);
         }
     }
 }
 
-/* The step `give` of a tile. */
+/*
+ * The step `give` of a tile. After the barrier, the operands of all ranks of the node are in their scratch, and the
+ * owner sends what it combines of them; with steps, the step `join` sends it.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_args_t *args = &nodes->common;
-    uint64_t u;
-    uint32_t s;
+    uint64_t unit;
+    uint32_t shard;
 
     if (args->nranks > 1) {
-        for (s = 0; s < nodes->shards; ++s) {
-            char *operands = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 0, s);
+        for (shard = 0; shard < nodes->shards; ++shard) {
+            char *operands = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 0, shard);
 
-            for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
-                mscclpp_dev_st_vec(operands + u * MSCCLPP_DEV_UNIT,
-                                   mscclpp_dev_ld_unit(args->in, s * block->shard + tile->base + u, args->bytes));
+            for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
+                mscclpp_dev_st_vec(
+                    operands + unit * MSCCLPP_DEV_UNIT,
+                    mscclpp_dev_ld_unit(args->in, shard * block->shard + tile->base + unit, args->bytes));
             }
         }
         mscclpp_dev_barrier(ctx, args, ++block->barriers);
     }
-    if (block->owner && !ctx->failed) {
-        for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
-            mscclpp_dev_st_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT,
-                               mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
+    if (block->is_owner && !ctx->failed) {
+        for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
+            mscclpp_dev_st_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT,
+                               mscclpp_dev_nodes_combine_ranks(ctx, block, tile, unit));
         }
         mscclpp_dev_block_sync(ctx);
         if (mscclpp_dev_nodes_in_ring(block)) {
             mscclpp_dev_ring_set_out(ctx, block, tile);
         } else if (!mscclpp_dev_nodes_in_steps(block)) {
-            mscclpp_dev_nodes_push(ctx, block, tile, false);
+            mscclpp_dev_nodes_send(ctx, block, tile, false);
         }
     }
 }
 
-/* The result of this node's part overwrites this node's partial result, which was sent to nobody. */
+/*
+ * The step `join` of a tile, if split: combines this node's part of all partial results, and sends the result to all
+ * other nodes. The result overwrites this node's partial result of that part, which was sent to nobody.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint64_t begin = mscclpp_dev_nodes_begin(tile, nodes->node);
-    const uint64_t end = mscclpp_dev_nodes_begin(tile, nodes->node + 1);
-    uint64_t u;
+    const uint64_t first_unit = mscclpp_dev_nodes_begin(tile, nodes->node);
+    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, nodes->node + 1);
+    uint64_t unit;
 
     mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, false), 1, nodes->nnodes);
     if (ctx->failed) {
         return;
     }
-    for (u = begin + ctx->tid; u < end; u += ctx->nthreads) {
-        char *own = nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT;
+    for (unit = first_unit + ctx->tid; unit < end_unit; unit += ctx->nthreads) {
+        char *own = nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
 
-        mscclpp_dev_st_vec(own, mscclpp_dev_nodes_combine_nodes(block, tile, u, begin, mscclpp_dev_ld_vec(own)));
+        mscclpp_dev_st_vec(own,
+                           mscclpp_dev_nodes_combine_nodes(block, tile, unit, first_unit, mscclpp_dev_ld_vec(own)));
     }
     mscclpp_dev_block_sync(ctx);
-    mscclpp_dev_nodes_push(ctx, block, tile, true);
+    mscclpp_dev_nodes_send(ctx, block, tile, true);
 }
 
-/* Unit `u` of the tile's result. */
+/* Returns unit number `unit` of the tile's result, which must have arrived, or from which partial results it is
+ * combined. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_nodes_block_t *block,
-                                                       const mscclpp_dev_nodes_tile_t *tile, uint64_t u)
+                                                       const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    uint32_t k;
+    uint32_t part;
 
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
-        return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
+        return mscclpp_dev_nodes_combine_nodes(block, tile, unit, 0,
+                                               mscclpp_dev_nodes_combine_ranks(ctx, block, tile, unit));
     }
-    k = (uint32_t)u / (uint32_t)tile->part; /* faster than with 64 bits, and a slot has no more units */
-    if (k == nodes->node || mscclpp_dev_nodes_in_ring(block) || mscclpp_dev_nodes_in_steps(block)) {
-        return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
+    part = (uint32_t)unit / (uint32_t)tile->part; /* faster than with 64 bits, and a slot has no more units */
+    if (part == nodes->node || mscclpp_dev_nodes_in_ring(block) || mscclpp_dev_nodes_in_steps(block)) {
+        return mscclpp_dev_ld_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT);
     }
-    return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, k) +
-                              (u - mscclpp_dev_nodes_begin(tile, k)) * MSCCLPP_DEV_UNIT);
+    return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, part) +
+                              (unit - mscclpp_dev_nodes_begin(tile, part)) * MSCCLPP_DEV_UNIT);
 }
 
-/* The owner's part of taking a tile. */
+/* The owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each rank of the
+ * node. */
 MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                             const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_args_t *args = &nodes->common;
-    uint64_t u;
-    uint32_t r;
+    uint64_t unit;
+    uint32_t i;
 
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT || nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
         mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, true), 1, nodes->nnodes);
     }
-    for (u = ctx->tid; u < tile->size && !ctx->failed; u += ctx->nthreads) {
-        const mscclpp_dev_vec_t v = mscclpp_dev_nodes_result(ctx, block, tile, u);
+    for (unit = ctx->tid; unit < tile->size && !ctx->failed; unit += ctx->nthreads) {
+        const mscclpp_dev_vec_t value = mscclpp_dev_nodes_result(ctx, block, tile, unit);
 
         if (args->nranks == 1) {
-            mscclpp_dev_st_unit(args->out, tile->base + u, args->bytes, v, block->mask);
+            mscclpp_dev_st_unit(args->out, tile->base + unit, args->bytes, value, block->mask);
             continue;
         }
-        for (r = 0; r < args->nranks; ++r) {
-            const uint32_t peer = args->rank + r < args->nranks ? args->rank + r : args->rank + r - args->nranks;
+        for (i = 0; i < args->nranks; ++i) {
+            const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 
-            mscclpp_dev_st_vec(mscclpp_dev_nodes_place(ctx, block, tile, peer, 1, args->rank) + u * MSCCLPP_DEV_UNIT,
-                               v);
+            mscclpp_dev_st_vec(mscclpp_dev_nodes_place(ctx, block, tile, peer, 1, args->rank) + unit * MSCCLPP_DEV_UNIT,
+                               value);
         }
     }
 }
 
-/* The step `take` of a tile. */
+/* The step `take` of a tile. After the barrier, the owners' results are in this rank's scratch. */
 MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_args_t *args = &nodes->common;
-    uint64_t u;
-    uint32_t s;
+    uint64_t unit;
+    uint32_t shard;
 
-    if (block->owner) {
+    if (block->is_owner) {
         mscclpp_dev_nodes_hand_out(ctx, block, tile);
     }
     if (args->nranks == 1) {
         return;
     }
     mscclpp_dev_barrier(ctx, args, ++block->barriers);
-    for (s = 0; s < nodes->shards && !ctx->failed; ++s) {
-        const char *results = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 1, s);
+    for (shard = 0; shard < nodes->shards && !ctx->failed; ++shard) {
+        const char *results = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 1, shard);
 
-        for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
-            mscclpp_dev_st_unit(args->out, s * block->shard + tile->base + u, args->bytes,
-                                mscclpp_dev_ld_vec(results + u * MSCCLPP_DEV_UNIT), block->mask);
+        for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
+            mscclpp_dev_st_unit(args->out, shard * block->shard + tile->base + unit, args->bytes,
+                                mscclpp_dev_ld_vec(results + unit * MSCCLPP_DEV_UNIT), block->mask);
         }
     }
 }
 
-/* Counts this operation's exchanges. Called by one thread, after all exchanges. */
+/*
+ * Adds this operation's exchanges to the counts that later operations start from: the block's number of exchanges, and
+ * the signals expected from each other node. Called by one thread, after all exchanges.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    uint32_t k;
+    uint32_t node;
 
     nodes->exchanged[ctx->block] = block->exchanged + block->tiles;
     if (mscclpp_dev_nodes_in_steps(block)) {
         mscclpp_dev_steps_count(ctx, block);
         return;
     }
-    for (k = 0; k < nodes->nnodes; ++k) {
-        if (k != nodes->node) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)].expected +=
-                MSCCLPP_DEV_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, k, block->tiles, ctx->block == 0);
+    for (node = 0; node < nodes->nnodes; ++node) {
+        if (node != nodes->node) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected +=
+                MSCCLPP_DEV_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node, block->tiles,
+                                          ctx->block == 0);
         }
     }
 }
@@ -317,13 +339,14 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
 {
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
-    const uint64_t lag = nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
+    const uint64_t lag =
+        nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2; /* a tile is taken so many turns after it is given */
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, args);
     mscclpp_dev_nodes_block_t block;
     mscclpp_dev_nodes_tile_t tile;
-    uint64_t i, all;
+    uint64_t turn, grid_tiles;
 
     mscclpp_dev_enter(ctx, args);
     block.nodes = nodes;
@@ -331,47 +354,50 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,
                                         MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size,
                                                                nodes->halving.parts, nodes->halving.places));
-    all = (block.shard + block.tile - 1) / block.tile;
-    block.tiles = ctx->block < all ? (all - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
-    block.owner = args->rank < nodes->shards;
-    block.exchanged = block.owner ? nodes->exchanged[ctx->block] : 0;
-    block.barriers = before;
+    grid_tiles = (block.shard + block.tile - 1) / block.tile;
+    block.tiles = ctx->block < grid_tiles ? (grid_tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
+    block.is_owner = args->rank < nodes->shards;
+    block.exchanged = block.is_owner ? nodes->exchanged[ctx->block] : 0;
+    block.barriers = barriers_before;
     block.mask = mscclpp_dev_unit_mask(dtype);
     block.hot = hot;
     block.dtype = dtype;
     block.op = op;
     /*
-     * Each thread has checked for itself whether an earlier operation failed; the block must agree before its barriers.
+     * Each thread has checked for itself whether an earlier operation failed. All threads of the block must agree on it
+     * before the first barrier.
      */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    for (i = 0; i < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++i) {
-        if (i < block.tiles) {
-            tile = mscclpp_dev_nodes_tile(ctx, &block, i);
+    for (turn = 0; turn < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++turn) {
+        if (turn < block.tiles) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, turn);
             mscclpp_dev_nodes_give(ctx, &block, &tile);
             ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         }
-        if (mscclpp_dev_nodes_in_ring(&block) && block.owner && i >= 1 && !ctx->failed) {
-            mscclpp_dev_ring_turn(ctx, &block, i);
+        if (mscclpp_dev_nodes_in_ring(&block) && block.is_owner && turn >= 1 && !ctx->failed) {
+            mscclpp_dev_ring_turn(ctx, &block, turn);
         }
-        if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {
-            tile = mscclpp_dev_nodes_tile(ctx, &block, i - 1);
+        if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT && block.is_owner && turn >= 1 && turn - 1 < block.tiles &&
+            !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, turn - 1);
             mscclpp_dev_nodes_join(ctx, &block, &tile);
             ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         }
-        if (mscclpp_dev_nodes_in_steps(&block) && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {
-            tile = mscclpp_dev_nodes_tile(ctx, &block, i - 1);
+        if (mscclpp_dev_nodes_in_steps(&block) && block.is_owner && turn >= 1 && turn - 1 < block.tiles &&
+            !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, turn - 1);
             mscclpp_dev_steps_turn(ctx, &block, &tile);
         }
-        if (i >= lag && !ctx->failed) {
-            tile = mscclpp_dev_nodes_tile(ctx, &block, i - lag);
+        if (turn >= lag && !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, turn - lag);
             mscclpp_dev_nodes_take(ctx, &block, &tile);
         }
     }
     mscclpp_dev_block_sync(ctx);
-    if (block.owner && ctx->tid == 0) {
+    if (block.is_owner && ctx->tid == 0) {
         mscclpp_dev_nodes_count(ctx, &block);
     }
-    mscclpp_dev_finish(ctx, args, launches, epoch, before, block.barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, barriers_before, block.barriers);
 }
 
 #endif

@@ -96,8 +96,8 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far(const mscclpp_dev_node
 }
 
 /* The rank that a wait for sender `i` names. */
-MSCCLPP_DEV uint32_t mscclpp_dev_nodes_name(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
-                                            bool far, uint32_t i)
+MSCCLPP_DEV uint32_t mscclpp_dev_nodes_late_rank(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                                 bool far, uint32_t i)
 {
     return far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, i)].peer : i;
 }
@@ -131,7 +131,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
 
             if (!has_arrived[i]) {
                 mscclpp_dev_get_unit(ctx, &nodes->common, row.first + sender * row.stride, row.pair, &v[i], epoch->flag,
-                                     MSCCLPP_DEV_LL16, mscclpp_dev_nodes_name(ctx, nodes, far, sender));
+                                     MSCCLPP_DEV_LL16, mscclpp_dev_nodes_late_rank(ctx, nodes, far, sender));
             }
             if (sender == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, v[i]);
@@ -211,7 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epo
 }
 
 /* Puts the block's stored packets to all other nodes. The block's threads share the nodes. */
-MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     uint32_t i;
@@ -250,7 +250,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const m
  * Offset of unit `u` of the block's part of slot `slot` in the exchange area. After the slots for messages come those
  * to send from, one for each round.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_at(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u)
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t half = ((uint64_t)nodes->nnodes + 1) * nodes->packet_units;
@@ -267,7 +267,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx,
 {
     mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
 
-    mscclpp_dev_get_unit(ctx, &epoch->nodes->common, epoch->nodes->exchange + mscclpp_dev_nodes_step_at(epoch, slot, u),
+    mscclpp_dev_get_unit(ctx, &epoch->nodes->common,
+                         epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, u),
                          epoch->count * MSCCLPP_DEV_PACKET_STEP, &v, epoch->flag, MSCCLPP_DEV_LL16, peer);
     return v;
 }
@@ -276,7 +277,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx,
 MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u,
                                             mscclpp_dev_vec_t v)
 {
-    mscclpp_dev_put_unit(epoch->nodes->exchange + mscclpp_dev_nodes_step_at(epoch, slot, u),
+    mscclpp_dev_put_unit(epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, u),
                          epoch->count * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
 }
 
@@ -302,7 +303,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
             const mscclpp_dev_vec_t v = mscclpp_dev_nodes_step_get(ctx, epoch, from, u, 0);
 
             mscclpp_dev_put_unit(nodes->mapped[step->peer] +
-                                     (mscclpp_dev_nodes_step_at(epoch, step->slot, u) - nodes->packets_offset),
+                                     (mscclpp_dev_nodes_step_offset(epoch, step->slot, u) - nodes->packets_offset),
                                  epoch->count * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
         }
         return;
@@ -311,8 +312,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
     if (ctx->tid == 0 && !ctx->failed) {
         mscclpp_dev_port_put(ctx, &nodes->common,
                              &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)],
-                             mscclpp_dev_nodes_step_at(epoch, step->slot, 0), mscclpp_dev_nodes_step_at(epoch, from, 0),
-                             epoch->count * MSCCLPP_DEV_PACKET_UNIT);
+                             mscclpp_dev_nodes_step_offset(epoch, step->slot, 0),
+                             mscclpp_dev_nodes_step_offset(epoch, from, 0), epoch->count * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
 
@@ -364,7 +365,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
                 v = mscclpp_dev_nodes_step_combine(
                     step.kind, hot, dtype, op, v,
                     mscclpp_dev_nodes_step_get(ctx, epoch, step.slot, u,
-                                               mscclpp_dev_nodes_name(ctx, nodes, true, step.peer)));
+                                               mscclpp_dev_nodes_late_rank(ctx, nodes, true, step.peer)));
             }
             first = u == ctx->tid ? v : first;
             if (!sends && last) {
@@ -404,7 +405,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
     if (nodes->maps == 0) {
         mscclpp_dev_block_sync(ctx);
         if (epoch->count > 0) {
-            mscclpp_dev_nodes_push_packets(ctx, epoch);
+            mscclpp_dev_nodes_put_packets(ctx, epoch);
         }
     }
     for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {

@@ -28,6 +28,7 @@
 #include "device/kern/allreduce/allreduce_nodes_tile.h"
 #include "device/lib/port_channel.h"
 
+/* The node that this node sends to, and the node that it receives from. */
 MSCCLPP_DEV uint32_t mscclpp_dev_ring_successor(const mscclpp_dev_nodes_args_t *nodes)
 {
     return MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, 1);
@@ -38,39 +39,42 @@ MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t
     return MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, 1);
 }
 
-/* Number of signals that a node has sent to its successor before turn `i`. */
-MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *block, uint64_t i)
+/*
+ * Number of signals that a node has sent to its successor before turn `turn`: one for each tile that it has given, n -
+ * 1 in round reduce of each earlier turn, and n - 2 in round gather.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {
-    const uint64_t n = block->nodes->nnodes, given = i < block->tiles ? i : block->tiles;
+    const uint64_t nnodes = block->nodes->nnodes, tiles_given = turn < block->tiles ? turn : block->tiles;
 
-    return given + (i > 1 ? (i - 1) * (n - 1) : 0) + (i > 2 ? (i - 2) * (n - 2) : 0);
+    return tiles_given + (turn > 1 ? (turn - 1) * (nnodes - 1) : 0) + (turn > 2 ? (turn - 2) * (nnodes - 2) : 0);
 }
 
 /*
- * Number of signals that the node has sent, up to and including the one that the successor needs in step `step` of turn
- * `i`, of round reduce or gather. Out of line, like the functions for one thread below, because the kernel is short of
- * registers.
+ * The number of the signal that a node waits for in step `step` of turn `turn`, in round reduce or gather. The
+ * predecessor has sent as many signals up to then. Out of line, like the functions for one thread below, because the
+ * kernel is short of registers.
  */
-MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t i, uint32_t step,
-                                                     bool gather)
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t turn,
+                                                     uint32_t step, bool gather)
 {
-    const uint64_t given = i < block->tiles ? 1 : 0, reducing = i <= block->tiles ? 1 : 0;
-    const uint64_t in_step = reducing + (i > 1 ? 1 : 0);
+    const uint64_t gives = turn < block->tiles ? 1 : 0, reduces = turn <= block->tiles ? 1 : 0;
+    const uint64_t signals_per_step = reduces + (turn > 1 ? 1 : 0);
 
     if (step == 1) {
-        return gather ? mscclpp_dev_ring_before(block, i) : mscclpp_dev_ring_before(block, i - 1) + 1;
+        return gather ? mscclpp_dev_ring_before(block, turn) : mscclpp_dev_ring_before(block, turn - 1) + 1;
     }
-    return mscclpp_dev_ring_before(block, i) + given + (step - 2) * in_step + (gather ? reducing : 0) + 1;
+    return mscclpp_dev_ring_before(block, turn) + gives + (step - 2) * signals_per_step + (gather ? reduces : 0) + 1;
 }
 
-/* Start of the second area of a tile's set. */
+/* Where the second area of a tile's set begins, as an offset in the exchange area. */
 MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming(const mscclpp_dev_nodes_block_t *block,
                                                const mscclpp_dev_nodes_tile_t *tile)
 {
     return tile->set + MSCCLPP_DEV_NODES_RING_ROOM(block->nodes->nnodes, block->nodes->slot_size);
 }
 
-/* Called by one thread, as are the next two functions. */
+/* Puts bytes to the successor, with a signal. Called by one thread, as are the next two functions. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                               uint64_t to, uint64_t from, uint64_t bytes)
 {
@@ -79,7 +83,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscc
     mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel], to, from, bytes);
 }
 
-/* Puts a part into one of the successor's areas, with a signal. */
+/* Sends a part of a tile to the successor, into the area that begins at offset `area`, with a signal. */
 MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                        const mscclpp_dev_nodes_tile_t *tile, uint32_t part, uint64_t area)
 {
@@ -89,7 +93,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_ring_put(ctx, block->nodes, area + begin, tile->set + begin, end - begin);
 }
 
-/* Waits for the predecessor's signal `number`. */
+/* Waits for signal `number` of this operation from the predecessor, counted from 1. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 uint64_t number)
 {
@@ -107,80 +111,84 @@ MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_
                                           const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    uint32_t k;
+    uint32_t node;
 
     if (ctx->tid == 0) {
         mscclpp_dev_ring_send(ctx, block, tile, nodes->node, mscclpp_dev_ring_incoming(block, tile));
     }
-    for (k = ctx->tid; k < nodes->nnodes && ctx->block == 0 && tile->index == 0; k += ctx->nthreads) {
-        if (k != nodes->node && k != mscclpp_dev_ring_successor(nodes)) {
+    for (node = ctx->tid; node < nodes->nnodes && ctx->block == 0 && tile->index == 0; node += ctx->nthreads) {
+        if (node != nodes->node && node != mscclpp_dev_ring_successor(nodes)) {
             mscclpp_dev_port_signal(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, k)]);
+                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, node)]);
         }
     }
 }
 
 /*
- * Step `step` of round reduce in turn `i`. The last step ends with the first one of round gather. Called by all
+ * Step `step` of round reduce in turn `turn`. The last step ends with the first one of round gather. Called by all
  * threads.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
-                                         const mscclpp_dev_nodes_tile_t *tile, uint64_t i, uint32_t step)
+                                         const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint32_t n = nodes->nnodes, part = MSCCLPP_DEV_NODES_RING_REDUCED(n, nodes->node, step);
-    const uint64_t incoming = mscclpp_dev_ring_incoming(block, tile), end = mscclpp_dev_nodes_begin(tile, part + 1);
+    const uint32_t nnodes = nodes->nnodes, part = MSCCLPP_DEV_NODES_RING_REDUCED(nnodes, nodes->node, step);
+    const uint64_t incoming = mscclpp_dev_ring_incoming(block, tile),
+                   end_unit = mscclpp_dev_nodes_begin(tile, part + 1);
     mscclpp_dev_acc_t acc;
-    uint64_t u;
+    uint64_t unit;
 
     if (ctx->tid == 0) {
-        mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, i, step, false));
+        mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, turn, step, false));
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    for (u = mscclpp_dev_nodes_begin(tile, part) + ctx->tid; u < end && !ctx->failed; u += ctx->nthreads) {
-        char *own = nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT;
+    for (unit = mscclpp_dev_nodes_begin(tile, part) + ctx->tid; unit < end_unit && !ctx->failed;
+         unit += ctx->nthreads) {
+        char *own = nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
 
-        mscclpp_dev_acc_set(&acc, block->dtype, mscclpp_dev_ld_vec(nodes->exchange + incoming + u * MSCCLPP_DEV_UNIT));
+        mscclpp_dev_acc_set(&acc, block->dtype,
+                            mscclpp_dev_ld_vec(nodes->exchange + incoming + unit * MSCCLPP_DEV_UNIT));
         mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, mscclpp_dev_ld_vec(own));
         mscclpp_dev_st_vec(own, mscclpp_dev_acc_get(&acc, block->dtype));
     }
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0 && !ctx->failed) {
-        mscclpp_dev_ring_send(ctx, block, tile, part, step + 1 < n ? incoming : tile->set);
+        mscclpp_dev_ring_send(ctx, block, tile, part, step + 1 < nnodes ? incoming : tile->set);
     }
 }
 
 /*
- * Step `step` of round gather in turn `i`. Called by one thread; all others see the received data when the turn ends.
+ * Step `step` of round gather in turn `turn`. Called by one thread; all others see the received data when the turn
+ * ends.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
-                                         const mscclpp_dev_nodes_tile_t *tile, uint64_t i, uint32_t step)
+                                         const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
 {
-    const uint32_t n = block->nodes->nnodes;
+    const uint32_t nnodes = block->nodes->nnodes;
 
-    mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, i, step, true));
-    if (step + 1 < n && !ctx->failed) {
-        mscclpp_dev_ring_send(ctx, block, tile, MSCCLPP_DEV_NODES_RING_GATHERED(n, block->nodes->node, step),
+    mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, turn, step, true));
+    if (step + 1 < nnodes && !ctx->failed) {
+        mscclpp_dev_ring_send(ctx, block, tile, MSCCLPP_DEV_NODES_RING_GATHERED(nnodes, block->nodes->node, step),
                               tile->set);
     }
 }
 
-/* Turn `i`, from 1 on: reduces tile i - 1, and gathers the results of tile i - 2. */
-MSCCLPP_DEV void mscclpp_dev_ring_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, uint64_t i)
+/* Turn number i, `turn`, from 1 on: reduces tile i - 1, and gathers the results of tile i - 2. */
+MSCCLPP_DEV void mscclpp_dev_ring_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {
     mscclpp_dev_nodes_tile_t reduced, gathered;
     uint32_t step;
 
-    reduced = gathered = mscclpp_dev_nodes_tile(ctx, block, i - 1);
-    if (i > 1) {
-        gathered = mscclpp_dev_nodes_tile(ctx, block, i - 2);
+    reduced = gathered = mscclpp_dev_nodes_tile(ctx, block, turn - 1);
+    if (turn > 1) {
+        gathered = mscclpp_dev_nodes_tile(ctx, block, turn - 2);
     }
     for (step = 1; step < block->nodes->nnodes; ++step) {
-        if (i <= block->tiles) {
-            mscclpp_dev_ring_reduce(ctx, block, &reduced, i, step);
+        if (turn <= block->tiles) {
+            mscclpp_dev_ring_reduce(ctx, block, &reduced, turn, step);
         }
-        if (i > 1 && ctx->tid == 0) {
-            mscclpp_dev_ring_gather(ctx, block, &gathered, i, step);
+        if (turn > 1 && ctx->tid == 0) {
+            mscclpp_dev_ring_gather(ctx, block, &gathered, turn, step);
         }
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

@@ -9,7 +9,7 @@
  * The steps of one tile follow one another. Blocks of the grid work on different tiles at the same time.
  *
  * Sets are used in turn as with the other patterns (allreduce_nodes.h). A node that has a tile's results has, through
- * others, what every node gave of that tile, so it has in effect seen signals of all nodes.
+ * others, what every node gave of that tile. So it has in effect seen signals of all nodes.
  *
  * Each node rounds what it passes on to the type of the elements. Types that are combined in a wider type are not
  * exchanged like this.
@@ -20,13 +20,17 @@
 #include "device/kern/allreduce/allreduce_nodes_tile.h"
 #include "device/lib/port_channel.h"
 
-/* Hosts never choose steps for 16-bit floats, so kernels for such a type alone need no code for them. */
+/*
+ * True if the nodes exchange by a list of steps. Hosts never choose steps for 16-bit floats. The second condition lets
+ * compilers leave out the code for steps in kernels for such a type alone.
+ */
 MSCCLPP_DEV bool mscclpp_dev_nodes_in_steps(const mscclpp_dev_nodes_block_t *block)
 {
     return block->nodes->pattern == MSCCLPP_DEV_NODES_HALVING && !mscclpp_dev_is_float16(block->dtype);
 }
 
-/* Sends a step's parts. Called by one thread. Out of line, as is the next function, to save registers. */
+/* Sends a step's parts to its peer, with a signal. Called by one thread. Out of line to save registers, as is the next.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
@@ -39,7 +43,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const ms
                                      tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
 }
 
-/* Waits for a step's message. Called by one thread. */
+/* Waits until the message of a receiving step has arrived. Called by one thread. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                  const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
@@ -48,7 +52,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const m
     mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel], tile->index * step->all + step->number);
 }
 
-/* Combines a message with what this node has. Called by all threads. */
+/* Combines a message that has arrived with what this node has, into the tile. Called by all threads. */
 MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                            const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
@@ -57,12 +61,12 @@ MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const m
     const char *received = block->nodes->exchange + tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT;
     const bool before = step->kind == MSCCLPP_DEV_STEP_BEFORE;
     mscclpp_dev_acc_t acc;
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = begin + ctx->tid; u < end; u += ctx->nthreads) {
-        char *own = block->nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT;
+    for (unit = begin + ctx->tid; unit < end; unit += ctx->nthreads) {
+        char *own = block->nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
         const mscclpp_dev_vec_t mine = mscclpp_dev_ld_vec(own);
-        const mscclpp_dev_vec_t theirs = mscclpp_dev_ld_vec(received + (u - begin) * MSCCLPP_DEV_UNIT);
+        const mscclpp_dev_vec_t theirs = mscclpp_dev_ld_vec(received + (unit - begin) * MSCCLPP_DEV_UNIT);
 
         mscclpp_dev_acc_set(&acc, block->dtype, before ? theirs : mine);
         mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, before ? mine : theirs);
@@ -70,15 +74,18 @@ MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const m
     }
 }
 
-/* Carries out all steps of a tile, whose partial results are in place. Called by all threads. */
+/*
+ * Carries out all steps of a tile, whose partial results must be in place. Afterwards the tile holds the result. Called
+ * by all threads.
+ */
 MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    uint32_t s;
+    uint32_t i;
 
-    for (s = 0; s < nodes->halving.count && !ctx->failed; ++s) {
-        const mscclpp_dev_step_t *step = &nodes->halving.step[s];
+    for (i = 0; i < nodes->halving.count && !ctx->failed; ++i) {
+        const mscclpp_dev_step_t *step = &nodes->halving.step[i];
 
         if (step->kind == MSCCLPP_DEV_STEP_SEND) {
             if (ctx->tid == 0) {
@@ -98,14 +105,17 @@ MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Counts the signals of this operation. Called by one thread. */
+/*
+ * Adds this operation's signals to the numbers that later operations wait for. The last message of each peer in a tile
+ * says how many there were. Called by one thread.
+ */
 MSCCLPP_DEV void mscclpp_dev_steps_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    uint32_t s;
+    uint32_t i;
 
-    for (s = 0; s < nodes->halving.count; ++s) {
-        const mscclpp_dev_step_t *step = &nodes->halving.step[s];
+    for (i = 0; i < nodes->halving.count; ++i) {
+        const mscclpp_dev_step_t *step = &nodes->halving.step[i];
 
         if (step->kind != MSCCLPP_DEV_STEP_SEND && step->number == step->all) {
             *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)].expected +=

@@ -7,28 +7,28 @@
 #include "device/types/nodes.h"
 #include "device/lib/reduce.h"
 
-/* State of a block, kept from step to step. */
+/* What a block of the grid knows of the operation, and how far it has come. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
-    uint64_t shard;     /* units */
+    uint64_t shard;     /* units of each shard */
     uint64_t tile;      /* units of a full tile, for each shard */
     uint64_t tiles;     /* tiles of this block */
-    uint64_t exchanged; /* exchanges before the first tile */
-    uint64_t barriers;
-    uint32_t mask;
-    bool owner;
-    bool hot;
+    uint64_t exchanged; /* exchanges of this block in earlier operations */
+    uint64_t barriers;  /* barriers that the block has passed */
+    uint32_t mask;      /* mscclpp_dev_unit_mask of the type */
+    bool is_owner;      /* this rank owns a shard, so it exchanges data with other nodes */
+    bool hot;           /* `dtype` and `op` are constants of the compiled kernel */
     int dtype;
     int op;
 } mscclpp_dev_nodes_block_t;
 
-/* A tile: its start in each shard, its size in units, and the start of its set in the exchange area, in bytes. */
+/* A tile of each shard. It is cut into parts for the nodes, or for the messages of a list of steps. */
 typedef struct {
-    uint64_t index;
-    uint64_t base;
-    uint64_t size;
-    uint64_t part; /* units of each part, except the last ones */
-    uint64_t set;
+    uint64_t index; /* number of the tile among those of this block, from 0 */
+    uint64_t base;  /* its first unit in each shard */
+    uint64_t size;  /* units of each shard */
+    uint64_t part;  /* units of each part; the last parts may have fewer, or none */
+    uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
 } mscclpp_dev_nodes_tile_t;
 
 /* Describes tile `index` of this block of the grid. */
@@ -48,43 +48,47 @@ MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ct
     return tile;
 }
 
-/* Where shard `s` of a tile begins in a rank's scratch; `results` 0: operands, 1: results. */
+/*
+ * Where a shard of a tile begins in the scratch of a rank of this node: that rank's operands if `results` is 0, the
+ * results for it if `results` is 1.
+ */
 MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                           const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t results,
-                                          uint32_t s)
+                                          uint32_t shard)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint64_t row = ((uint64_t)ctx->block * 4 + 2 * results + tile->index % 2) * nodes->shards + s;
+    const uint64_t row = ((uint64_t)ctx->block * 4 + 2 * results + tile->index % 2) * nodes->shards + shard;
 
     return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
 }
 
-/* The first unit of a part, which is also the first one behind the previous part. Parts are counted from 0. */
+/* The first unit of a part of the tile, and so also the end of the part before it. Parts are counted from 0. */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t part)
 {
     return part * tile->part < tile->size ? part * tile->part : tile->size;
 }
 
-/* Unit `u` of this node's partial result for this rank's shard. */
+/* Combines unit number `unit` of this node's operands for this rank's shard, in rank order: the node's partial result.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_nodes_block_t *block,
-                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t u)
+                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = &block->nodes->common;
     mscclpp_dev_acc_t acc;
-    uint32_t r;
+    uint32_t rank;
 
     if (args->nranks == 1) {
-        return mscclpp_dev_ld_unit(args->in, tile->base + u, args->bytes);
+        return mscclpp_dev_ld_unit(args->in, tile->base + unit, args->bytes);
     }
-    for (r = 0; r < args->nranks; ++r) {
-        const mscclpp_dev_vec_t v =
-            mscclpp_dev_ld_vec(mscclpp_dev_nodes_place(ctx, block, tile, r, 0, args->rank) + u * MSCCLPP_DEV_UNIT);
+    for (rank = 0; rank < args->nranks; ++rank) {
+        const mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(
+            mscclpp_dev_nodes_place(ctx, block, tile, rank, 0, args->rank) + unit * MSCCLPP_DEV_UNIT);
 
-        if (r == 0) {
-            mscclpp_dev_acc_set(&acc, block->dtype, v);
+        if (rank == 0) {
+            mscclpp_dev_acc_set(&acc, block->dtype, value);
         } else {
-            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, v);
+            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, value);
         }
     }
     return mscclpp_dev_acc_get(&acc, block->dtype);

@@ -37,25 +37,28 @@
 
 /* ---- Give ---- */
 
-/* Stores this rank's block for a rank of its node. */
-MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+/* Stores this rank's block for `peer`, a rank of its node, into the row of `peer` for this rank. */
+MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                           const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, peer));
 
-    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, args->place[peer].index, args->rank) + MSCCLPP_DEV_UNIT,
+    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, state, turn, args->place[peer].index, args->rank) + MSCCLPP_DEV_UNIT,
                           (const char *)args->nodes.common.in + part.offset, part.bytes, ctx->tid, ctx->nthreads);
 }
 
-/* Stores a block and its size for the owner that sends it. */
-MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+/*
+ * Stores the turn's part of this rank's block, and its size, into a row of the owner that sends it to `receiver`. If
+ * one block goes to all receivers, `receiver` is not used.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                       const mscclpp_dev_cn_turn_t *turn, uint32_t owner, mscclpp_dev_block_t block,
                                       uint32_t receiver)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, block);
-    char *row = mscclpp_dev_cn_row(ctx, b, turn, owner, mscclpp_dev_cn_relay_row(b, args->rank, receiver));
+    char *row = mscclpp_dev_cn_row(ctx, state, turn, owner, mscclpp_dev_cn_relay_row(state, args->rank, receiver));
 
     if (ctx->tid == 0) {
         *(uint64_t *)row = part.bytes;
@@ -68,62 +71,66 @@ MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
  * Gives this rank's block for `peer`, a rank of another node, to the owner that merges it, unless this rank is that
  * owner.
  */
-MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                             const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t owner = mscclpp_dev_cn_merger_of(args, turn, peer);
 
-    if (owner != b->index && mscclpp_dev_cn_sends(args, args->rank, peer)) {
-        mscclpp_dev_cn_relay(ctx, b, turn, owner, mscclpp_dev_cn_send_block(args, peer), peer);
-    }
-}
-
-/* Gives this rank's blocks, except those that it sends to other nodes itself. */
-MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                         const mscclpp_dev_cn_turn_t *turn)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint32_t owner = mscclpp_dev_cn_owner_of(args, turn, args->rank);
-    const bool relays =
-        !b->merges && owner != b->index && mscclpp_dev_cn_is_client(args, turn, args->rank, args->nodes.node, owner);
-    uint32_t i;
-
-    /* Each rank begins with the next one, so that not all store to the same rank at once. */
-    for (i = 1; i < args->nranks; ++i) {
-        const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
-
-        if (args->place[peer].node == args->nodes.node) {
-            mscclpp_dev_cn_give_near(ctx, b, turn, peer);
-        } else if (b->merges) {
-            mscclpp_dev_cn_give_merger(ctx, b, turn, peer);
-        } else if (relays && b->many) {
-            mscclpp_dev_cn_relay(ctx, b, turn, owner, mscclpp_dev_cn_send_block(args, peer), peer);
-        }
-    }
-    if (relays && !b->many) {
-        mscclpp_dev_cn_relay(ctx, b, turn, owner, mscclpp_dev_cn_common_block(args), 0);
+    if (owner != state->index && mscclpp_dev_cn_sends(args, args->rank, peer)) {
+        mscclpp_dev_cn_relay(ctx, state, turn, owner, mscclpp_dev_cn_send_block(args, peer), peer);
     }
 }
 
 /*
- * Stores a block of `sender` for `receiver` in the exchange area, and its size in the head. Returns the place for the
- * next block.
+ * Stores this rank's blocks where other ranks of its node need them: those for ranks of the node into their rows, those
+ * for other nodes into rows of the owner that sends them. Blocks that this rank sends itself stay in the input for now.
  */
-MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                         const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t owner = mscclpp_dev_cn_owner_of(args, turn, args->rank);
+    const bool relays = !state->merges && owner != state->index &&
+                        mscclpp_dev_cn_is_client(args, turn, args->rank, args->nodes.node, owner);
+    uint32_t i;
+
+    /* Each rank begins with the rank after it, so that not all store to the same rank at once. */
+    for (i = 1; i < args->nranks; ++i) {
+        const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
+
+        if (args->place[peer].node == args->nodes.node) {
+            mscclpp_dev_cn_give_near(ctx, state, turn, peer);
+        } else if (state->merges) {
+            mscclpp_dev_cn_give_merger(ctx, state, turn, peer);
+        } else if (relays && state->sends_many) {
+            mscclpp_dev_cn_relay(ctx, state, turn, owner, mscclpp_dev_cn_send_block(args, peer), peer);
+        }
+    }
+    if (relays && !state->sends_many) {
+        mscclpp_dev_cn_relay(ctx, state, turn, owner, mscclpp_dev_cn_common_block(args), 0);
+    }
+}
+
+/*
+ * Copies the turn's part of the block of `sender` for `receiver` to `to`, in the exchange area, and its size to *head.
+ * `sender` is this rank, or one that has stored the block for this owner. Returns the place for the next block.
+ */
+MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
                                              uint32_t *head, char *to)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_block_t part;
     const char *from;
 
     if (sender == args->rank) {
-        part = mscclpp_dev_cn_cut(
-            args, turn, b->many ? mscclpp_dev_cn_send_block(args, receiver) : mscclpp_dev_cn_common_block(args));
+        part = mscclpp_dev_cn_cut(args, turn,
+                                  state->sends_many ? mscclpp_dev_cn_send_block(args, receiver)
+                                                    : mscclpp_dev_cn_common_block(args));
         from = (const char *)args->nodes.common.in + part.offset;
     } else {
-        from = mscclpp_dev_cn_row(ctx, b, turn, b->index, mscclpp_dev_cn_relay_row(b, sender, receiver));
+        from = mscclpp_dev_cn_row(ctx, state, turn, state->index, mscclpp_dev_cn_relay_row(state, sender, receiver));
         part.bytes = *(const uint64_t *)from;
         from += MSCCLPP_DEV_UNIT;
     }
@@ -135,348 +142,363 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Combines unit `u` of this node's blocks for a rank. This rank's operand is at `own`. Those of other ranks are in rows
- * of scratch: either they are for this rank, or this rank was given them to send on.
+ * Combines unit number `unit` of this node's blocks for a rank. This rank's operand is at `own`. Those of other ranks
+ * are in rows of scratch: either they are for this rank, or this rank was given them to send on.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                    const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
-                                                   const char *own, uint64_t u, uint64_t bytes)
+                                                   const char *own, uint64_t unit, uint64_t bytes)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
+    mscclpp_dev_vec_t value;
     const char *from;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i;
 
     for (i = begin; i < end; ++i) {
-        const uint32_t r = args->members[i];
+        const uint32_t rank = args->members[i];
 
         from = own;
-        if (r != args->rank) {
-            from = mscclpp_dev_cn_row(ctx, b, turn, b->index,
-                                      receiver == args->rank ? r : mscclpp_dev_cn_relay_row(b, r, receiver)) +
+        if (rank != args->rank) {
+            from = mscclpp_dev_cn_row(ctx, state, turn, state->index,
+                                      receiver == args->rank ? rank : mscclpp_dev_cn_relay_row(state, rank, receiver)) +
                    MSCCLPP_DEV_UNIT;
         }
-        v = mscclpp_dev_ld_unit(from, u, bytes);
+        value = mscclpp_dev_ld_unit(from, unit, bytes);
         if (i == begin) {
-            mscclpp_dev_acc_set(&acc, b->dtype, v);
+            mscclpp_dev_acc_set(&acc, state->dtype, value);
         } else {
-            mscclpp_dev_acc_add(&acc, false, b->dtype, b->op, v);
+            mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
         }
     }
-    return mscclpp_dev_acc_get(&acc, b->dtype);
+    return mscclpp_dev_acc_get(&acc, state->dtype);
 }
 
 /* The same as mscclpp_dev_cn_store_block, for this node's partial result for `receiver`. */
-MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *head,
                                               char *to)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
     const char *own = (const char *)args->nodes.common.in + part.offset;
-    uint64_t u;
+    uint64_t unit;
 
     if (ctx->tid == 0) {
         *head = (uint32_t)part.bytes;
     }
-    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
-        mscclpp_dev_st_vec(to + u * MSCCLPP_DEV_UNIT, mscclpp_dev_cn_merge(ctx, b, turn, receiver, own, u, part.bytes));
+    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
+        mscclpp_dev_st_vec(to + unit * MSCCLPP_DEV_UNIT,
+                           mscclpp_dev_cn_merge(ctx, state, turn, receiver, own, unit, part.bytes));
     }
     return to + mscclpp_dev_cn_padded(part.bytes);
 }
 
-/* Stores all data that this owner sends to node `k`, or to any node if all get the same. */
-MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                               const mscclpp_dev_cn_turn_t *turn, uint32_t k)
+/*
+ * Stores what this owner sends to a node in the exchange area: the sizes of the blocks, then the blocks. If all
+ * nodes get the same data, `to_node` may be any of them.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                               const mscclpp_dev_cn_turn_t *turn, uint32_t to_node)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint32_t count = mscclpp_dev_cn_count(b, turn, args->nodes.node, b->index, k);
-    char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(b, turn, k);
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t count = mscclpp_dev_cn_count(state, turn, args->nodes.node, state->index, to_node);
+    char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(state, turn, to_node);
     char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t *head = (uint32_t *)slot;
     uint32_t i, j;
 
-    for (i = args->begin[k]; i < args->begin[k + 1] && b->merges; ++i) {
-        if (mscclpp_dev_cn_merges_for(args, turn, b->index, args->members[i], k)) {
-            to = mscclpp_dev_cn_store_merged(ctx, b, turn, args->members[i], head++, to);
+    for (i = args->begin[to_node]; i < args->begin[to_node + 1] && state->merges; ++i) {
+        if (mscclpp_dev_cn_merges_for(args, turn, state->index, args->members[i], to_node)) {
+            to = mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i], head++, to);
         }
     }
-    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !b->merges; ++i) {
-        const uint32_t a = args->members[i];
+    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !state->merges; ++i) {
+        const uint32_t sender = args->members[i];
 
-        if (!mscclpp_dev_cn_is_client(args, turn, a, args->nodes.node, b->index)) {
+        if (!mscclpp_dev_cn_is_client(args, turn, sender, args->nodes.node, state->index)) {
             continue;
         }
-        if (!b->many) {
-            to = mscclpp_dev_cn_store_block(ctx, b, turn, a, 0, head++, to);
+        if (!state->sends_many) {
+            to = mscclpp_dev_cn_store_block(ctx, state, turn, sender, 0, head++, to);
         }
-        for (j = args->begin[k]; j < args->begin[k + 1] && b->many; ++j) {
-            to = mscclpp_dev_cn_store_block(ctx, b, turn, a, args->members[j], head++, to);
+        for (j = args->begin[to_node]; j < args->begin[to_node + 1] && state->sends_many; ++j) {
+            to = mscclpp_dev_cn_store_block(ctx, state, turn, sender, args->members[j], head++, to);
         }
     }
 }
 
-/* Size of the data stored for node `k`, bytes. 0: there is nothing that it needs. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_stored_bytes(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
-                                                 uint32_t k)
+/* Size of what was stored for a node, in bytes, sizes of blocks included. 0: that node needs none of it. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_stored_bytes(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
+                                                 uint32_t to_node)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint32_t count = mscclpp_dev_cn_count(b, turn, args->nodes.node, b->index, k);
-    const uint32_t *head = (const uint32_t *)(args->nodes.exchange + mscclpp_dev_cn_outgoing(b, turn, k));
-    const bool flows = mscclpp_dev_cn_flows(b, turn, args->nodes.node, b->index, k);
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t count = mscclpp_dev_cn_count(state, turn, args->nodes.node, state->index, to_node);
+    const uint32_t *head = (const uint32_t *)(args->nodes.exchange + mscclpp_dev_cn_outgoing(state, turn, to_node));
+    const bool has_data = mscclpp_dev_cn_flows(state, turn, args->nodes.node, state->index, to_node);
     uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t i;
 
-    for (i = 0; i < count && flows; ++i) {
+    for (i = 0; i < count && has_data; ++i) {
         bytes += mscclpp_dev_cn_padded(head[i]);
     }
-    return flows ? bytes : 0;
+    return has_data ? bytes : 0;
 }
 
 /*
- * Waits for this turn's signals of the nodes that are `first` to `end` - 1 nodes before this one. Called by all
- * threads.
+ * Waits until this turn's data have come from the nodes that are `begin` to `end` - 1 nodes before this one. Called by
+ * all threads, which divide the nodes among themselves. Sets ctx->failed in all of them if a wait fails.
  */
-MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                      const mscclpp_dev_cn_turn_t *turn, uint32_t first, uint32_t end)
+MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                      const mscclpp_dev_cn_turn_t *turn, uint32_t begin, uint32_t end)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
-    uint32_t i;
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    uint32_t distance;
 
-    for (i = first + ctx->tid; i < end && !ctx->failed; i += ctx->nthreads) {
-        const uint32_t k = (nodes->node + nodes->nnodes - i) % nodes->nnodes;
+    for (distance = begin + ctx->tid; distance < end && !ctx->failed; distance += ctx->nthreads) {
+        const uint32_t from_node = (nodes->node + nodes->nnodes - distance) % nodes->nnodes;
 
         mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, from_node)],
                                     turn->index + 1);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
 /*
- * Puts the data to the other nodes, to a few at a time: the next ones follow when the data of as many nodes before this
- * one have come. Called by all threads, which share the nodes.
+ * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes: first to the nodes after this one.
+ * Before each further batch, it waits for the data of as many nodes before this one, so a
+ * node exchanges data with only a few others at a time. Called by all threads, which divide the nodes among themselves.
  */
-MSCCLPP_DEV void mscclpp_dev_cn_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
-    uint32_t first, end, i;
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    uint32_t begin, end, distance;
 
-    for (first = 1; first < nodes->nnodes && !ctx->failed; first = end) {
-        end = nodes->nnodes - first < nodes->fanout ? nodes->nnodes : first + nodes->fanout;
-        for (i = first + ctx->tid; i < end; i += ctx->nthreads) {
-            const uint32_t k = (nodes->node + i) % nodes->nnodes;
+    for (begin = 1; begin < nodes->nnodes && !ctx->failed; begin = end) {
+        end = nodes->nnodes - begin < nodes->fanout ? nodes->nnodes : begin + nodes->fanout;
+        for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
+            const uint32_t to_node = (nodes->node + distance) % nodes->nnodes;
 
             mscclpp_dev_port_put_with_signal(
-                ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
-                mscclpp_dev_cn_incoming(b, turn, nodes->node), mscclpp_dev_cn_outgoing(b, turn, k),
-                mscclpp_dev_cn_stored_bytes(b, turn, k));
+                ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
+                mscclpp_dev_cn_incoming(state, turn, nodes->node), mscclpp_dev_cn_outgoing(state, turn, to_node),
+                mscclpp_dev_cn_stored_bytes(state, turn, to_node));
         }
         if (end < nodes->nnodes) {
-            mscclpp_dev_cn_await(ctx, b, turn, first, end);
+            mscclpp_dev_cn_await(ctx, state, turn, begin, end);
         }
     }
 }
 
-/* The step `give` of a turn. */
-MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
+/* The step `give` of a turn. The barrier ensures that all ranks have stored what the owners are to send for them. */
+MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     uint32_t i;
 
-    mscclpp_dev_cn_give_own(ctx, b, turn);
-    if (b->relays) {
-        mscclpp_dev_barrier(ctx, &nodes->common, ++b->barriers);
+    mscclpp_dev_cn_give_own(ctx, state, turn);
+    if (state->relays) {
+        mscclpp_dev_barrier(ctx, &nodes->common, ++state->barriers);
     }
-    if (!b->owner || ctx->failed) {
+    if (!state->is_owner || ctx->failed) {
         return;
     }
-    for (i = 1; i < nodes->nnodes && (b->many || b->merges || i == 1); ++i) {
-        mscclpp_dev_cn_store_for_node(ctx, b, turn, (nodes->node + i) % nodes->nnodes);
+    for (i = 1; i < nodes->nnodes && (state->sends_many || state->merges || i == 1); ++i) {
+        mscclpp_dev_cn_store_for_node(ctx, state, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
-    mscclpp_dev_cn_push(ctx, b, turn);
+    mscclpp_dev_cn_send(ctx, state, turn);
 }
 
 /* ---- Take ---- */
 
-/* Hands a received block of `sender` to a rank of this node. */
-MSCCLPP_DEV void mscclpp_dev_cn_hand_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+/* Copies a block of `sender`, or the partial result of its node, to the row of `receiver`, a rank of this node. */
+MSCCLPP_DEV void mscclpp_dev_cn_hand_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                            const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
                                            const char *from, uint32_t bytes)
 {
-    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, b->args->place[receiver].index, sender) + MSCCLPP_DEV_UNIT,
+    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, state, turn, state->args->place[receiver].index, sender) +
+                              MSCCLPP_DEV_UNIT,
                           from, bytes, ctx->tid, ctx->nthreads);
 }
 
-/* Hands out everything that has come from node `k`. */
-MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                         const mscclpp_dev_cn_turn_t *turn, uint32_t k)
+/*
+ * Copies each block that has come from a node to the ranks of this node that it is for. Its order is the one in
+ * which the sender stored the blocks (mscclpp_dev_cn_store_for_node).
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                         const mscclpp_dev_cn_turn_t *turn, uint32_t from_node)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint32_t count = mscclpp_dev_cn_count(b, turn, k, b->index, args->nodes.node);
-    const char *slot = args->nodes.exchange + mscclpp_dev_cn_incoming(b, turn, k);
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t count = mscclpp_dev_cn_count(state, turn, from_node, state->index, args->nodes.node);
+    const char *slot = args->nodes.exchange + mscclpp_dev_cn_incoming(state, turn, from_node);
     const char *from = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     const uint32_t *head = (const uint32_t *)slot;
-    const bool flows = mscclpp_dev_cn_flows(b, turn, k, b->index, args->nodes.node);
+    const bool has_data = mscclpp_dev_cn_flows(state, turn, from_node, state->index, args->nodes.node);
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i, j;
 
-    for (i = begin; i < end && b->merges; ++i) {
-        const uint32_t p = args->members[i];
+    for (i = begin; i < end && state->merges; ++i) {
+        const uint32_t receiver = args->members[i];
 
-        if (mscclpp_dev_cn_merges_for(args, turn, b->index, p, args->nodes.node)) {
-            mscclpp_dev_cn_hand_block(ctx, b, turn, mscclpp_dev_cn_first_of(args, k), p, from, *head);
+        if (mscclpp_dev_cn_merges_for(args, turn, state->index, receiver, args->nodes.node)) {
+            mscclpp_dev_cn_hand_block(ctx, state, turn, mscclpp_dev_cn_first_of(args, from_node), receiver, from,
+                                      *head);
             from += mscclpp_dev_cn_padded(*head++);
         }
     }
-    for (i = args->begin[k]; i < args->begin[k + 1] && flows && !b->merges; ++i) {
-        const uint32_t a = args->members[i];
+    for (i = args->begin[from_node]; i < args->begin[from_node + 1] && has_data && !state->merges; ++i) {
+        const uint32_t sender = args->members[i];
 
-        if (!mscclpp_dev_cn_is_client(args, turn, a, k, b->index)) {
+        if (!mscclpp_dev_cn_is_client(args, turn, sender, from_node, state->index)) {
             continue;
         }
         for (j = begin; j < end; ++j) {
-            const uint32_t p = args->members[j];
+            const uint32_t receiver = args->members[j];
 
-            if (mscclpp_dev_cn_sends(args, a, p)) {
-                mscclpp_dev_cn_hand_block(ctx, b, turn, a, p, from, *head);
+            if (mscclpp_dev_cn_sends(args, sender, receiver)) {
+                mscclpp_dev_cn_hand_block(ctx, state, turn, sender, receiver, from, *head);
             }
-            if (b->many) {
+            if (state->sends_many) {
                 from += mscclpp_dev_cn_padded(*head++);
             }
         }
-        if (!b->many) {
+        if (!state->sends_many) {
             from += mscclpp_dev_cn_padded(*head++);
         }
     }
 }
 
-/* Moves the other ranks' blocks for this rank to their places. */
-MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+/* Copies this turn's part of the other ranks' blocks from this rank's rows to the output. */
+MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    uint32_t a;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    uint32_t sender;
 
-    for (a = 0; a < args->nranks; ++a) {
-        const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_recv_block(args, a));
+    for (sender = 0; sender < args->nranks; ++sender) {
+        const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_recv_block(args, sender));
 
-        if (a != args->rank) {
+        if (sender != args->rank) {
             mscclpp_dev_coll_copy((char *)args->nodes.common.out + part.offset,
-                                  mscclpp_dev_cn_row(ctx, b, turn, b->index, a) + MSCCLPP_DEV_UNIT, part.bytes,
-                                  ctx->tid, ctx->nthreads);
+                                  mscclpp_dev_cn_row(ctx, state, turn, state->index, sender) + MSCCLPP_DEV_UNIT,
+                                  part.bytes, ctx->tid, ctx->nthreads);
         }
     }
 }
 
-/* Computes the turn's part of the result from the partial results of all nodes. */
-MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+/* For reduce and reduce-scatter: combines the partial results of all nodes in node order, into the output. */
+MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_block_t part = {0, 0}, own;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
-    uint64_t u;
-    uint32_t k;
+    mscclpp_dev_vec_t value;
+    uint64_t unit;
+    uint32_t node;
 
     part.bytes = mscclpp_dev_cn_result_bytes(args);
     part = mscclpp_dev_cn_cut(args, turn, part);
     own = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
-    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
-        for (k = 0; k < args->nodes.nnodes; ++k) {
-            if (k == args->nodes.node) {
-                v = mscclpp_dev_cn_merge(ctx, b, turn, args->rank, (const char *)args->nodes.common.in + own.offset, u,
-                                         part.bytes);
+    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
+        for (node = 0; node < args->nodes.nnodes; ++node) {
+            if (node == args->nodes.node) {
+                value = mscclpp_dev_cn_merge(ctx, state, turn, args->rank,
+                                             (const char *)args->nodes.common.in + own.offset, unit, part.bytes);
             } else {
-                v = mscclpp_dev_ld_unit(mscclpp_dev_cn_row(ctx, b, turn, b->index, mscclpp_dev_cn_first_of(args, k)) +
-                                            MSCCLPP_DEV_UNIT,
-                                        u, part.bytes);
+                value = mscclpp_dev_ld_unit(
+                    mscclpp_dev_cn_row(ctx, state, turn, state->index, mscclpp_dev_cn_first_of(args, node)) +
+                        MSCCLPP_DEV_UNIT,
+                    unit, part.bytes);
             }
-            if (k == 0) {
-                mscclpp_dev_acc_set(&acc, b->dtype, v);
+            if (node == 0) {
+                mscclpp_dev_acc_set(&acc, state->dtype, value);
             } else {
-                mscclpp_dev_acc_add(&acc, false, b->dtype, b->op, v);
+                mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
             }
         }
-        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, u, part.bytes,
-                            mscclpp_dev_acc_get(&acc, b->dtype), mscclpp_dev_unit_mask(b->dtype));
+        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, unit, part.bytes,
+                            mscclpp_dev_acc_get(&acc, state->dtype), mscclpp_dev_unit_mask(state->dtype));
     }
 }
 
-/* Computes the turn's part of a scan's result, from the operands of ranks 0 to `end` - 1. */
-MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+/* For scans: combines the operands of ranks 0 to `end` - 1 in rank order, into the output. */
+MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t end)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_block_t part = {0, 0}, own;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
-    uint64_t u;
-    uint32_t r;
+    mscclpp_dev_vec_t value;
+    uint64_t unit;
+    uint32_t rank;
 
     part.bytes = mscclpp_dev_cn_result_bytes(args);
     part = mscclpp_dev_cn_cut(args, turn, part);
     own = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
-    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
-        for (r = 0; r < end; ++r) {
-            const char *from = r == args->rank ? (const char *)args->nodes.common.in + own.offset
-                                               : mscclpp_dev_cn_row(ctx, b, turn, b->index, r) + MSCCLPP_DEV_UNIT;
+    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
+        for (rank = 0; rank < end; ++rank) {
+            const char *from = rank == args->rank
+                                   ? (const char *)args->nodes.common.in + own.offset
+                                   : mscclpp_dev_cn_row(ctx, state, turn, state->index, rank) + MSCCLPP_DEV_UNIT;
 
-            v = mscclpp_dev_ld_unit(from, u, part.bytes);
-            if (r == 0) {
-                mscclpp_dev_acc_set(&acc, b->dtype, v);
+            value = mscclpp_dev_ld_unit(from, unit, part.bytes);
+            if (rank == 0) {
+                mscclpp_dev_acc_set(&acc, state->dtype, value);
             } else {
-                mscclpp_dev_acc_add(&acc, false, b->dtype, b->op, v);
+                mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
             }
         }
-        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, u, part.bytes,
-                            mscclpp_dev_acc_get(&acc, b->dtype), mscclpp_dev_unit_mask(b->dtype));
+        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, unit, part.bytes,
+                            mscclpp_dev_acc_get(&acc, state->dtype), mscclpp_dev_unit_mask(state->dtype));
     }
 }
 
-/* The step `take` of a turn. */
-MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
+/* The step `take` of a turn. The barrier ensures that the other ranks have filled this rank's rows. */
+MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    uint32_t k;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    uint32_t from_node;
 
-    if (b->owner) {
-        mscclpp_dev_cn_await(ctx, b, turn, 1, args->nodes.nnodes);
+    if (state->is_owner) {
+        mscclpp_dev_cn_await(ctx, state, turn, 1, args->nodes.nnodes);
     }
-    for (k = 0; k < args->nodes.nnodes && b->owner && !ctx->failed; ++k) {
-        if (k != args->nodes.node) {
-            mscclpp_dev_cn_hand_out(ctx, b, turn, k);
+    for (from_node = 0; from_node < args->nodes.nnodes && state->is_owner && !ctx->failed; ++from_node) {
+        if (from_node != args->nodes.node) {
+            mscclpp_dev_cn_hand_out(ctx, state, turn, from_node);
         }
     }
-    mscclpp_dev_barrier(ctx, &args->nodes.common, ++b->barriers);
-    if (!ctx->failed && b->merges) {
-        mscclpp_dev_cn_combine_nodes(ctx, b, turn);
+    mscclpp_dev_barrier(ctx, &args->nodes.common, ++state->barriers);
+    if (!ctx->failed && state->merges) {
+        mscclpp_dev_cn_combine_nodes(ctx, state, turn);
     } else if (!ctx->failed && MSCCLPP_DEV_COMBINES(args->pattern)) {
-        mscclpp_dev_cn_combine(ctx, b, turn, args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank);
+        mscclpp_dev_cn_combine(ctx, state, turn, args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank);
     } else if (!ctx->failed) {
-        mscclpp_dev_cn_move(ctx, b, turn);
+        mscclpp_dev_cn_move(ctx, state, turn);
     }
 }
 
 /* ---- The whole ---- */
 
-/* Counts this operation's exchanges. Called by one thread, after all exchanges. */
-MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b)
+/*
+ * Adds this operation's exchanges to the counts that later operations start from: the block's number of exchanges, and
+ * the signals expected from each other node. Called by one thread, after all exchanges.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
-    uint32_t k;
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    uint32_t node;
 
-    nodes->exchanged[ctx->block] = b->exchanged + b->turns;
-    for (k = 0; k < nodes->nnodes; ++k) {
-        if (k != nodes->node) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)].expected += b->turns;
+    nodes->exchanged[ctx->block] = state->exchanged + state->turns;
+    for (node = 0; node < nodes->nnodes; ++node) {
+        if (node != nodes->node) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected += state->turns;
         }
     }
 }
@@ -498,7 +520,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args
     return args->nodes.common.nranks > args->nodes.shards;
 }
 
-/* The kernel's body: give and take for each turn, then this rank's own block. */
+/* The kernel's body: gives and takes all turns, then copies this rank's own block. Blocks without turns only copy. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                         int op)
 {
@@ -506,41 +528,41 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const mscclpp_dev_args_t *common = &nodes->common;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
     const uint64_t tiles = (args->most + args->tile - 1) / args->tile;
-    mscclpp_dev_cn_block_t b;
+    mscclpp_dev_cn_state_t state;
     mscclpp_dev_cn_turn_t turn;
-    uint64_t i;
+    uint64_t index;
 
     mscclpp_dev_enter(ctx, common);
-    mscclpp_dev_cn_begin(&b, args, dtype, op);
-    b.room = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->nnodes, nodes->slot_size);
-    b.relays = mscclpp_dev_cn_relays(args);
-    b.exchanged = b.owner ? nodes->exchanged[ctx->block] : 0;
-    b.barriers = before;
-    b.turns = ctx->block < tiles ? (tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
-    if (b.turns > 0) {
-        mscclpp_dev_barrier(ctx, common, ++b.barriers);
+    mscclpp_dev_cn_begin(&state, args, dtype, op);
+    state.node_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->nnodes, nodes->slot_size);
+    state.relays = mscclpp_dev_cn_relays(args);
+    state.exchanged = state.is_owner ? nodes->exchanged[ctx->block] : 0;
+    state.barriers = barriers_before;
+    state.turns = ctx->block < tiles ? (tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
+    if (state.turns > 0) {
+        mscclpp_dev_barrier(ctx, common, ++state.barriers);
     }
-    for (i = 0; i <= b.turns && b.turns > 0 && !ctx->failed; ++i) {
-        if (i < b.turns) {
-            turn = mscclpp_dev_cn_turn(ctx, &b, i);
-            mscclpp_dev_cn_give(ctx, &b, &turn);
+    for (index = 0; index <= state.turns && state.turns > 0 && !ctx->failed; ++index) {
+        if (index < state.turns) {
+            turn = mscclpp_dev_cn_turn(ctx, &state, index);
+            mscclpp_dev_cn_give(ctx, &state, &turn);
             ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         }
-        if (i > 0 && !ctx->failed) {
-            turn = mscclpp_dev_cn_turn(ctx, &b, i - 1);
-            mscclpp_dev_cn_take(ctx, &b, &turn);
+        if (index > 0 && !ctx->failed) {
+            turn = mscclpp_dev_cn_turn(ctx, &state, index - 1);
+            mscclpp_dev_cn_take(ctx, &state, &turn);
         }
     }
     if (!ctx->failed) {
         mscclpp_dev_cn_copy_own(ctx, args);
     }
     mscclpp_dev_block_sync(ctx);
-    if (b.owner && ctx->tid == 0) {
-        mscclpp_dev_cn_count_exchanges(ctx, &b);
+    if (state.is_owner && ctx->tid == 0) {
+        mscclpp_dev_cn_count_exchanges(ctx, &state);
     }
-    mscclpp_dev_finish(ctx, common, launches, epoch, before, b.barriers);
+    mscclpp_dev_finish(ctx, common, launches, epoch, barriers_before, state.barriers);
 }
 
 #endif

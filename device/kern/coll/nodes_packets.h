@@ -28,37 +28,38 @@
 
 /* ---- Send ---- */
 
-/* Sends a block of this rank's input. */
-MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, mscclpp_dev_block_t block,
-                                     mscclpp_dev_cp_row_t row)
+/* Stores a block of this rank's input as packets into `row`. Called by all threads. */
+MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
+                                     mscclpp_dev_block_t block, mscclpp_dev_cp_row_t row)
 {
-    const char *from = (const char *)p->b.args->nodes.common.in + block.offset;
+    const char *from = (const char *)epoch->state.args->nodes.common.in + block.offset;
     const uint64_t units = mscclpp_dev_units(block.bytes);
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = ctx->tid; u < units && !ctx->failed; u += ctx->nthreads) {
-        mscclpp_dev_cp_put(p, row, u, mscclpp_dev_ld_unit(from, u, block.bytes));
+    for (unit = ctx->tid; unit < units && !ctx->failed; unit += ctx->nthreads) {
+        mscclpp_dev_cp_put(epoch, row, unit, mscclpp_dev_ld_unit(from, unit, block.bytes));
     }
 }
 
 /* Sends a block for a rank of another node to the owner that puts it there, unless that is this rank. */
-MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p,
+MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                       mscclpp_dev_block_t block, uint32_t receiver)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
-    const uint32_t owner = p->b.merges ? mscclpp_dev_cn_merger_of(args, &p->turn, receiver)
-                                       : mscclpp_dev_cn_owner_of(args, &p->turn, args->rank);
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
+    const uint32_t owner = epoch->state.merges ? mscclpp_dev_cn_merger_of(args, &epoch->turn, receiver)
+                                               : mscclpp_dev_cn_owner_of(args, &epoch->turn, args->rank);
 
-    if (owner != p->b.index && block.bytes > 0) {
-        mscclpp_dev_cp_send(ctx, p, block,
-                            mscclpp_dev_cp_row(p, owner, mscclpp_dev_cn_relay_row(&p->b, args->rank, receiver)));
+    if (owner != epoch->state.index && block.bytes > 0) {
+        mscclpp_dev_cp_send(
+            ctx, epoch, block,
+            mscclpp_dev_cp_row(epoch, owner, mscclpp_dev_cn_relay_row(&epoch->state, args->rank, receiver)));
     }
 }
 
 /* Sends this rank's blocks to the ranks of its node, and to the owners that send them on. */
-MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     uint32_t i;
 
     for (i = 1; i < args->nranks; ++i) {
@@ -66,362 +67,394 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const msc
         const mscclpp_dev_block_t block = mscclpp_dev_cn_send_block(args, peer);
 
         if (args->place[peer].node == args->nodes.node) {
-            const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_row(p, args->place[peer].index, args->rank);
+            const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_row(epoch, args->place[peer].index, args->rank);
 
-            mscclpp_dev_cp_send(ctx, p, block, row);
+            mscclpp_dev_cp_send(ctx, epoch, block, row);
             if (block.bytes == 0 && ctx->tid == 0 && !ctx->failed) {
-                mscclpp_dev_cp_put(p, row, 0, mscclpp_dev_vec_zero());
+                mscclpp_dev_cp_put(epoch, row, 0, mscclpp_dev_vec_zero());
             }
-        } else if (p->b.merges || p->b.many) {
-            mscclpp_dev_cp_relay(ctx, p, block, peer);
+        } else if (epoch->state.merges || epoch->state.sends_many) {
+            mscclpp_dev_cp_relay(ctx, epoch, block, peer);
         }
     }
-    if (!p->b.merges && !p->b.many) {
-        mscclpp_dev_cp_relay(ctx, p, mscclpp_dev_cn_common_block(args), 0);
+    if (!epoch->state.merges && !epoch->state.sends_many) {
+        mscclpp_dev_cp_relay(ctx, epoch, mscclpp_dev_cn_common_block(args), 0);
     }
 }
 
 /* ---- An owner's part ---- */
 
-/* Combines unit `u` of this node's blocks for `receiver`. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t receiver,
-                                                   uint64_t u)
+/* Waits for unit number `unit` of this node's blocks for `receiver`, and combines the blocks in rank order. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
+                                                   uint32_t receiver, uint64_t unit)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, receiver);
     mscclpp_dev_acc_t acc;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i;
 
     for (i = begin; i < end; ++i) {
-        const uint32_t r = args->members[i];
-        mscclpp_dev_vec_t v;
+        const uint32_t rank = args->members[i];
+        mscclpp_dev_vec_t value;
 
-        if (r == args->rank) {
-            v = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
+        if (rank == args->rank) {
+            value = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, unit, own.bytes);
         } else {
-            v = mscclpp_dev_cp_get(
-                ctx, p,
-                mscclpp_dev_cp_row(p, p->b.index,
-                                   receiver == args->rank ? r : mscclpp_dev_cn_relay_row(&p->b, r, receiver)),
-                u, args->place[r].index);
+            value = mscclpp_dev_cp_get(
+                ctx, epoch,
+                mscclpp_dev_cp_row(epoch, epoch->state.index,
+                                   receiver == args->rank ? rank
+                                                          : mscclpp_dev_cn_relay_row(&epoch->state, rank, receiver)),
+                unit, args->place[rank].index);
         }
         if (i == begin) {
-            mscclpp_dev_acc_set(&acc, p->b.dtype, v);
+            mscclpp_dev_acc_set(&acc, epoch->state.dtype, value);
         } else {
-            mscclpp_dev_acc_add(&acc, false, p->b.dtype, p->b.op, v);
+            mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);
         }
     }
-    return mscclpp_dev_acc_get(&acc, p->b.dtype);
+    return mscclpp_dev_acc_get(&acc, epoch->state.dtype);
 }
 
-/* Unit `u` of a block of `sender`, a rank of this node, for `receiver` on another one. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p,
-                                                         uint32_t sender, uint32_t receiver, uint64_t u)
+/*
+ * Returns unit number `unit` of the block of `sender`, a rank of this node, for `receiver` on another one. If `sender`
+ * is another rank, waits for its packets.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
+                                                         uint32_t sender, uint32_t receiver, uint64_t unit)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
     if (sender == args->rank) {
         const mscclpp_dev_block_t block =
-            p->b.many ? mscclpp_dev_cn_send_block(args, receiver) : mscclpp_dev_cn_common_block(args);
+            epoch->state.sends_many ? mscclpp_dev_cn_send_block(args, receiver) : mscclpp_dev_cn_common_block(args);
 
-        return mscclpp_dev_ld_unit((const char *)args->nodes.common.in + block.offset, u, block.bytes);
+        return mscclpp_dev_ld_unit((const char *)args->nodes.common.in + block.offset, unit, block.bytes);
     }
-    return mscclpp_dev_cp_get(ctx, p,
-                              mscclpp_dev_cp_row(p, p->b.index, mscclpp_dev_cn_relay_row(&p->b, sender, receiver)), u,
-                              args->place[sender].index);
+    return mscclpp_dev_cp_get(
+        ctx, epoch,
+        mscclpp_dev_cp_row(epoch, epoch->state.index, mscclpp_dev_cn_relay_row(&epoch->state, sender, receiver)), unit,
+        args->place[sender].index);
 }
 
 /* True if `sender` sends a block to a rank of another node. */
 MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender)
 {
-    bool any = false;
-    uint32_t k;
+    bool is_found = false;
+    uint32_t node;
 
-    for (k = 0; k < args->nodes.nnodes && !any; ++k) {
-        any = k != args->nodes.node && mscclpp_dev_cn_reaches(args, sender, k);
+    for (node = 0; node < args->nodes.nnodes && !is_found; ++node) {
+        is_found = node != args->nodes.node && mscclpp_dev_cn_reaches(args, sender, node);
     }
-    return any;
+    return is_found;
 }
 
-/* Stores the data for node `k` in the exchange area; or the data for all nodes, if they are the same. */
-MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
+/*
+ * Stores the data for a node as packets in the exchange area. If all nodes get the same data, `to_node` may be any
+ * of them. In rounds, the rest of the place is filled with zeros; else an empty packet is stored, too, in case the node
+ * needs none of the data.
+ */
+MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t to_node)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
-    const uint64_t units = mscclpp_dev_cn_count(&p->b, &p->turn, args->nodes.node, p->b.index, k) * p->units;
-    const mscclpp_dev_cp_row_t row =
-        p->rounds ? mscclpp_dev_cr_outgoing(p, k) : mscclpp_dev_cp_far(p, mscclpp_dev_cp_outgoing(p, k), units);
-    const uint32_t first = args->begin[k], last = p->b.many ? args->begin[k + 1] : first + 1;
-    uint64_t offset = 0, u;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
+    const uint64_t units =
+        mscclpp_dev_cn_count(&epoch->state, &epoch->turn, args->nodes.node, epoch->state.index, to_node) * epoch->units;
+    const mscclpp_dev_cp_row_t row = epoch->in_rounds
+                                         ? mscclpp_dev_cr_outgoing(epoch, to_node)
+                                         : mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_outgoing(epoch, to_node), units);
+    const uint32_t first_receiver = args->begin[to_node],
+                   receivers_end = epoch->state.sends_many ? args->begin[to_node + 1] : first_receiver + 1;
+    uint64_t offset = 0, unit;
     uint32_t i, j;
 
-    for (i = first; i < args->begin[k + 1] && p->b.merges; ++i) {
-        const uint32_t r = args->members[i];
+    for (i = first_receiver; i < args->begin[to_node + 1] && epoch->state.merges; ++i) {
+        const uint32_t receiver = args->members[i];
 
-        if (!mscclpp_dev_cn_merges_for(args, &p->turn, p->b.index, r, k)) {
+        if (!mscclpp_dev_cn_merges_for(args, &epoch->turn, epoch->state.index, receiver, to_node)) {
             continue;
         }
-        for (u = ctx->tid; u < p->units; u += ctx->nthreads) {
-            mscclpp_dev_cp_put(p, row, offset + u, mscclpp_dev_cp_merge(ctx, p, r, u));
+        for (unit = ctx->tid; unit < epoch->units; unit += ctx->nthreads) {
+            mscclpp_dev_cp_put(epoch, row, offset + unit, mscclpp_dev_cp_merge(ctx, epoch, receiver, unit));
         }
-        offset += p->units;
+        offset += epoch->units;
     }
-    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !p->b.merges; ++i) {
-        const uint32_t a = args->members[i];
-        bool leaves;
+    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !epoch->state.merges; ++i) {
+        const uint32_t sender = args->members[i];
+        bool is_needed;
 
-        if (!mscclpp_dev_cn_is_client(args, &p->turn, a, args->nodes.node, p->b.index)) {
+        if (!mscclpp_dev_cn_is_client(args, &epoch->turn, sender, args->nodes.node, epoch->state.index)) {
             continue;
         }
-        leaves = mscclpp_dev_cp_sends_far(args, a);
-        for (j = first; j < last; ++j) {
-            for (u = ctx->tid; u < p->units && (leaves || p->rounds); u += ctx->nthreads) {
-                mscclpp_dev_cp_put(p, row, offset + u,
-                                   leaves ? mscclpp_dev_cp_client_unit(ctx, p, a, args->members[j], u)
-                                          : mscclpp_dev_vec_zero());
+        is_needed = mscclpp_dev_cp_sends_far(args, sender);
+        for (j = first_receiver; j < receivers_end; ++j) {
+            for (unit = ctx->tid; unit < epoch->units && (is_needed || epoch->in_rounds); unit += ctx->nthreads) {
+                mscclpp_dev_cp_put(epoch, row, offset + unit,
+                                   is_needed ? mscclpp_dev_cp_client_unit(ctx, epoch, sender, args->members[j], unit)
+                                             : mscclpp_dev_vec_zero());
             }
-            offset += p->units;
+            offset += epoch->units;
         }
     }
-    for (u = offset + ctx->tid; p->rounds && u < p->pitch; u += ctx->nthreads) {
-        mscclpp_dev_cp_put(p, row, u, mscclpp_dev_vec_zero());
+    for (unit = offset + ctx->tid; epoch->in_rounds && unit < epoch->pitch; unit += ctx->nthreads) {
+        mscclpp_dev_cp_put(epoch, row, unit, mscclpp_dev_vec_zero());
     }
-    if (ctx->tid == 0 && !p->rounds) {
-        mscclpp_dev_cp_put(p, mscclpp_dev_cp_far(p, mscclpp_dev_cp_empty(p, k), 1), 0, mscclpp_dev_vec_zero());
+    if (ctx->tid == 0 && !epoch->in_rounds) {
+        mscclpp_dev_cp_put(epoch, mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_empty(epoch, to_node), 1), 0,
+                           mscclpp_dev_vec_zero());
     }
 }
 
-/* Stores the data for all other nodes. */
-MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+/*
+ * Stores the data for all other nodes. In rounds, an owner that has none stores nothing, and for a reduce, only the
+ * root's node gets data.
+ */
+MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
-    const bool each = p->rounds ? p->b.many : p->b.many || p->b.merges;
+    const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
+    const bool differs_by_node =
+        epoch->in_rounds ? epoch->state.sends_many : epoch->state.sends_many || epoch->state.merges;
     uint32_t i;
 
-    if (p->rounds && !mscclpp_dev_cr_has_data(p)) {
+    if (epoch->in_rounds && !mscclpp_dev_cr_has_data(epoch)) {
         return;
     }
-    if (p->rounds && p->b.args->pattern == MSCCLPP_DEV_REDUCE) {
-        mscclpp_dev_cp_store_for_node(ctx, p, p->r.root);
+    if (epoch->in_rounds && epoch->state.args->pattern == MSCCLPP_DEV_REDUCE) {
+        mscclpp_dev_cp_store_for_node(ctx, epoch, epoch->scheme.root);
         return;
     }
-    for (i = 1; i < nodes->nnodes && (each || i == 1); ++i) {
-        mscclpp_dev_cp_store_for_node(ctx, p, (nodes->node + i) % nodes->nnodes);
+    for (i = 1; i < nodes->nnodes && (differs_by_node || i == 1); ++i) {
+        mscclpp_dev_cp_store_for_node(ctx, epoch, (nodes->node + i) % nodes->nnodes);
     }
 }
 
-/* Puts the data to the other nodes. The block's threads share the nodes. */
-MSCCLPP_DEV void mscclpp_dev_cp_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+/* Puts the data to the other nodes. Called by all threads, which divide the nodes among themselves. */
+MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
+    const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
     uint32_t i;
 
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
-        const uint32_t k = (nodes->node + i) % nodes->nnodes;
-        const uint64_t units = mscclpp_dev_cp_units(p, nodes->node, p->b.index, k);
+        const uint32_t to_node = (nodes->node + i) % nodes->nnodes;
+        const uint64_t units = mscclpp_dev_cp_units(epoch, nodes->node, epoch->state.index, to_node);
 
-        mscclpp_dev_port_put(ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, k)],
-                             mscclpp_dev_cp_slot(p, 1 + nodes->node),
-                             units > 0 ? mscclpp_dev_cp_outgoing(p, k) : mscclpp_dev_cp_empty(p, k),
+        mscclpp_dev_port_put(ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, to_node)],
+                             mscclpp_dev_cp_slot(epoch, 1 + nodes->node),
+                             units > 0 ? mscclpp_dev_cp_outgoing(epoch, to_node) : mscclpp_dev_cp_empty(epoch, to_node),
                              (units > 0 ? units : 1) * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
 
-/* Hands the data from node `k` to the receiving ranks of this node. */
-MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
+/*
+ * Waits for the data from a node, and stores them into the scratch of the ranks of this node that they are for.
+ * The order is the one in which the sender stored the blocks. If there are no data, waits for the empty packet instead.
+ */
+MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t from_node)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
-    const uint64_t units = mscclpp_dev_cp_units(p, k, p->b.index, args->nodes.node);
-    const mscclpp_dev_cp_row_t row = p->rounds
-                                         ? mscclpp_dev_cr_incoming(p, k)
-                                         : mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 1 + k), units > 0 ? units : 1);
-    const uint32_t name = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, k)].peer;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
+    const uint64_t units = mscclpp_dev_cp_units(epoch, from_node, epoch->state.index, args->nodes.node);
+    const mscclpp_dev_cp_row_t row =
+        epoch->in_rounds ? mscclpp_dev_cr_incoming(epoch, from_node)
+                         : mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_slot(epoch, 1 + from_node), units > 0 ? units : 1);
+    const uint32_t late_rank = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, from_node)].peer;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
-    uint64_t offset = 0, u;
+    uint64_t offset = 0, unit;
     uint32_t i, j;
 
     if (units == 0) {
-        if (ctx->tid == 0 && !p->rounds) {
-            (void)mscclpp_dev_cp_get(ctx, p, row, 0, name);
+        if (ctx->tid == 0 && !epoch->in_rounds) {
+            (void)mscclpp_dev_cp_get(ctx, epoch, row, 0, late_rank);
         }
         return;
     }
-    for (i = begin; i < end && p->b.merges; ++i) {
-        const uint32_t r = args->members[i];
+    for (i = begin; i < end && epoch->state.merges; ++i) {
+        const uint32_t receiver = args->members[i];
 
-        if (!mscclpp_dev_cn_merges_for(args, &p->turn, p->b.index, r, args->nodes.node)) {
+        if (!mscclpp_dev_cn_merges_for(args, &epoch->turn, epoch->state.index, receiver, args->nodes.node)) {
             continue;
         }
-        for (u = ctx->tid; u < p->units; u += ctx->nthreads) {
-            const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, offset + u, name);
+        for (unit = ctx->tid; unit < epoch->units; unit += ctx->nthreads) {
+            const mscclpp_dev_vec_t value = mscclpp_dev_cp_get(ctx, epoch, row, offset + unit, late_rank);
 
             if (!ctx->failed) {
-                mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->place[r].index, mscclpp_dev_cn_first_of(args, k)), u,
-                                   v);
+                mscclpp_dev_cp_put(
+                    epoch,
+                    mscclpp_dev_cp_row(epoch, args->place[receiver].index, mscclpp_dev_cn_first_of(args, from_node)),
+                    unit, value);
             }
         }
-        offset += p->units;
+        offset += epoch->units;
     }
-    for (i = args->begin[k]; i < args->begin[k + 1] && !p->b.merges; ++i) {
-        const uint32_t a = args->members[i];
+    for (i = args->begin[from_node]; i < args->begin[from_node + 1] && !epoch->state.merges; ++i) {
+        const uint32_t sender = args->members[i];
 
-        if (!mscclpp_dev_cn_is_client(args, &p->turn, a, k, p->b.index)) {
+        if (!mscclpp_dev_cn_is_client(args, &epoch->turn, sender, from_node, epoch->state.index)) {
             continue;
         }
         for (j = begin; j < end; ++j) {
-            const uint32_t r = args->members[j];
+            const uint32_t receiver = args->members[j];
 
-            for (u = ctx->tid; u < p->units && mscclpp_dev_cn_sends(args, a, r); u += ctx->nthreads) {
-                const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, offset + u, name);
+            for (unit = ctx->tid; unit < epoch->units && mscclpp_dev_cn_sends(args, sender, receiver);
+                 unit += ctx->nthreads) {
+                const mscclpp_dev_vec_t value = mscclpp_dev_cp_get(ctx, epoch, row, offset + unit, late_rank);
 
                 if (!ctx->failed) {
-                    mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->place[r].index, a), u, v);
+                    mscclpp_dev_cp_put(epoch, mscclpp_dev_cp_row(epoch, args->place[receiver].index, sender), unit,
+                                       value);
                 }
             }
-            offset += p->b.many ? p->units : 0;
+            offset += epoch->state.sends_many ? epoch->units : 0;
         }
-        offset += p->b.many ? 0 : p->units;
+        offset += epoch->state.sends_many ? 0 : epoch->units;
     }
 }
 
-/* Hands out the data from all other nodes. In rounds, what a pattern combines has become the data of one of them. */
-MSCCLPP_DEV void mscclpp_dev_cp_hand_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+/*
+ * Hands out the data from all other nodes. In rounds, what the other nodes sent to be combined has become one result,
+ * which is handed out as if it came from the next node.
+ */
+MSCCLPP_DEV void mscclpp_dev_cp_hand_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
+    const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
     uint32_t i;
 
-    for (i = 1; i < nodes->nnodes && !(p->rounds && p->b.merges); ++i) {
-        mscclpp_dev_cp_hand_out(ctx, p, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
+    for (i = 1; i < nodes->nnodes && !(epoch->in_rounds && epoch->state.merges); ++i) {
+        mscclpp_dev_cp_hand_out(ctx, epoch, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
     }
-    if (p->rounds && p->b.merges) {
-        mscclpp_dev_cp_hand_out(ctx, p, (nodes->node + 1) % nodes->nnodes);
+    if (epoch->in_rounds && epoch->state.merges) {
+        mscclpp_dev_cp_hand_out(ctx, epoch, (nodes->node + 1) % nodes->nnodes);
     }
 }
 
 /* ---- Receive ---- */
 
-/* The rank that a wait for a block of `sender` names: `sender`, or the owner that hands the block out. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cp_name(const mscclpp_dev_cp_t *p, uint32_t sender)
+/* The rank of this node that is late if a block of `sender` does not come: `sender`, or the owner that hands it out. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cp_late_rank(const mscclpp_dev_cp_t *epoch, uint32_t sender)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
     return args->place[sender].node == args->nodes.node ? args->place[sender].index
-           : p->b.merges                                ? mscclpp_dev_cn_merger_of(args, &p->turn, args->rank)
-                                                        : mscclpp_dev_cn_owner_of(args, &p->turn, sender);
+           : epoch->state.merges                        ? mscclpp_dev_cn_merger_of(args, &epoch->turn, args->rank)
+                                                        : mscclpp_dev_cn_owner_of(args, &epoch->turn, sender);
 }
 
-/* Waits for unit `u` of the block of `sender`, or of what was combined on the node of `sender`. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t sender,
-                                                     uint64_t u)
+/* Waits for unit number `unit` of the block of `sender`, or of what was combined on the node of `sender`. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
+                                                     uint32_t sender, uint64_t unit)
 {
-    return mscclpp_dev_cp_get(ctx, p, mscclpp_dev_cp_row(p, p->b.index, sender), u, mscclpp_dev_cp_name(p, sender));
+    return mscclpp_dev_cp_get(ctx, epoch, mscclpp_dev_cp_row(epoch, epoch->state.index, sender), unit,
+                              mscclpp_dev_cp_late_rank(epoch, sender));
 }
 
 /*
- * Unit `u` of the result. It combines the operands of ranks 0 to `end` - 1 for a scan, and else the partial results of
- * all nodes; in rounds, this node's one and what the others' ones have been combined to.
+ * Waits for everything that unit number `unit` of the result is made of, and combines it. For a scan, these are the
+ * operands of ranks 0 to `end` - 1, in rank order. For reduce and reduce-scatter, they are the partial results of all
+ * nodes, in node order; in rounds, this node's partial result, then the one result of all other nodes.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t end,
-                                                     uint64_t u)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
+                                                     uint32_t end, uint64_t unit)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, args->rank);
-    const uint32_t count = !p->b.merges ? end : p->rounds ? 2 : args->nodes.nnodes;
-    const uint32_t own_index = !p->b.merges ? args->rank : p->rounds ? 0 : args->nodes.node;
+    const uint32_t count = !epoch->state.merges ? end : epoch->in_rounds ? 2 : args->nodes.nnodes;
+    const uint32_t own_index = !epoch->state.merges ? args->rank : epoch->in_rounds ? 0 : args->nodes.node;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
     for (i = 0; i < count; ++i) {
-        mscclpp_dev_vec_t v;
+        mscclpp_dev_vec_t value;
 
         if (i == own_index) {
-            v = p->b.merges ? mscclpp_dev_cp_merge(ctx, p, args->rank, u)
-                            : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
+            value = epoch->state.merges
+                        ? mscclpp_dev_cp_merge(ctx, epoch, args->rank, unit)
+                        : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, unit, own.bytes);
         } else {
-            const uint32_t node = p->rounds ? (args->nodes.node + 1) % args->nodes.nnodes : i;
+            const uint32_t node = epoch->in_rounds ? (args->nodes.node + 1) % args->nodes.nnodes : i;
 
-            v = mscclpp_dev_cp_receive(ctx, p, p->b.merges ? mscclpp_dev_cn_first_of(args, node) : i, u);
+            value =
+                mscclpp_dev_cp_receive(ctx, epoch, epoch->state.merges ? mscclpp_dev_cn_first_of(args, node) : i, unit);
         }
         if (i == 0) {
-            mscclpp_dev_acc_set(&acc, p->b.dtype, v);
+            mscclpp_dev_acc_set(&acc, epoch->state.dtype, value);
         } else {
-            mscclpp_dev_acc_add(&acc, false, p->b.dtype, p->b.op, v);
+            mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);
         }
     }
-    return mscclpp_dev_acc_get(&acc, p->b.dtype);
+    return mscclpp_dev_acc_get(&acc, epoch->state.dtype);
 }
 
 /* Waits for all packets for this rank, and moves or combines their data. */
-MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const bool combines = MSCCLPP_DEV_COMBINES(args->pattern);
-    const uint64_t result = combines ? mscclpp_dev_cn_result_bytes(args) : 0;
+    const uint64_t result_bytes = combines ? mscclpp_dev_cn_result_bytes(args) : 0;
     const uint32_t end = args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank;
-    uint64_t u;
-    uint32_t a;
+    uint64_t unit;
+    uint32_t sender;
 
-    for (u = ctx->tid; u < mscclpp_dev_units(result); u += ctx->nthreads) {
-        const mscclpp_dev_vec_t v = mscclpp_dev_cp_combine(ctx, p, end, u);
+    for (unit = ctx->tid; unit < mscclpp_dev_units(result_bytes); unit += ctx->nthreads) {
+        const mscclpp_dev_vec_t value = mscclpp_dev_cp_combine(ctx, epoch, end, unit);
 
         if (!ctx->failed) {
-            mscclpp_dev_st_unit(args->nodes.common.out, u, result, v, mscclpp_dev_unit_mask(p->b.dtype));
+            mscclpp_dev_st_unit(args->nodes.common.out, unit, result_bytes, value,
+                                mscclpp_dev_unit_mask(epoch->state.dtype));
         }
     }
-    for (a = 0; a < args->nranks; ++a) {
-        const mscclpp_dev_block_t block = mscclpp_dev_cn_recv_block(args, a);
+    for (sender = 0; sender < args->nranks; ++sender) {
+        const mscclpp_dev_block_t block = mscclpp_dev_cn_recv_block(args, sender);
 
-        if (a == args->rank) {
+        if (sender == args->rank) {
             continue;
         }
-        if (args->place[a].node == args->nodes.node && ctx->tid == 0) {
-            (void)mscclpp_dev_cp_receive(ctx, p, a, 0); /* possibly an empty packet */
+        if (args->place[sender].node == args->nodes.node && ctx->tid == 0) {
+            (void)mscclpp_dev_cp_receive(ctx, epoch, sender, 0); /* possibly an empty packet */
         }
-        for (u = ctx->tid; u < mscclpp_dev_units(block.bytes) && !combines; u += ctx->nthreads) {
-            const mscclpp_dev_vec_t v = mscclpp_dev_cp_receive(ctx, p, a, u);
+        for (unit = ctx->tid; unit < mscclpp_dev_units(block.bytes) && !combines; unit += ctx->nthreads) {
+            const mscclpp_dev_vec_t value = mscclpp_dev_cp_receive(ctx, epoch, sender, unit);
 
             if (!ctx->failed) {
-                mscclpp_dev_st_unit((char *)args->nodes.common.out + block.offset, u, block.bytes, v, 0xffffu);
+                mscclpp_dev_st_unit((char *)args->nodes.common.out + block.offset, unit, block.bytes, value, 0xffffu);
             }
         }
     }
 }
 
-/* The kernel's body. */
+/* The kernel's body, for one block of the grid. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
                                                 int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &nodes->common);
-    mscclpp_dev_cp_t p;
+    mscclpp_dev_cp_t epoch;
 
-    p.flag = mscclpp_dev_last_epoch(ctx, &nodes->common) + 1;
-    mscclpp_dev_cn_begin(&p.b, args, dtype, op);
-    p.turn.index = p.turn.begin = p.turn.set = 0;
-    p.turn.owner = p.flag % nodes->shards;
-    p.units = mscclpp_dev_units(nodes->common.bytes);
-    p.capacity = MSCCLPP_DEV_COLL_NODES_CAPACITY(nodes->common.packet_half, p.b.rows);
-    p.room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(args->pattern, nodes->nnodes, nodes->packet_units);
-    mscclpp_dev_cr_begin(&p);
-    mscclpp_dev_cp_send_all(ctx, &p);
-    if (p.b.owner) {
-        mscclpp_dev_cp_store_all(ctx, &p);
+    epoch.flag = mscclpp_dev_last_epoch(ctx, &nodes->common) + 1;
+    mscclpp_dev_cn_begin(&epoch.state, args, dtype, op);
+    epoch.turn.index = epoch.turn.begin = epoch.turn.set = 0;
+    epoch.turn.owner = epoch.flag % nodes->shards;
+    epoch.units = mscclpp_dev_units(nodes->common.bytes);
+    epoch.capacity = MSCCLPP_DEV_COLL_NODES_CAPACITY(nodes->common.packet_half, epoch.state.set_rows);
+    epoch.node_units = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(args->pattern, nodes->nnodes, nodes->packet_units);
+    mscclpp_dev_cr_begin(&epoch);
+    mscclpp_dev_cp_send_all(ctx, &epoch);
+    if (epoch.state.is_owner) {
+        mscclpp_dev_cp_store_all(ctx, &epoch);
     }
     /* In place, no thread may write data that another thread still has to send. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    if (p.b.owner && p.rounds) {
-        mscclpp_dev_cr_run(ctx, &p);
-    } else if (p.b.owner && !ctx->failed) {
-        mscclpp_dev_cp_push(ctx, &p);
+    if (epoch.state.is_owner && epoch.in_rounds) {
+        mscclpp_dev_cr_run(ctx, &epoch);
+    } else if (epoch.state.is_owner && !ctx->failed) {
+        mscclpp_dev_cp_send_far(ctx, &epoch);
     }
-    if (p.b.owner && !ctx->failed) {
-        mscclpp_dev_cp_hand_all(ctx, &p);
+    if (epoch.state.is_owner && !ctx->failed) {
+        mscclpp_dev_cp_hand_all(ctx, &epoch);
     }
-    mscclpp_dev_cp_receive_all(ctx, &p);
+    mscclpp_dev_cp_receive_all(ctx, &epoch);
     if (!ctx->failed) {
         mscclpp_dev_cn_copy_own(ctx, args);
     }
-    mscclpp_dev_finish_packets(ctx, &nodes->common, launches, p.flag);
+    mscclpp_dev_finish_packets(ctx, &nodes->common, launches, epoch.flag);
 }
 
 #endif

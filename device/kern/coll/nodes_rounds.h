@@ -13,191 +13,213 @@
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
-/* Finds out whether the call goes in rounds, and fills in what these need. */
-MSCCLPP_DEV void mscclpp_dev_cr_begin(mscclpp_dev_cp_t *p)
+/* Notes whether the call goes in rounds, and if so, fills in the fields that these need. */
+MSCCLPP_DEV void mscclpp_dev_cr_begin(mscclpp_dev_cp_t *epoch)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
-    p->rounds = args->radix != 0;
-    if (!p->rounds) {
+    epoch->in_rounds = args->radix != 0;
+    if (!epoch->in_rounds) {
         return;
     }
-    p->r.nnodes = args->nodes.nnodes;
-    p->r.radix = args->radix;
-    p->r.node = args->nodes.node;
-    p->r.root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? args->place[args->root].node : 0;
-    p->r.pattern = args->pattern;
-    p->r.rounds = mscclpp_dev_rounds_count(args->nodes.nnodes, args->radix);
-    p->pitch = MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.most, args->nodes.shards) * p->units;
-    p->carries =
-        (!MSCCLPP_DEV_COLL_ALONE(args->pattern) && args->pattern != MSCCLPP_DEV_REDUCE) || p->turn.owner == p->b.index;
+    epoch->scheme.nnodes = args->nodes.nnodes;
+    epoch->scheme.radix = args->radix;
+    epoch->scheme.node = args->nodes.node;
+    epoch->scheme.root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? args->place[args->root].node : 0;
+    epoch->scheme.pattern = args->pattern;
+    epoch->scheme.rounds = mscclpp_dev_rounds_count(args->nodes.nnodes, args->radix);
+    epoch->pitch = MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.most, args->nodes.shards) * epoch->units;
+    epoch->carries = (!MSCCLPP_DEV_COLL_ALONE(args->pattern) && args->pattern != MSCCLPP_DEV_REDUCE) ||
+                     epoch->turn.owner == epoch->state.index;
 }
 
-/* The row of a place. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_row(const mscclpp_dev_cp_t *p, uint64_t place)
+/* The row at a place, in the slot that is sent from. */
+MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_row(const mscclpp_dev_cp_t *epoch, uint64_t place)
 {
-    return mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 0) + place * p->pitch * MSCCLPP_DEV_PACKET_UNIT, p->pitch);
+    return mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_slot(epoch, 0) + place * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT,
+                              epoch->pitch);
 }
 
-/* Offset of the packet that empty messages are sent from. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cr_blank(const mscclpp_dev_cp_t *p)
+/* Offset of the packet that all empty messages are sent from. It lies behind the places. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cr_blank(const mscclpp_dev_cp_t *epoch)
 {
-    return mscclpp_dev_cp_slot(p, 0) + mscclpp_dev_rounds_places(&p->r) * p->pitch * MSCCLPP_DEV_PACKET_UNIT;
+    return mscclpp_dev_cp_slot(epoch, 0) +
+           mscclpp_dev_rounds_places(&epoch->scheme) * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* Offset of the packet in which an empty message `j` of a round arrives. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cr_empty(const mscclpp_dev_cp_t *p, uint32_t round, uint32_t j)
+/* Offset of the packet as which message `j` of a round arrives if it is empty. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cr_empty(const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
 {
-    return mscclpp_dev_cr_blank(p) + ((uint64_t)round * (p->r.radix - 1) + j) * MSCCLPP_DEV_PACKET_UNIT;
+    return mscclpp_dev_cr_blank(epoch) + ((uint64_t)round * (epoch->scheme.radix - 1) + j) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
 /* Message `j` of `sender` in a round. Its count is 0 if this owner has no data in this call. */
-MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_cr_message(const mscclpp_dev_cp_t *p, uint32_t sender,
+MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_cr_message(const mscclpp_dev_cp_t *epoch, uint32_t sender,
                                                                 uint32_t round, uint32_t j)
 {
-    mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(&p->r, sender, round, j);
+    mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(&epoch->scheme, sender, round, j);
 
-    m.count = p->carries ? m.count : 0;
-    return m;
+    message.count = epoch->carries ? message.count : 0;
+    return message;
 }
 
 /* ---- Before the rounds ---- */
 
-/* True if this owner has data of its node for others. */
-MSCCLPP_DEV bool mscclpp_dev_cr_has_data(const mscclpp_dev_cp_t *p)
+/* True if this owner has data of its own node to send before the first round. */
+MSCCLPP_DEV bool mscclpp_dev_cr_has_data(const mscclpp_dev_cp_t *epoch)
 {
-    const uint32_t pattern = p->b.args->pattern;
+    const uint32_t pattern = epoch->state.args->pattern;
 
-    return p->carries && (MSCCLPP_DEV_COLL_ALONE(pattern) ? p->r.node == p->r.root
-                          : pattern == MSCCLPP_DEV_REDUCE ? p->r.node != p->r.root
-                                                          : true);
+    return epoch->carries && (MSCCLPP_DEV_COLL_ALONE(pattern) ? epoch->scheme.node == epoch->scheme.root
+                              : pattern == MSCCLPP_DEV_REDUCE ? epoch->scheme.node != epoch->scheme.root
+                                                              : true);
 }
 
-/* The row for data for node `k`, or for all nodes if they are the same. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_outgoing(const mscclpp_dev_cp_t *p, uint32_t k)
+/* The row for the data for a node, or for all nodes if they are the same. */
+MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_outgoing(const mscclpp_dev_cp_t *epoch, uint32_t to_node)
 {
-    return mscclpp_dev_cr_row(p, p->b.many ? (k + p->r.nnodes - p->r.node) % p->r.nnodes : 0);
+    return mscclpp_dev_cr_row(epoch, epoch->state.sends_many
+                                         ? (to_node + epoch->scheme.nnodes - epoch->scheme.node) % epoch->scheme.nnodes
+                                         : 0);
 }
 
-/* The row in which the data from node `k` lie after the rounds, or the combined data from all other nodes. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_incoming(const mscclpp_dev_cp_t *p, uint32_t k)
+/* The row in which the data from a node lie after the rounds, or the combined data from all other nodes. */
+MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_incoming(const mscclpp_dev_cp_t *epoch, uint32_t from_node)
 {
-    const uint32_t position = (p->r.node + p->r.nnodes - k) % p->r.nnodes;
-    const bool first = p->b.merges || MSCCLPP_DEV_COLL_ALONE(p->b.args->pattern);
+    const uint32_t position = (epoch->scheme.node + epoch->scheme.nnodes - from_node) % epoch->scheme.nnodes;
+    const bool at_first_place = epoch->state.merges || MSCCLPP_DEV_COLL_ALONE(epoch->state.args->pattern);
 
-    return mscclpp_dev_cr_row(p, first ? 0 : mscclpp_dev_rounds_place(&p->r, position, p->r.rounds));
+    return mscclpp_dev_cr_row(
+        epoch, at_first_place ? 0 : mscclpp_dev_rounds_place(&epoch->scheme, position, epoch->scheme.rounds));
 }
 
 /* ---- Rounds ---- */
 
-/* Copies the blocks of an all-to-all that a round moves to where they are sent from. */
-MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t round, uint32_t j)
+/*
+ * All-to-all: copies the blocks of message `j` of a round, which lie at scattered places, to the run of places that the
+ * message is sent from. Called by all threads.
+ */
+MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round,
+                                       uint32_t j)
 {
-    const mscclpp_dev_rounds_message_t m = mscclpp_dev_cr_message(p, p->r.node, round, j);
-    const uint64_t departure = mscclpp_dev_rounds_departure(&p->r, m, round, j);
-    uint64_t u;
+    const mscclpp_dev_rounds_message_t message = mscclpp_dev_cr_message(epoch, epoch->scheme.node, round, j);
+    const uint64_t departure = mscclpp_dev_rounds_departure(&epoch->scheme, message, round, j);
+    uint64_t unit;
 
-    for (u = ctx->tid; u < m.count * p->pitch && !ctx->failed; u += ctx->nthreads) {
-        const uint32_t i = (uint32_t)(u / p->pitch);
-        const uint32_t position = mscclpp_dev_rounds_turned(&p->r, round, j, i);
-        const mscclpp_dev_cp_row_t from = mscclpp_dev_cr_row(p, mscclpp_dev_rounds_place(&p->r, position, round));
+    for (unit = ctx->tid; unit < message.count * epoch->pitch && !ctx->failed; unit += ctx->nthreads) {
+        const uint32_t i = (uint32_t)(unit / epoch->pitch);
+        const uint32_t position = mscclpp_dev_rounds_turned(&epoch->scheme, round, j, i);
+        const mscclpp_dev_cp_row_t from =
+            mscclpp_dev_cr_row(epoch, mscclpp_dev_rounds_place(&epoch->scheme, position, round));
 
-        mscclpp_dev_cp_put(p, mscclpp_dev_cr_row(p, departure + i), u % p->pitch,
-                           mscclpp_dev_cp_get(ctx, p, from, u % p->pitch, 0));
+        mscclpp_dev_cp_put(epoch, mscclpp_dev_cr_row(epoch, departure + i), unit % epoch->pitch,
+                           mscclpp_dev_cp_get(ctx, epoch, from, unit % epoch->pitch, 0));
     }
 }
 
-/* Puts the messages of a round. The block's threads share them. */
-MSCCLPP_DEV void mscclpp_dev_cr_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t round)
+/* Sends the messages of a round. Called by all threads, which divide the messages among themselves. */
+MSCCLPP_DEV void mscclpp_dev_cr_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
-    const uint64_t begin = mscclpp_dev_cp_slot(p, 0), place = p->pitch * MSCCLPP_DEV_PACKET_UNIT;
+    const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
+    const uint64_t begin = mscclpp_dev_cp_slot(epoch, 0), place_bytes = epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
     uint32_t j;
 
-    for (j = 1 + ctx->tid; j < p->r.radix; j += ctx->nthreads) {
-        const mscclpp_dev_rounds_message_t m = mscclpp_dev_cr_message(p, p->r.node, round, j);
-        const uint32_t peer = mscclpp_dev_rounds_behind(&p->r, m.distance);
+    for (j = 1 + ctx->tid; j < epoch->scheme.radix; j += ctx->nthreads) {
+        const mscclpp_dev_rounds_message_t message = mscclpp_dev_cr_message(epoch, epoch->scheme.node, round, j);
+        const uint32_t peer = mscclpp_dev_rounds_behind(&epoch->scheme, message.distance);
         const mscclpp_dev_port_channel_t *channel = &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, peer)];
 
-        if (m.distance != 0 && m.count != 0) {
+        if (message.distance != 0 && message.count != 0) {
             mscclpp_dev_port_put(ctx, &nodes->common, channel,
-                                 begin + mscclpp_dev_rounds_arrival(&p->r, m, round, j) * place,
-                                 begin + mscclpp_dev_rounds_departure(&p->r, m, round, j) * place, m.count * place);
-        } else if (m.distance != 0) {
-            mscclpp_dev_port_put(ctx, &nodes->common, channel, mscclpp_dev_cr_empty(p, round, j),
-                                 mscclpp_dev_cr_blank(p), MSCCLPP_DEV_PACKET_UNIT);
+                                 begin + mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j) * place_bytes,
+                                 begin + mscclpp_dev_rounds_departure(&epoch->scheme, message, round, j) * place_bytes,
+                                 message.count * place_bytes);
+        } else if (message.distance != 0) {
+            mscclpp_dev_port_put(ctx, &nodes->common, channel, mscclpp_dev_cr_empty(epoch, round, j),
+                                 mscclpp_dev_cr_blank(epoch), MSCCLPP_DEV_PACKET_UNIT);
         }
     }
 }
 
-/* True if nothing lies yet where a message's first block is to be combined: on the node that gets the result. */
-MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *p, uint32_t round, uint32_t j)
+/*
+ * True if the first block of a message is stored, not combined: the node that gets the result has put nothing of its
+ * own at place 0 (see above), and this is the first message that comes.
+ */
+MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
 {
-    return round == 0 && j == 1 && (p->r.pattern != MSCCLPP_DEV_REDUCE || p->r.node == p->r.root);
+    return round == 0 && j == 1 &&
+           (epoch->scheme.pattern != MSCCLPP_DEV_REDUCE || epoch->scheme.node == epoch->scheme.root);
 }
 
-/* Unit `u` of a message has arrived: combines it with the unit of the same number from place 0 on. */
-MSCCLPP_DEV void mscclpp_dev_cr_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, bool bare, uint64_t u,
-                                        mscclpp_dev_vec_t v)
+/*
+ * Takes in unit number `unit` of a message: combines it with the unit of the same number, counted from place 0 on. If
+ * `is_bare`, a unit of the first block is stored instead.
+ */
+MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, bool is_bare,
+                                                uint64_t unit, mscclpp_dev_vec_t value)
 {
-    const mscclpp_dev_cp_row_t row = mscclpp_dev_cr_row(p, u / p->pitch);
+    const mscclpp_dev_cp_row_t row = mscclpp_dev_cr_row(epoch, unit / epoch->pitch);
     mscclpp_dev_acc_t acc;
 
-    if (bare && u < p->pitch) {
-        mscclpp_dev_cp_put(p, row, u, v);
+    if (is_bare && unit < epoch->pitch) {
+        mscclpp_dev_cp_put(epoch, row, unit, value);
         return;
     }
-    mscclpp_dev_acc_set(&acc, p->b.dtype, mscclpp_dev_cp_get(ctx, p, row, u % p->pitch, 0));
-    mscclpp_dev_acc_add(&acc, false, p->b.dtype, p->b.op, v);
-    mscclpp_dev_cp_put(p, row, u % p->pitch, mscclpp_dev_acc_get(&acc, p->b.dtype));
+    mscclpp_dev_acc_set(&acc, epoch->state.dtype, mscclpp_dev_cp_get(ctx, epoch, row, unit % epoch->pitch, 0));
+    mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);
+    mscclpp_dev_cp_put(epoch, row, unit % epoch->pitch, mscclpp_dev_acc_get(&acc, epoch->state.dtype));
 }
 
-/* Waits for message `j` of a round. */
-MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t round, uint32_t j)
+/* Waits for message `j` of a round, and combines it if the pattern does. Called by all threads. */
+MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
-    const uint32_t distance = mscclpp_dev_cr_message(p, p->r.node, round, j).distance;
-    const uint32_t sender = mscclpp_dev_rounds_before(&p->r, distance);
-    const mscclpp_dev_rounds_message_t m = mscclpp_dev_cr_message(p, sender, round, j);
-    const uint64_t arrival = mscclpp_dev_rounds_arrival(&p->r, m, round, j);
-    const uint32_t name = nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, sender)].peer;
-    uint64_t u;
+    const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
+    const uint32_t distance = mscclpp_dev_cr_message(epoch, epoch->scheme.node, round, j).distance;
+    const uint32_t sender = mscclpp_dev_rounds_before(&epoch->scheme, distance);
+    const mscclpp_dev_rounds_message_t message = mscclpp_dev_cr_message(epoch, sender, round, j);
+    const uint64_t arrival = mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j);
+    const uint32_t late_rank = nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, sender)].peer;
+    uint64_t unit;
 
     if (distance == 0) {
         return;
     }
-    if (m.count == 0 && ctx->tid == 0) {
-        (void)mscclpp_dev_cp_get(ctx, p, mscclpp_dev_cp_far(p, mscclpp_dev_cr_empty(p, round, j), 1), 0, name);
+    if (message.count == 0 && ctx->tid == 0) {
+        (void)mscclpp_dev_cp_get(ctx, epoch, mscclpp_dev_cp_far(epoch, mscclpp_dev_cr_empty(epoch, round, j), 1), 0,
+                                 late_rank);
     }
-    for (u = ctx->tid; u < m.count * p->pitch && !ctx->failed; u += ctx->nthreads) {
-        const mscclpp_dev_vec_t v =
-            mscclpp_dev_cp_get(ctx, p, mscclpp_dev_cr_row(p, arrival + u / p->pitch), u % p->pitch, name);
+    for (unit = ctx->tid; unit < message.count * epoch->pitch && !ctx->failed; unit += ctx->nthreads) {
+        const mscclpp_dev_vec_t value = mscclpp_dev_cp_get(
+            ctx, epoch, mscclpp_dev_cr_row(epoch, arrival + unit / epoch->pitch), unit % epoch->pitch, late_rank);
 
-        if (p->b.merges && !ctx->failed) {
-            mscclpp_dev_cr_combine(ctx, p, mscclpp_dev_cr_is_bare(p, round, j), u, v);
+        if (epoch->state.merges && !ctx->failed) {
+            mscclpp_dev_cr_combine_arrived(ctx, epoch, mscclpp_dev_cr_is_bare(epoch, round, j), unit, value);
         }
     }
 }
 
-/* Carries out the rounds. The data of this node lie in their places. Called by all threads. */
-MSCCLPP_DEV void mscclpp_dev_cr_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+/*
+ * Carries out the rounds. The data of this node must lie in their places. Called by all threads. If ctx->failed is set
+ * afterwards, the result is incomplete.
+ */
+MSCCLPP_DEV void mscclpp_dev_cr_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
     uint32_t round, j;
 
     if (ctx->tid == 0) {
-        mscclpp_dev_cp_put(p, mscclpp_dev_cp_far(p, mscclpp_dev_cr_blank(p), 1), 0, mscclpp_dev_vec_zero());
+        mscclpp_dev_cp_put(epoch, mscclpp_dev_cp_far(epoch, mscclpp_dev_cr_blank(epoch), 1), 0, mscclpp_dev_vec_zero());
     }
-    for (round = 0; round < p->r.rounds && !ctx->failed; ++round) {
-        for (j = 1; j < p->r.radix && p->r.pattern == MSCCLPP_DEV_ALLTOALL; ++j) {
-            mscclpp_dev_cr_gather(ctx, p, round, j);
+    for (round = 0; round < epoch->scheme.rounds && !ctx->failed; ++round) {
+        for (j = 1; j < epoch->scheme.radix && epoch->scheme.pattern == MSCCLPP_DEV_ALLTOALL; ++j) {
+            mscclpp_dev_cr_gather(ctx, epoch, round, j);
         }
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         if (ctx->failed) {
             return;
         }
-        mscclpp_dev_cr_push(ctx, p, round);
-        for (j = 1; j < p->r.radix; ++j) {
-            mscclpp_dev_cr_await(ctx, p, round, j);
+        mscclpp_dev_cr_send(ctx, epoch, round);
+        for (j = 1; j < epoch->scheme.radix; ++j) {
+            mscclpp_dev_cr_await(ctx, epoch, round, j);
         }
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     }

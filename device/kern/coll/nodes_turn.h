@@ -8,72 +8,75 @@
 #include "device/kern/coll/blocks.h"
 #include "device/types/coll_nodes.h"
 
-/* What a block of the grid knows of the call and of its own progress. */
+/* What a block of the grid knows of the call, and how far it has come. */
 typedef struct {
     const mscclpp_dev_coll_nodes_args_t *args;
-    uint64_t turns;     /* of this block of the grid */
-    uint64_t exchanged; /* exchanges of this block in earlier calls */
-    uint64_t barriers;  /* barriers that the block has passed */
-    uint64_t rows;      /* rows of a set in the scratch */
-    uint64_t room;      /* bytes for one node in a set of the exchange area */
-    uint32_t index;     /* this rank's number in its node */
+    uint64_t turns;      /* number of turns of this block of the grid */
+    uint64_t exchanged;  /* exchanges of this block in earlier calls */
+    uint64_t barriers;   /* barriers that the block has passed */
+    uint64_t set_rows;   /* number of rows in a set of the scratch */
+    uint64_t node_bytes; /* the most bytes that a set of the exchange area holds for one other node */
+    uint32_t index;      /* this rank's number in its node */
     int dtype;
     int op;
-    bool many;   /* each rank has a block for each other one; else one block for all receivers */
-    bool merges; /* nodes send the combined blocks of their ranks */
-    bool relays; /* owners of this node send blocks for other ranks */
-    bool owner;  /* this rank owns a shard, so it exchanges data with other nodes */
-} mscclpp_dev_cn_block_t;
+    bool sends_many; /* a sender has a separate block for each receiver; else one block for all of them */
+    bool merges;     /* nodes send the combined blocks of their ranks */
+    bool relays;     /* in some turn, an owner of this node sends blocks of other ranks */
+    bool is_owner;   /* this rank owns a shard, so it exchanges data with other nodes */
+} mscclpp_dev_cn_state_t;
 
 /* The data that a turn moves: a tile of each block of data, from `begin` on. */
 typedef struct {
-
     uint64_t index; /* number of the turn, from 0 */
     uint64_t begin; /* bytes before it in each block of data */
-    uint64_t set;   /* of slots in the exchange area, offset in bytes */
-    uint32_t owner; /* sender of this turn, if the owners take turns */
+    uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
+    uint32_t owner; /* the owner that sends in this turn, for patterns in which only one does; its number in its node */
 } mscclpp_dev_cn_turn_t;
 
 /* Describes turn `index` of this block of the grid. */
-MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                       uint64_t index)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
-    const uint32_t set = (uint32_t)((b->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const uint32_t set = (uint32_t)((state->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
     mscclpp_dev_cn_turn_t turn;
 
     turn.index = index;
-    turn.begin = (ctx->block + index * ctx->nblocks) * b->args->tile;
+    turn.begin = (ctx->block + index * ctx->nblocks) * state->args->tile;
     turn.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
     turn.owner = (uint32_t)((ctx->block + index) % nodes->shards);
     return turn;
 }
 
-/* Fills in what does not depend on the block's number, except `room`, and what is counted. */
-MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_block_t *b, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
-                                      int op)
+/*
+ * Fills in the fields that are equal on all blocks of the grid, except `node_bytes` and `relays`. The caller sets these
+ * two, if it needs them, and the fields that count.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_state_t *state, const mscclpp_dev_coll_nodes_args_t *args,
+                                      int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
 
-    b->args = args;
-    b->index = nodes->common.rank;
-    b->many = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern);
-    b->merges = MSCCLPP_DEV_COLL_MERGES(args->pattern);
-    b->dtype = dtype;
-    b->op = op;
-    b->rows = MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->most, nodes->shards);
-    b->owner = nodes->common.rank < nodes->shards;
+    state->args = args;
+    state->index = nodes->common.rank;
+    state->sends_many = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern);
+    state->merges = MSCCLPP_DEV_COLL_MERGES(args->pattern);
+    state->dtype = dtype;
+    state->op = op;
+    state->set_rows =
+        MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->most, nodes->shards);
+    state->is_owner = nodes->common.rank < nodes->shards;
 }
 
 /* ---- Which bytes ---- */
 
-/* Tells whether one rank sends anything to another in this collective. */
+/* True if, by the pattern, `sender` has a block for `receiver`. */
 MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(args->pattern, args->root, sender, receiver);
 }
 
-/* The part of a block that the turn moves. */
+/* The part of a block that the turn moves. It has 0 bytes if the block ends before the turn's tile. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_args_t *args,
                                                    const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block)
 {
@@ -84,7 +87,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_
     return block;
 }
 
-/* This rank's block for `peer`. */
+/* This rank's block for `peer`, as a place in the input. It has 0 bytes if there is none. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_send_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
 {
     mscclpp_dev_block_t block;
@@ -97,7 +100,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_send_block(const mscclpp_dev_coll
     return block;
 }
 
-/* Where the block of `peer` goes. */
+/* The place in the output for the block of `peer`. It has 0 bytes if `peer` has no block for this rank. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
 {
     mscclpp_dev_block_t block;
@@ -110,7 +113,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll
     return block;
 }
 
-/* Size of the result, for a pattern that combines. 0: this rank gets none. */
+/* For patterns that combine: the size of this rank's result, bytes. 0: this rank gets none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
 {
     if (args->varied != 0) {
@@ -122,30 +125,33 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_ar
     return mscclpp_dev_cn_sends(args, args->rank, args->rank) ? args->nodes.common.bytes : 0;
 }
 
-/* The block that this rank sends to all receivers. It is empty if no receiver is on another node. */
+/*
+ * For patterns with one block for all receivers: that block, as a place in the input. It has 0 bytes if no rank of
+ * another node receives it.
+ */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_coll_nodes_args_t *args)
 {
     mscclpp_dev_block_t block = {0, 0};
-    uint32_t p;
+    uint32_t peer;
 
-    for (p = 0; p < args->nranks && block.bytes == 0; ++p) {
-        if (args->place[p].node != args->nodes.node) {
-            block = mscclpp_dev_cn_send_block(args, p);
+    for (peer = 0; peer < args->nranks && block.bytes == 0; ++peer) {
+        if (args->place[peer].node != args->nodes.node) {
+            block = mscclpp_dev_cn_send_block(args, peer);
         }
     }
     return block;
 }
 
-/* True if, by the pattern, some rank of a node receives blocks of `sender`. */
+/* True if, by the pattern, `sender` has a block for some rank of the node. */
 MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
 {
-    bool any = false;
+    bool is_found = false;
     uint32_t i;
 
-    for (i = args->begin[node]; i < args->begin[node + 1] && !any; ++i) {
-        any = mscclpp_dev_cn_sends(args, sender, args->members[i]);
+    for (i = args->begin[node]; i < args->begin[node + 1] && !is_found; ++i) {
+        is_found = mscclpp_dev_cn_sends(args, sender, args->members[i]);
     }
-    return any;
+    return is_found;
 }
 
 /* ---- Who sends for whom ---- */
@@ -182,78 +188,89 @@ MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *a
            mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
 }
 
-/* A row of a rank of this node. Its head may hold the size of the data that follow. */
-MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+/*
+ * The row with number `row` in the turn's set, in the scratch of rank `index` of this node. The row's first unit may
+ * hold the size of the data, which follow it.
+ */
+MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn, uint32_t index, uint64_t row)
 {
-    const mscclpp_dev_args_t *common = &b->args->nodes.common;
+    const mscclpp_dev_args_t *common = &state->args->nodes.common;
     const uint32_t set =
         ctx->block * MSCCLPP_DEV_COLL_NODES_SETS + (uint32_t)(turn->index % MSCCLPP_DEV_COLL_NODES_SETS);
-    const uint64_t number = set * b->rows + row;
+    const uint64_t number = set * state->set_rows + row;
 
-    return common->scratch[index] + common->bulk_offset + number * (b->args->tile + MSCCLPP_DEV_UNIT);
+    return common->scratch[index] + common->bulk_offset + number * (state->args->tile + MSCCLPP_DEV_UNIT);
 }
 
 /*
- * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if each rank has its
- * own block.
+ * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if a
+ * sender has a separate block for each receiver.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_block_t *b, uint32_t sender, uint32_t receiver)
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *state, uint32_t sender, uint32_t receiver)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint32_t each = MSCCLPP_DEV_COLL_NODES_EACH(args->nodes.most, args->nodes.shards);
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t clients_per_owner = MSCCLPP_DEV_COLL_NODES_EACH(args->nodes.most, args->nodes.shards);
     uint64_t client;
 
-    if (b->merges) {
-        client = b->many ? args->place[receiver].node * each + args->place[receiver].index / args->nodes.shards : 0;
+    if (state->merges) {
+        client = state->sends_many
+                     ? args->place[receiver].node * clients_per_owner + args->place[receiver].index / args->nodes.shards
+                     : 0;
         return args->nranks + client * args->nodes.most + args->place[sender].index;
     }
     client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
-    return args->nranks + (b->many ? client * args->nranks + receiver : client);
+    return args->nranks + (state->sends_many ? client * args->nranks + receiver : client);
 }
 
-/* Number of blocks that owner `owner` of node `from` sends to node `to` in this turn. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+/*
+ * Number of blocks that owner `owner` of node `from` has room for in its data for node `to` in this turn. Some or all
+ * may be empty.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                           uint32_t from, uint32_t owner, uint32_t to)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint32_t node = b->merges ? to : from;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t node = state->merges ? to : from;
     uint32_t count = 0, i;
 
     for (i = args->begin[node]; i < args->begin[node + 1]; ++i) {
-        count += b->merges ? mscclpp_dev_cn_merges_for(args, turn, owner, args->members[i], to)
-                           : mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner);
+        count += state->merges ? mscclpp_dev_cn_merges_for(args, turn, owner, args->members[i], to)
+                               : mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner);
     }
-    return b->many && !b->merges ? count * (args->begin[to + 1] - args->begin[to]) : count;
+    return state->sends_many && !state->merges ? count * (args->begin[to + 1] - args->begin[to]) : count;
 }
 
-/* True if owner `owner` of node `from` may have data for node `to` in this turn. */
-MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn, uint32_t from,
-                                      uint32_t owner, uint32_t to)
+/*
+ * True if owner `owner` of node `from` may have data for node `to` in this turn. If not, it sends that node a signal or
+ * an empty packet only. Sender and receiver get the same answer.
+ */
+MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
+                                      uint32_t from, uint32_t owner, uint32_t to)
 {
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    bool any = b->merges && mscclpp_dev_cn_count(b, turn, from, owner, to) > 0;
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    bool is_found = state->merges && mscclpp_dev_cn_count(state, turn, from, owner, to) > 0;
     uint32_t i;
 
-    for (i = args->begin[from]; i < args->begin[from + 1] && !any && !b->merges; ++i) {
-        any = mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner) &&
-              mscclpp_dev_cn_reaches(args, args->members[i], to);
+    for (i = args->begin[from]; i < args->begin[from + 1] && !is_found && !state->merges; ++i) {
+        is_found = mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner) &&
+                   mscclpp_dev_cn_reaches(args, args->members[i], to);
     }
-    return any;
+    return is_found;
 }
 
-/* Where data for node `k` are sent from, as an offset in the exchange area. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t k)
+/* Where data for a node are sent from, as an offset in the exchange area. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t to_node)
 {
-    return turn->set + (b->many ? k * b->room : 0);
+    return turn->set + (state->sends_many ? to_node * state->node_bytes : 0);
 }
 
-/* Where data from node `k` arrive, as an offset in the exchange area. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t k)
+/* Where data from a node arrive, as an offset in the exchange area. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t from_node)
 {
-    return turn->set + ((b->many ? b->args->nodes.nnodes : 1) + (uint64_t)k) * b->room;
+    return turn->set + ((state->sends_many ? state->args->nodes.nnodes : 1) + (uint64_t)from_node) * state->node_bytes;
 }
 
 /* A size, rounded up to whole units. */

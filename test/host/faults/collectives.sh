@@ -14,23 +14,23 @@ plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/tas
 plant coll-nodes-rows collectives_nodes device/types/coll_nodes.h "$launcher" \
     's/(COLL_NODES_SETS) 3u/\1 2u/'
 plant coll-nodes-relay collectives_nodes "$coll/nodes.h" "$launcher" \
-    's/^        mscclpp_dev_barrier\(ctx, &nodes->common, \+\+b->barriers\);//'
+    's/^        mscclpp_dev_barrier\(ctx, &nodes->common, \+\+state->barriers\);//'
 plant coll-nodes-await collectives_nodes "$coll/nodes.h" "$launcher" 's/turn->index \+ 1\);/turn->index);/'
 plant coll-nodes-begin collectives_nodes "$coll/nodes.h" "$launcher" \
-    's/^        mscclpp_dev_barrier\(ctx, common, \+\+b\.barriers\);//'
+    's/^        mscclpp_dev_barrier\(ctx, common, \+\+state\.barriers\);//'
 plant coll-nodes-silent-near collectives_storm "$coll/nodes_packets.h" "$launcher" \
-    's/args->place\[a\].node == args->nodes.node && ctx->tid == 0/false/'
+    's/args->place\[sender\].node == args->nodes.node && ctx->tid == 0/false/'
 plant coll-nodes-silent-far collectives_storm "$coll/nodes_packets.h" "$launcher" \
-    's/ctx->tid == 0 && !p->rounds\) \{/false) {/'
+    's/ctx->tid == 0 && !epoch->in_rounds\) \{/false) {/'
 plant coll-nodes-packets-sync collectives_storm "$coll/nodes_packets.h" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant rounds-one-set collectives_rounds "$coll/nodes_rows.h" "$launcher" \
-    '/mscclpp_dev_cp_slot\(/,/^}/s/\(p->flag & 1\)/(p->flag \& 0)/'
+    '/mscclpp_dev_cp_slot\(/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant rounds-partner collectives_rounds device/lib/nodes_rounds.h "$launcher" \
     's/r->node \+ distance\) % r->nnodes/r->node + distance + (r->node == 1)) % r->nnodes/'
 plant rounds-two-roots collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
-    's/args->place\[args->root\]\.node/(p->r.node == 2 ? 2 : args->place[args->root].node)/'
-plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" 's/m\.count == 0 && ctx->tid == 0/false/'
+    's/args->place\[args->root\]\.node/(epoch->scheme.node == 2 ? 2 : args->place[args->root].node)/'
+plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" 's/message\.count == 0 && ctx->tid == 0/false/'
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     '/void mscclpp_dev_cr_run\(/,/^}/s/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& p->lane == 0/false/'

@@ -10,7 +10,7 @@ plant nodes-early-push nodes "$nodes" "$launcher" \
     '/mscclpp_dev_nodes_give\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant nodes-early-join nodes "$nodes" "$launcher" \
     '/mscclpp_dev_nodes_join\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
-plant nodes-no-wait nodes "$nodes" "$launcher" '/mscclpp_dev_nodes_await\(/,/^}/s/i < end/i < 1/'
+plant nodes-no-wait nodes "$nodes" "$launcher" '/mscclpp_dev_nodes_await\(/,/^}/s/distance < end/distance < 1/'
 plant nodes-join-unawaited nodes "$nodes" "$launcher" 's/return tile->index == 0 \? 1 : 2 \* tile->index/return 1/'
 plant nodes-first-barrier nodes "$nodes" "$launcher" '0,/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/s///'
 plant nodes-second-barrier nodes "$nodes" "$launcher" \
@@ -18,11 +18,11 @@ plant nodes-second-barrier nodes "$nodes" "$launcher" \
 plant nodes-one-scratch nodes "$tile" "$launcher" 's/ \+ tile->index % 2\)/)/'
 ring=device/kern/allreduce/allreduce_nodes_ring.h
 plant ring-no-wait ring "$ring" "$launcher" '/void mscclpp_dev_ring_await\(/,/^}/s/, number\);/, 0);/'
-plant ring-own-part-unawaited ring "$ring" "$launcher" 's/(ring_before\(block, i - 1\)) \+ 1;/\1;/'
-plant ring-result-unawaited ring "$ring" "$launcher" 's/(gather \? mscclpp_dev_ring_before\(block, i\))/\1 - 1/'
-plant ring-gather-too-early ring "$ring" "$launcher" 's/\(gather \? reducing : 0\)/0/'
+plant ring-own-part-unawaited ring "$ring" "$launcher" 's/(ring_before\(block, turn - 1\)) \+ 1;/\1;/'
+plant ring-result-unawaited ring "$ring" "$launcher" 's/(gather \? mscclpp_dev_ring_before\(block, turn\))/\1 - 1/'
+plant ring-gather-too-early ring "$ring" "$launcher" 's/\(gather \? reduces : 0\)/0/'
 plant ring-wrong-part ring "$ring" "$launcher" \
-    's/RING_REDUCED\(n, nodes->node, step\)/RING_REDUCED(n, nodes->node + 1, step)/'
+    's/RING_REDUCED\(nnodes, nodes->node, step\)/RING_REDUCED(nnodes, nodes->node + 1, step)/'
 plant ring-early-push ring "$ring" "$launcher" \
     '/mscclpp_dev_ring_reduce\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant ring-end-of-turn ring "$ring" "$launcher" '/mscclpp_dev_ring_turn\(/,/^}/s/^    ctx->failed = .*//'
@@ -38,7 +38,7 @@ plant packets-stored-together packets "$packets" "$launcher" \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets "$packets" "$launcher" 's/if \(!has_arrived\[i\]\)/if (false)/'
 plant doubling-one-set doubling "$packets" "$launcher" \
-    '/nodes_step_at\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+    '/nodes_step_offset\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant doubling-early-push doubling "$packets" "$launcher" \
     '/void mscclpp_dev_nodes_step_send\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 steps=device/kern/allreduce/allreduce_nodes_steps.h
