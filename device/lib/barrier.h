@@ -47,7 +47,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* The number of operations that have ended. A lingering kernel has its own count. */
+/* The number of operations of the team that ended before this one. A lingering kernel has its own count. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
@@ -156,7 +156,10 @@ MSCCLPP_DEV bool mscclpp_dev_was_alone(const mscclpp_dev_ctx_t *ctx, const msccl
     return mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], ~(uint64_t)0) == 1;
 }
 
-/* The number of barriers that the block has passed. */
+/*
+ * The number of barriers that the block has passed in the team's life. Also marks the thread if an earlier operation
+ * failed.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     mscclpp_dev_recall_failure(ctx, args);
@@ -185,13 +188,14 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
                                             mscclpp_dev_progress_t after)
 {
     const uint32_t step = rung ? 1 : ctx->nblocks;
-    uint32_t b;
+    uint32_t block;
 
     if (rung && ctx->block != 0) {
         return;
     }
-    for (b = ctx->block + (ctx->nthreads - ctx->tid) * step; b < MSCCLPP_DEV_MAX_BLOCKS; b += ctx->nthreads * step) {
-        state->progress[b] = after;
+    for (block = ctx->block + (ctx->nthreads - ctx->tid) * step; block < MSCCLPP_DEV_MAX_BLOCKS;
+         block += ctx->nthreads * step) {
+        state->progress[block] = after;
     }
 }
 

@@ -10,14 +10,14 @@
 #include "device/lib/packet.h"
 #include "device/lib/semaphore.h"
 
-/* Copies `bytes` from `from` to `to`, unit by unit. */
+/* Copies `bytes` bytes from `from` to `to`, unit by unit, with all threads of the block. */
 MSCCLPP_DEV void mscclpp_dev_block_copy(const mscclpp_dev_ctx_t *ctx, char *to, const char *from, uint64_t bytes)
 {
     const uint64_t units = mscclpp_dev_units(bytes);
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = ctx->tid; u < units; u += ctx->nthreads) {
-        mscclpp_dev_st_unit(to, u, bytes, mscclpp_dev_ld_unit(from, u, bytes), 0xffffu);
+    for (unit = ctx->tid; unit < units; unit += ctx->nthreads) {
+        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), 0xffffu);
     }
 }
 
@@ -44,7 +44,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* Waits for the peer's next signal. All threads must call it; if the wait fails, all of them count as failed. */
+/* Waits for the peer's next signal, and takes it. All threads must call it. If the wait fails, all count as failed. */
 MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           const mscclpp_dev_memory_channel_t *channel, uint32_t peer)
 {
@@ -63,12 +63,12 @@ MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
                                                  uint64_t local_offset, uint64_t bytes, uint32_t flag, int width)
 {
     const uint64_t units = mscclpp_dev_units(bytes);
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = ctx->tid; u < units && !ctx->failed; u += ctx->nthreads) {
-        mscclpp_dev_put_unit(channel->remote + remote_offset + u * MSCCLPP_DEV_PACKET_STEP,
+    for (unit = ctx->tid; unit < units && !ctx->failed; unit += ctx->nthreads) {
+        mscclpp_dev_put_unit(channel->remote + remote_offset + unit * MSCCLPP_DEV_PACKET_STEP,
                              units * MSCCLPP_DEV_PACKET_STEP,
-                             mscclpp_dev_ld_unit(channel->local + local_offset, u, bytes), flag, width);
+                             mscclpp_dev_ld_unit(channel->local + local_offset, unit, bytes), flag, width);
     }
 }
 
@@ -78,15 +78,15 @@ MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const m
                                                  int width, uint32_t peer)
 {
     const uint64_t units = mscclpp_dev_units(bytes);
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = ctx->tid; u < units; u += ctx->nthreads) {
-        mscclpp_dev_vec_t v;
+    for (unit = ctx->tid; unit < units; unit += ctx->nthreads) {
+        mscclpp_dev_vec_t value;
 
-        mscclpp_dev_get_unit(ctx, args, packets + u * MSCCLPP_DEV_PACKET_STEP, units * MSCCLPP_DEV_PACKET_STEP, &v,
-                             flag, width, peer);
+        mscclpp_dev_get_unit(ctx, args, packets + unit * MSCCLPP_DEV_PACKET_STEP, units * MSCCLPP_DEV_PACKET_STEP,
+                             &value, flag, width, peer);
         if (!ctx->failed) {
-            mscclpp_dev_st_unit(to, u, bytes, v, 0xffffu);
+            mscclpp_dev_st_unit(to, unit, bytes, value, 0xffffu);
         }
     }
 }

@@ -44,6 +44,12 @@
 #include "device/lib/unit.h"
 #include "device/lib/wait.h"
 
+/*
+ * The phases of an all-reduce in two steps: operands go to the owner of their shard, and results to all ranks. Each
+ * phase has its own slots.
+ */
+enum { MSCCLPP_DEV_PHASE_OPERANDS, MSCCLPP_DEV_PHASE_RESULTS };
+
 /* Bytes from one unit of a row to the next one. */
 #define MSCCLPP_DEV_PACKET_STEP 16
 
@@ -57,46 +63,50 @@ MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i
 }
 
 /* Sends a unit to a slot of a peer's memory, in the format of `width` bytes. */
-MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t v, uint32_t flag, int width)
+MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t value, uint32_t flag, int width)
 {
-    char *p = (char *)slot;
+    char *first_half = (char *)slot;
 
     if (width == MSCCLPP_DEV_LL8) {
-        mscclpp_dev_st_packet8(p, v.w[0], flag);
-        mscclpp_dev_st_packet8(p + 8, v.w[1], flag);
-        mscclpp_dev_st_packet8(p + pair, v.w[2], flag);
-        mscclpp_dev_st_packet8(p + pair + 8, v.w[3], flag);
+        mscclpp_dev_st_packet8(first_half, value.w[0], flag);
+        mscclpp_dev_st_packet8(first_half + 8, value.w[1], flag);
+        mscclpp_dev_st_packet8(first_half + pair, value.w[2], flag);
+        mscclpp_dev_st_packet8(first_half + pair + 8, value.w[3], flag);
     } else {
-        mscclpp_dev_st_packet16(p, v.w[0], v.w[1], flag);
-        mscclpp_dev_st_packet16(p + pair, v.w[2], v.w[3], flag);
+        mscclpp_dev_st_packet16(first_half, value.w[0], value.w[1], flag);
+        mscclpp_dev_st_packet16(first_half + pair, value.w[2], value.w[3], flag);
     }
 }
 
-/* Reads a unit into *v if all of it has arrived. Otherwise returns false, and *v is undefined. Never waits. */
-MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width)
+/* Reads a unit into *value and returns true if all of it has arrived. Else returns false, and *value is undefined. */
+MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag,
+                                       int width)
 {
-    const char *p = (const char *)slot;
-    bool a, b, c, d;
+    const char *first_half = (const char *)slot;
+    bool has_0, has_1, has_2, has_3;
 
     if (width == MSCCLPP_DEV_LL8) {
-        a = mscclpp_dev_ld_packet8(p, flag, &v->w[0]);
-        b = mscclpp_dev_ld_packet8(p + 8, flag, &v->w[1]);
-        c = mscclpp_dev_ld_packet8(p + pair, flag, &v->w[2]);
-        d = mscclpp_dev_ld_packet8(p + pair + 8, flag, &v->w[3]);
-        return a && b && c && d;
+        has_0 = mscclpp_dev_ld_packet8(first_half, flag, &value->w[0]);
+        has_1 = mscclpp_dev_ld_packet8(first_half + 8, flag, &value->w[1]);
+        has_2 = mscclpp_dev_ld_packet8(first_half + pair, flag, &value->w[2]);
+        has_3 = mscclpp_dev_ld_packet8(first_half + pair + 8, flag, &value->w[3]);
+        return has_0 && has_1 && has_2 && has_3;
     }
-    a = mscclpp_dev_ld_packet16(p, flag, &v->w[0], &v->w[1]);
-    b = mscclpp_dev_ld_packet16(p + pair, flag, &v->w[2], &v->w[3]);
-    return a && b;
+    has_0 = mscclpp_dev_ld_packet16(first_half, flag, &value->w[0], &value->w[1]);
+    has_1 = mscclpp_dev_ld_packet16(first_half + pair, flag, &value->w[2], &value->w[3]);
+    return has_0 && has_1;
 }
 
-/* Waits for a unit from `peer`. If the thread gives up, *v is undefined and the thread has failed. */
+/*
+ * Waits for a unit from `peer` and reads it into *value. If the thread gives up, *value is undefined, and ctx->failed
+ * is set.
+ */
 MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const void *slot,
-                                      uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width, uint32_t peer)
+                                      uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag, int width, uint32_t peer)
 {
     mscclpp_dev_wait_t wait = {0, 0};
 
-    while (!mscclpp_dev_poll_unit(slot, pair, v, flag, width)) {
+    while (!mscclpp_dev_poll_unit(slot, pair, value, flag, width)) {
         if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
             return;
         }
@@ -104,16 +114,18 @@ MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Tells which unit of its bundle a lane holds, in *unit. False for the last lane of each second line, which holds none.
+ * Sets *unit to the number of the unit that a lane holds in its bundle, and returns true. Returns false for the last
+ * lane of each second line, which holds none.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 {
-    const uint32_t i = lane % 16;
+    const uint32_t lane_of_pair = lane % 16;
 
-    *unit = lane / 16 * 15 + (i < 7 ? i : i == 7 ? 14 : i - 1);
-    return i != 15;
+    *unit = lane / 16 * 15 + (lane_of_pair < 7 ? lane_of_pair : lane_of_pair == 7 ? 14 : lane_of_pair - 1);
+    return lane_of_pair != 15;
 }
 
+/* No peer is late: a value that is no rank. */
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
@@ -135,16 +147,16 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Place where `sender` puts bundle `b` of a phase in the memory of `receiver`. A phase has `capacity` bundles. A
- * receiver has no slot for itself.
+ * Place where `sender` puts bundle number `index` of a phase in the memory of `receiver`. A phase has `capacity`
+ * bundles. A receiver has no slot for itself.
  */
 MSCCLPP_DEV char *mscclpp_dev_bundle_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender, int phase,
-                                          uint64_t capacity, uint64_t b)
+                                          uint64_t capacity, uint64_t index)
 {
     const uint64_t slot = (uint64_t)phase * (args->nranks - 1) + (sender < receiver ? sender : sender - 1);
 
     return args->scratch[receiver] + MSCCLPP_DEV_LL128_OFFSET(args->packet_half) +
-           (slot * capacity + b) * MSCCLPP_DEV_BUNDLE_BYTES;
+           (slot * capacity + index) * MSCCLPP_DEV_BUNDLE_BYTES;
 }
 
 #endif

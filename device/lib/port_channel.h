@@ -42,7 +42,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     return mscclpp_dev_fifo_push(ctx, args, &channel->fifo, mscclpp_dev_trigger_pack(&request), channel->peer);
 }
 
-/* Waits until the proxy has reported the trigger at `position` as flushed. */
+/* Waits until the proxy has reported the trigger at `position` as flushed. If the wait fails, sets ctx->failed. */
 MSCCLPP_DEV void mscclpp_dev_port_wait_flushed(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                const mscclpp_dev_port_channel_t *channel, uint64_t position)
 {
@@ -53,7 +53,7 @@ MSCCLPP_DEV void mscclpp_dev_port_wait_flushed(mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Copies from this rank's region to the peer's. */
+/* Asks for a copy from this rank's region to the peer's. Does not wait for it. */
 MSCCLPP_DEV void mscclpp_dev_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                       const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t from,
                                       uint64_t bytes)
@@ -61,13 +61,14 @@ MSCCLPP_DEV void mscclpp_dev_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA, to, from, bytes);
 }
 
-/* Tells the peer that all earlier puts have arrived. */
+/* Asks for a signal to the peer, which tells it that all earlier puts have arrived. */
 MSCCLPP_DEV void mscclpp_dev_port_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          const mscclpp_dev_port_channel_t *channel)
 {
     (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_SIGNAL, 0, 0, 0);
 }
 
+/* Does put and signal with one request. */
 MSCCLPP_DEV void mscclpp_dev_port_put_with_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t from,
                                                   uint64_t bytes)
@@ -109,7 +110,10 @@ MSCCLPP_DEV void mscclpp_dev_port_add(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     (void)mscclpp_dev_fifo_push(ctx, args, &channel->fifo, mscclpp_dev_trigger_pack(&request), channel->peer);
 }
 
-/* Waits for one more signal of the peer. Only one thread at a time may wait on a channel or poll it. */
+/*
+ * Waits for one more signal of the peer, and takes it. If the wait fails, sets ctx->failed and takes none. Only one
+ * thread at a time may wait on a channel or poll it.
+ */
 MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                        const mscclpp_dev_port_channel_t *channel)
 {

@@ -122,6 +122,7 @@ typedef union {
     }                                                                                                                  \
     break
 
+/* The operations of a floating-point type. */
 #define MSCCLPP_DEV_FLOATING(type_, field_)                                                                            \
     switch (op) {                                                                                                      \
     case MSCCLPP_OP_MAX:                                                                                               \
@@ -137,6 +138,9 @@ typedef union {
     }                                                                                                                  \
     break
 
+/*
+ * Sum and product of a complex type. `mul_` multiplies real numbers without fusing the product with a later addition.
+ */
 #define MSCCLPP_DEV_COMPLEX(type_, field_, mul_)                                                                       \
     {                                                                                                                  \
         int i_;                                                                                                        \
@@ -247,6 +251,7 @@ MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_combine_any(int dtype, int op,
     return mscclpp_dev_combine(dtype, op, first, second);
 }
 
+/* True for the two types of 16-bit floats. */
 MSCCLPP_DEV bool mscclpp_dev_is_float16(int dtype)
 {
     return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;
@@ -279,41 +284,42 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
  * Starts an accumulator with the first operand in rank order. `hot`, in the functions below, says that dtype and op are
  * constants of the calling kernel.
  */
-MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t v)
+MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t value)
 {
     int i;
 
     if (mscclpp_dev_is_float16(dtype)) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < 8; ++i) {
-            acc->f[i] = mscclpp_dev_widen(dtype, v.w[i / 2], i % 2);
+            acc->f[i] = mscclpp_dev_widen(dtype, value.w[i / 2], i % 2);
         }
     } else {
-        acc->v = v;
+        acc->v = value;
     }
 }
 
 /* Combines the next operand in rank order with what has been accumulated. */
-MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op, mscclpp_dev_vec_t v)
+MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op,
+                                            mscclpp_dev_vec_t value)
 {
     int i;
 
     if (mscclpp_dev_is_float16(dtype)) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < 8; ++i) {
-            acc->f[i] = mscclpp_dev_combine_f32(op, acc->f[i], mscclpp_dev_widen(dtype, v.w[i / 2], i % 2));
+            acc->f[i] = mscclpp_dev_combine_f32(op, acc->f[i], mscclpp_dev_widen(dtype, value.w[i / 2], i % 2));
         }
     } else if (hot) {
-        acc->v = mscclpp_dev_combine(dtype, op, acc->v, v);
+        acc->v = mscclpp_dev_combine(dtype, op, acc->v, value);
     } else {
-        acc->v = mscclpp_dev_combine_any(dtype, op, acc->v, v);
+        acc->v = mscclpp_dev_combine_any(dtype, op, acc->v, value);
     }
 }
 
 /* Returns what has been accumulated, as a unit. */
 MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
 {
-    mscclpp_dev_vec_t v;
+    mscclpp_dev_vec_t value;
     int i;
 
     if (!mscclpp_dev_is_float16(dtype)) {
@@ -330,9 +336,9 @@ MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t
             low = mscclpp_dev_f32_to_bf16(acc->f[2 * i]);
             high = mscclpp_dev_f32_to_bf16(acc->f[2 * i + 1]);
         }
-        v.w[i] = (uint32_t)high << 16 | low;
+        value.w[i] = (uint32_t)high << 16 | low;
     }
-    return v;
+    return value;
 }
 
 #endif

@@ -35,20 +35,20 @@ MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
 MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
                                       uint64_t count, uint64_t bytes)
 {
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = ctx->tid; u < count; u += ctx->nthreads) {
-        mscclpp_dev_st_vec(to + u * MSCCLPP_DEV_UNIT, mscclpp_dev_ld_unit(buffer, index + u, bytes));
+    for (unit = ctx->tid; unit < count; unit += ctx->nthreads) {
+        mscclpp_dev_st_vec(to + unit * MSCCLPP_DEV_UNIT, mscclpp_dev_ld_unit(buffer, index + unit, bytes));
     }
 }
 
 MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
                                        uint64_t bytes, const char *from, uint32_t mask)
 {
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = ctx->tid; u < count; u += ctx->nthreads) {
-        mscclpp_dev_st_unit(buffer, index + u, bytes, mscclpp_dev_ld_vec(from + u * MSCCLPP_DEV_UNIT), mask);
+    for (unit = ctx->tid; unit < count; unit += ctx->nthreads) {
+        mscclpp_dev_st_unit(buffer, index + unit, bytes, mscclpp_dev_ld_vec(from + unit * MSCCLPP_DEV_UNIT), mask);
     }
 }
 

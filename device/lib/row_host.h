@@ -118,7 +118,7 @@ MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);
 }
 
-/* The first of the `count` units that thread `tid` handles. Each thread's part is contiguous. */
+/* The first of the units that thread `tid` handles, of `count` units. Each thread's units follow one another. */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_t count, uint32_t tid)
 {
     return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);
@@ -128,9 +128,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_
 MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint64_t bytes)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
-    const uint64_t left = offset < bytes ? bytes - offset : 0;
+    const uint64_t bytes_left = offset < bytes ? bytes - offset : 0;
 
-    return left < count * MSCCLPP_DEV_UNIT ? left : count * MSCCLPP_DEV_UNIT;
+    return bytes_left < count * MSCCLPP_DEV_UNIT ? bytes_left : count * MSCCLPP_DEV_UNIT;
 }
 
 MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
@@ -138,50 +138,50 @@ MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, co
 {
     const uint64_t first = mscclpp_dev_row_begin(ctx, count, ctx->tid);
     const uint64_t size = (mscclpp_dev_row_begin(ctx, count, ctx->tid + 1) - first) * MSCCLPP_DEV_UNIT;
-    const uint64_t there = mscclpp_dev_row_bytes(index + first, size / MSCCLPP_DEV_UNIT, bytes);
+    const uint64_t present = mscclpp_dev_row_bytes(index + first, size / MSCCLPP_DEV_UNIT, bytes);
 
-    if (there != 0) {
-        memcpy(to + first * MSCCLPP_DEV_UNIT, (const char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, there);
+    if (present != 0) {
+        memcpy(to + first * MSCCLPP_DEV_UNIT, (const char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, present);
     }
-    memset(to + first * MSCCLPP_DEV_UNIT + there, 0, size - there);
+    memset(to + first * MSCCLPP_DEV_UNIT + present, 0, size - present);
 }
 
 MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
                                        uint64_t bytes, const char *from, uint32_t mask)
 {
     const uint64_t first = mscclpp_dev_row_begin(ctx, count, ctx->tid);
-    const uint64_t last = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
-    const uint64_t there = mscclpp_dev_row_bytes(index + first, last - first, bytes);
-    uint64_t u;
+    const uint64_t end = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
+    const uint64_t present = mscclpp_dev_row_bytes(index + first, end - first, bytes);
+    uint64_t unit;
 
     if (mask != 0xffffu) {
-        for (u = first; u < last; ++u) {
-            mscclpp_dev_st_unit(buffer, index + u, bytes, mscclpp_dev_ld_vec(from + u * MSCCLPP_DEV_UNIT), mask);
+        for (unit = first; unit < end; ++unit) {
+            mscclpp_dev_st_unit(buffer, index + unit, bytes, mscclpp_dev_ld_vec(from + unit * MSCCLPP_DEV_UNIT), mask);
         }
-    } else if (there != 0) {
-        memcpy((char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, from + first * MSCCLPP_DEV_UNIT, there);
+    } else if (present != 0) {
+        memcpy((char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, from + first * MSCCLPP_DEV_UNIT, present);
     }
 }
 
 MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype, int op, uint32_t nranks,
                                          const char *const *in, char *const *out, uint64_t count)
 {
-    const uint64_t last = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
+    const uint64_t end = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
     mscclpp_dev_vec_t acc[MSCCLPP_DEV_ROW_UNITS];
-    uint64_t u, units;
-    uint32_t r;
+    uint64_t unit, units;
+    uint32_t rank;
 
     if (!mscclpp_dev_row_is_known(dtype, op)) {
         return false;
     }
-    for (u = mscclpp_dev_row_begin(ctx, count, ctx->tid); u < last; u += units) {
-        units = last - u < MSCCLPP_DEV_ROW_UNITS ? last - u : MSCCLPP_DEV_ROW_UNITS;
-        memcpy(acc, in[0] + u * MSCCLPP_DEV_UNIT, units * MSCCLPP_DEV_UNIT);
-        for (r = 1; r < nranks; ++r) {
-            (void)mscclpp_dev_row_add(dtype, op, acc, in[r] + u * MSCCLPP_DEV_UNIT, units);
+    for (unit = mscclpp_dev_row_begin(ctx, count, ctx->tid); unit < end; unit += units) {
+        units = end - unit < MSCCLPP_DEV_ROW_UNITS ? end - unit : MSCCLPP_DEV_ROW_UNITS;
+        memcpy(acc, in[0] + unit * MSCCLPP_DEV_UNIT, units * MSCCLPP_DEV_UNIT);
+        for (rank = 1; rank < nranks; ++rank) {
+            (void)mscclpp_dev_row_add(dtype, op, acc, in[rank] + unit * MSCCLPP_DEV_UNIT, units);
         }
-        for (r = 0; r < nranks; ++r) {
-            memcpy(out[r] + u * MSCCLPP_DEV_UNIT, acc, units * MSCCLPP_DEV_UNIT);
+        for (rank = 0; rank < nranks; ++rank) {
+            memcpy(out[rank] + unit * MSCCLPP_DEV_UNIT, acc, units * MSCCLPP_DEV_UNIT);
         }
     }
     return true;

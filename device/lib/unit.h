@@ -12,23 +12,23 @@ MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
 }
 
 /*
- * units / n, rounded up. Divides in 32 bits where it can, because a 64-bit division takes a GPU as long as a turn of a
- * wait.
+ * units / parts, rounded up. Divides in 32 bits where it can, because a 64-bit division takes a GPU as long as a turn
+ * of a wait.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t n)
+MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t parts)
 {
-    const uint64_t most = units + n - 1;
+    const uint64_t padded_units = units + parts - 1;
 
-    return most >> 32 == 0 ? (uint32_t)most / n : most / n;
+    return padded_units >> 32 == 0 ? (uint32_t)padded_units / parts : padded_units / parts;
 }
 
 /* A unit of zeros. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 {
-    mscclpp_dev_vec_t v;
+    mscclpp_dev_vec_t value;
 
-    v.w[0] = v.w[1] = v.w[2] = v.w[3] = 0;
-    return v;
+    value.w[0] = value.w[1] = value.w[2] = value.w[3] = 0;
+    return value;
 }
 
 /*
@@ -49,98 +49,99 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 }
 
 /*
- * Loads up to a unit from an address that is a multiple of 4: whole words, and the rest by at most two loads. A small
- * message may be nothing but such a rest, so the loads are few and independent of one another.
+ * Loads up to a unit from an address that is a multiple of 4: whole words by one load each, and the bytes behind
+ * them by at most two loads. A small message may be nothing but these bytes, so the loads are few and independent of
+ * one another. Bytes from `size` on are 0.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *p, uint32_t size)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *from, uint32_t size)
 {
-    const mscclpp_dev_word_t *words = (const mscclpp_dev_word_t *)p;
-    const uint32_t whole = size / 4;
-    mscclpp_dev_vec_t v;
-    uint32_t rest = 0, w;
+    const mscclpp_dev_word_t *words = (const mscclpp_dev_word_t *)from;
+    const uint32_t whole_words = size / 4;
+    mscclpp_dev_vec_t value;
+    uint32_t last_word = 0, i;
 
     if (size & 2) {
-        rest = *(const mscclpp_dev_half_t *)(p + 4 * whole);
+        last_word = *(const mscclpp_dev_half_t *)(from + 4 * whole_words);
     }
     if (size & 1) {
-        rest |= (uint32_t)((const unsigned char *)p)[size - 1] << 8 * (size & 2);
+        last_word |= (uint32_t)((const unsigned char *)from)[size - 1] << 8 * (size & 2);
     }
     MSCCLPP_DEV_UNROLL
-    for (w = 0; w < 4; ++w) {
-        v.w[w] = w < whole ? words[w] : w == whole ? rest : 0;
+    for (i = 0; i < 4; ++i) {
+        value.w[i] = i < whole_words ? words[i] : i == whole_words ? last_word : 0;
     }
-    return v;
+    return value;
 }
 
 /* Stores the first `size` bytes of a unit, to an address that is a multiple of 4. */
-MSCCLPP_DEV void mscclpp_dev_st_words(char *p, mscclpp_dev_vec_t v, uint32_t size)
+MSCCLPP_DEV void mscclpp_dev_st_words(char *to, mscclpp_dev_vec_t value, uint32_t size)
 {
-    mscclpp_dev_word_t *words = (mscclpp_dev_word_t *)p;
-    const uint32_t whole = size / 4;
-    uint32_t rest = 0, w;
+    mscclpp_dev_word_t *words = (mscclpp_dev_word_t *)to;
+    const uint32_t whole_words = size / 4;
+    uint32_t last_word = 0, i;
 
     MSCCLPP_DEV_UNROLL
-    for (w = 0; w < 4; ++w) {
-        if (w < whole) {
-            words[w] = v.w[w];
+    for (i = 0; i < 4; ++i) {
+        if (i < whole_words) {
+            words[i] = value.w[i];
         }
-        rest = w == whole ? v.w[w] : rest;
+        last_word = i == whole_words ? value.w[i] : last_word;
     }
     if (size & 2) {
-        *(mscclpp_dev_half_t *)(p + 4 * whole) = (uint16_t)rest;
+        *(mscclpp_dev_half_t *)(to + 4 * whole_words) = (uint16_t)last_word;
     }
     if (size & 1) {
-        ((unsigned char *)p)[size - 1] = (unsigned char)(rest >> 8 * (size & 2));
+        ((unsigned char *)to)[size - 1] = (unsigned char)(last_word >> 8 * (size & 2));
     }
 }
 
 /* Loads up to a unit from any address: by words if the address allows it, else by bytes. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *p, uint32_t size)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *from, uint32_t size)
 {
-    mscclpp_dev_vec_t v;
+    mscclpp_dev_vec_t value;
     uint32_t w, i;
 
-    if ((uintptr_t)p % 4 == 0) {
-        return mscclpp_dev_ld_words((const char *)p, size);
+    if ((uintptr_t)from % 4 == 0) {
+        return mscclpp_dev_ld_words((const char *)from, size);
     }
     MSCCLPP_DEV_UNROLL
     for (w = 0; w < 4; ++w) {
-        v.w[w] = 0;
+        value.w[w] = 0;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < 4; ++i) {
-            v.w[w] |= 4 * w + i < size ? (uint32_t)p[4 * w + i] << 8 * i : 0;
+            value.w[w] |= 4 * w + i < size ? (uint32_t)from[4 * w + i] << 8 * i : 0;
         }
     }
-    return v;
+    return value;
 }
 
 /* Stores up to a unit to any address, but only the bytes that `mask` selects. */
-MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
+MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *to, mscclpp_dev_vec_t value, uint32_t size, uint32_t mask)
 {
     uint32_t i;
 
-    if ((uintptr_t)p % 4 == 0 && mask == 0xffffu) {
-        mscclpp_dev_st_words((char *)p, v, size);
+    if ((uintptr_t)to % 4 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_words((char *)to, value, size);
         return;
     }
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < MSCCLPP_DEV_UNIT; ++i) {
         if (i < size && (mask >> i & 1)) {
-            p[i] = (unsigned char)(v.w[i / 4] >> 8 * (i % 4));
+            to[i] = (unsigned char)(value.w[i / 4] >> 8 * (i % 4));
         }
     }
 }
 
 /* mscclpp_dev_ld_part and mscclpp_dev_st_part as copies that are not inlined. */
-MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_outlined(const unsigned char *p, uint32_t size)
+MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_outlined(const unsigned char *from, uint32_t size)
 {
-    return mscclpp_dev_ld_part(p, size);
+    return mscclpp_dev_ld_part(from, size);
 }
 
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_outlined(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size,
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_outlined(unsigned char *to, mscclpp_dev_vec_t value, uint32_t size,
                                                       uint32_t mask)
 {
-    mscclpp_dev_st_part(p, v, size, mask);
+    mscclpp_dev_st_part(to, value, size, mask);
 }
 
 /*
@@ -151,55 +152,56 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_outlined(unsigned char *p, mscclpp_
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes, bool outlined)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
-    const char *p = (const char *)buffer + offset;
+    const char *from = (const char *)buffer + offset;
     uint32_t size;
 
-    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)p % 16 == 0) {
-        return mscclpp_dev_ld_vec(p);
+    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)from % 16 == 0) {
+        return mscclpp_dev_ld_vec(from);
     }
     if (offset >= bytes) {
         return mscclpp_dev_vec_zero();
     }
     size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
-    if (((uintptr_t)p | (outlined ? size : 0)) % 4 == 0) {
-        return mscclpp_dev_ld_words(p, outlined ? size / 4 * 4 : size);
+    if (((uintptr_t)from | (outlined ? size : 0)) % 4 == 0) {
+        return mscclpp_dev_ld_words(from, outlined ? size / 4 * 4 : size);
     }
-    return mscclpp_dev_ld_part_outlined((const unsigned char *)p, size);
+    return mscclpp_dev_ld_part_outlined((const unsigned char *)from, size);
 }
 
 /* Stores unit `index` of a buffer of `bytes`, except padding and bytes beyond the buffer's end. */
-MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v,
+MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t value,
                                         uint32_t mask, bool outlined)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
-    char *p = (char *)buffer + offset;
+    char *to = (char *)buffer + offset;
     uint32_t size;
 
-    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)p % 16 == 0 && mask == 0xffffu) {
-        mscclpp_dev_st_vec(p, v);
+    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)to % 16 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_vec(to, value);
         return;
     }
     if (offset >= bytes) {
         return;
     }
     size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
-    if (((uintptr_t)p | (outlined ? size : 0)) % 4 == 0 && mask == 0xffffu) {
-        mscclpp_dev_st_words(p, v, outlined ? size / 4 * 4 : size);
+    if (((uintptr_t)to | (outlined ? size : 0)) % 4 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_words(to, value, outlined ? size / 4 * 4 : size);
         return;
     }
-    mscclpp_dev_st_part_outlined((unsigned char *)p, v, size, mask);
+    mscclpp_dev_st_part_outlined((unsigned char *)to, value, size, mask);
 }
 
-/* Loads unit `index` of a buffer of `bytes`, as the function above, with few registers. */
+/* mscclpp_dev_ld_unit_by with few registers. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit(const void *buffer, uint64_t index, uint64_t bytes)
 {
     return mscclpp_dev_ld_unit_by(buffer, index, bytes, true);
 }
 
-/* Stores unit `index` of a buffer of `bytes`, as the function above, with few registers. */
-MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v, uint32_t mask)
+/* mscclpp_dev_st_unit_by with few registers. */
+MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t value,
+                                     uint32_t mask)
 {
-    mscclpp_dev_st_unit_by(buffer, index, bytes, v, mask, true);
+    mscclpp_dev_st_unit_by(buffer, index, bytes, value, mask, true);
 }
 
 #endif

@@ -28,12 +28,16 @@ MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
     return warp * (MSCCLPP_DEV_WAIT_TURNS / 256) % MSCCLPP_DEV_WAIT_TURNS;
 }
 
+/* The progress of one wait. A wait begins with zeros. */
 typedef struct {
-    uint32_t turns;
+    uint32_t turns;    /* turns so far */
     uint64_t since_ns; /* when the wait began; 0 until the first check */
 } mscclpp_dev_wait_t;
 
-/* Checks the abort word and the time. Returns true to go on waiting. Otherwise, names `peer` in the mailbox. */
+/*
+ * Checks the abort word and the time. Returns true to go on waiting. Otherwise, names `peer` in the mailbox as the rank
+ * that was waited for, and returns false.
+ */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
@@ -82,6 +86,7 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_
     return !ctx->failed;
 }
 
+/* mscclpp_dev_wait_turn_by with a check that is not inlined, as nearly all callers want it. */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, mscclpp_dev_wait_t *wait,
                                        uint32_t peer)
 {

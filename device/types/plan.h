@@ -8,7 +8,7 @@
 #include "device/types/launch.h"
 #include "device/types/port_channel.h"
 
-/* What a step does, and which of its fields say with what. */
+/* What a step does, and which of its fields say what it does it with. */
 typedef enum {
     MSCCLPP_DEV_PLAN_NOP,         /* the block's threads meet */
     MSCCLPP_DEV_PLAN_BARRIER,     /* `links`: its number; `count`: blocks */
@@ -33,7 +33,7 @@ typedef struct {
     uint32_t size;             /* chunks */
     uint32_t part, parts;      /* this block's part in a group of blocks; parts 0: no group */
     uint32_t links, count;     /* position of the first link; number of links */
-    uint64_t unit;
+    uint64_t unit;             /* bytes that a turn of a loop handles */
 } mscclpp_dev_plan_step_t;
 
 /* Where a block's code begins: its first step, and the first item and link that its steps use. */
@@ -41,9 +41,17 @@ typedef struct {
     uint32_t step, item, link;
 } mscclpp_dev_plan_start_t;
 
+/* A rank's buffers in the table of buffers, one after the other. */
+enum {
+    MSCCLPP_DEV_PLAN_INPUT,
+    MSCCLPP_DEV_PLAN_OUTPUT,
+    MSCCLPP_DEV_PLAN_SCRATCH,
+    MSCCLPP_DEV_PLAN_BUFFERS /* their number */
+};
+
 /* Where chunks are. */
 typedef struct {
-    uint32_t base;    /* in the table of buffers: 3 * rank + 0 input, 1 output, 2 scratch */
+    uint32_t base;    /* in the table of buffers: MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_INPUT and so on */
     uint32_t block;   /* number of a rank's block, in a buffer with one block per rank; 0 in scratch */
     uint32_t chunk;   /* in that block */
     uint32_t packets; /* not 0: the data are packets: twice the bytes, with flags */
@@ -91,7 +99,8 @@ struct mscclpp_dev_plan_args {
     const mscclpp_dev_plan_item_t *items;
     const mscclpp_dev_plan_link_t *links;
     const mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
-    char *bases[3 * MSCCLPP_DEV_MAX_RANKS]; /* of ranks on other nodes the offsets from the start of their memory */
+    char *bases[MSCCLPP_DEV_PLAN_BUFFERS *
+                MSCCLPP_DEV_MAX_RANKS];     /* of ranks on other nodes the offsets from the start of their memory */
     uint64_t *const *arrived;               /* of every rank: signals received over each channel */
     uint64_t *expected;                     /* this rank's: signals waited for */
     mscclpp_dev_plan_counter_t *semaphores; /* this rank's; `given` begins with the initial value */

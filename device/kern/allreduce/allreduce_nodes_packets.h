@@ -5,7 +5,7 @@
  *
  *   1. Every rank sends its operands as packets to the ranks of its node that own them.
  *   2. An owner combines the operands in rank order, stores this partial result as packets in the exchange area, and
- * has it put to the owners of the same shard on the other nodes.
+ *      has it put to the owners of the same shard on the other nodes.
  *   3. These owners wait for the packets, combine the partial results in node order, and send the result as packets to
  *      the ranks of their node.
  *
@@ -46,24 +46,27 @@
 /* A block's part of an epoch. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
-    uint64_t shard;    /* units */
+    uint64_t shard;    /* units of each shard */
     uint64_t base;     /* first unit of the epoch in each shard */
-    uint64_t begin;    /* the block's first unit in the epoch, and how many it has */
-    uint64_t count;    /* may be 0 for the last blocks of a short message */
+    uint64_t begin;    /* the block's first unit in the epoch */
+    uint64_t count;    /* number of the block's units in the epoch; may be 0 for the last blocks of a short message */
     uint64_t capacity; /* units of a slot within the node */
-    uint32_t flag;
+    uint32_t flag;     /* that the epoch's packets carry */
 } mscclpp_dev_nodes_epoch_t;
 
-/* Place of one unit's packets from several senders: sender i's are at first + i * stride. */
+/* Place of one unit's packets from several senders. */
 typedef struct {
-    char *first;
-    uint64_t stride;
-    uint64_t pair;
+    char *first;     /* of sender 0 */
+    uint64_t stride; /* bytes from one sender's to the next one's */
+    uint64_t pair;   /* bytes from the first half of the unit to the second */
 } mscclpp_dev_nodes_row_t;
 
-/* Operands (`phase` 0) or results (1) from ranks of this node, for unit `u` of the block's part. */
-MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver,
-                                                           int phase, uint64_t u)
+/*
+ * The place in the scratch of `receiver` for packets of ranks of its node: unit number `unit` of the block's part, in a
+ * phase.
+ */
+MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev_nodes_epoch_t *epoch,
+                                                               uint32_t receiver, int phase, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
     mscclpp_dev_nodes_row_t row;
@@ -71,7 +74,7 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near(const mscclpp_dev_nod
     row.stride = epoch->capacity * MSCCLPP_DEV_PACKET_UNIT;
     row.pair = epoch->capacity * MSCCLPP_DEV_PACKET_STEP;
     row.first = args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half +
-                (uint64_t)phase * epoch->nodes->most * row.stride + (epoch->begin + u) * MSCCLPP_DEV_PACKET_STEP;
+                (uint64_t)phase * epoch->nodes->most * row.stride + (epoch->begin + unit) * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
@@ -84,173 +87,196 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch
     return nodes->packets_offset + (number * nodes->packet_units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* Partial results of all nodes; unit `u` of the block's part. */
-MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t u)
+/* The place in the exchange area for packets of the other nodes: unit number `unit` of the block's part. */
+MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far_row(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit)
 {
     mscclpp_dev_nodes_row_t row;
 
     row.stride = epoch->nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
     row.pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
-    row.first = epoch->nodes->exchange + mscclpp_dev_nodes_packet_slot(epoch, 1) + u * MSCCLPP_DEV_PACKET_STEP;
+    row.first = epoch->nodes->exchange + mscclpp_dev_nodes_packet_slot(epoch, 1) + unit * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
-/* The rank that a wait for sender `i` names. */
+/* The rank that is late if the packets of a sender do not come. If `is_far`, the sender is a node. */
 MSCCLPP_DEV uint32_t mscclpp_dev_nodes_late_rank(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
-                                                 bool far, uint32_t i)
+                                                 bool is_far, uint32_t sender)
 {
-    return far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, i)].peer : i;
+    return is_far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, sender)].peer : sender;
 }
 
-/* Combines a unit of `n` senders in order. `own` is that of sender `own_sender`; the others are waited for. */
+/*
+ * Waits for a unit of each of `nsenders` senders, and combines these units in order. That of sender `own_sender` is
+ * `own`, and nobody sends it. If `is_far`, the senders are nodes.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                        bool hot, int dtype, int op, mscclpp_dev_nodes_row_t row,
-                                                       bool far, uint32_t n, uint32_t own_sender, mscclpp_dev_vec_t own)
+                                                       bool is_far, uint32_t nsenders, uint32_t own_sender,
+                                                       mscclpp_dev_vec_t own)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_NODES_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_NODES_BATCH];
     bool has_arrived[MSCCLPP_DEV_NODES_BATCH];
     mscclpp_dev_acc_t acc;
-    uint32_t base;
+    uint32_t first_sender;
     int i;
 
-    mscclpp_dev_acc_set(&acc, dtype, own); /* compilers do not see that there always is a sender 0 */
-    for (base = 0; base < n; base += MSCCLPP_DEV_NODES_BATCH) {
+    mscclpp_dev_acc_set(&acc, dtype, own); /* only for compilers, which do not see that there always is a sender 0 */
+    for (first_sender = 0; first_sender < nsenders; first_sender += MSCCLPP_DEV_NODES_BATCH) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
-            const uint32_t sender = base + (uint32_t)i;
+            const uint32_t sender = first_sender + (uint32_t)i;
 
-            v[i] = own;
-            has_arrived[i] =
-                sender >= n || sender == own_sender ||
-                mscclpp_dev_poll_unit(row.first + sender * row.stride, row.pair, &v[i], epoch->flag, MSCCLPP_DEV_LL16);
+            values[i] = own;
+            has_arrived[i] = sender >= nsenders || sender == own_sender ||
+                             mscclpp_dev_poll_unit(row.first + sender * row.stride, row.pair, &values[i], epoch->flag,
+                                                   MSCCLPP_DEV_LL16);
         }
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
-            const uint32_t sender = base + (uint32_t)i;
+            const uint32_t sender = first_sender + (uint32_t)i;
 
             if (!has_arrived[i]) {
-                mscclpp_dev_get_unit(ctx, &nodes->common, row.first + sender * row.stride, row.pair, &v[i], epoch->flag,
-                                     MSCCLPP_DEV_LL16, mscclpp_dev_nodes_late_rank(ctx, nodes, far, sender));
+                mscclpp_dev_get_unit(ctx, &nodes->common, row.first + sender * row.stride, row.pair, &values[i],
+                                     epoch->flag, MSCCLPP_DEV_LL16,
+                                     mscclpp_dev_nodes_late_rank(ctx, nodes, is_far, sender));
             }
             if (sender == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v[i]);
-            } else if (sender < n) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i]);
+                mscclpp_dev_acc_set(&acc, dtype, values[i]);
+            } else if (sender < nsenders) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i]);
             }
         }
     }
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* Unit `u` of the block's part, in this rank's operands for the owner of shard `s`. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t s, uint64_t u)
+/*
+ * Loads unit number `unit` of the block's part from this rank's operands for a shard; zeros beyond the end of the
+ * shard.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t shard,
+                                                     uint64_t unit)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
-    const uint64_t unit_index = epoch->base + epoch->begin + u;
+    const uint64_t shard_unit = epoch->base + epoch->begin + unit;
 
-    return unit_index >= epoch->shard ? mscclpp_dev_vec_zero()
-                                      : mscclpp_dev_ld_unit(args->in, s * epoch->shard + unit_index, args->bytes);
+    return shard_unit >= epoch->shard ? mscclpp_dev_vec_zero()
+                                      : mscclpp_dev_ld_unit(args->in, shard * epoch->shard + shard_unit, args->bytes);
 }
 
-/* Stores unit `u` of the result for shard `s`, unless it lies beyond the shard or the thread has failed. */
+/*
+ * Stores unit number `unit` of a shard of the result, unless it lies beyond the end of the shard or the thread has
+ * failed.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                         uint32_t s, uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
+                                         uint32_t shard, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
-    const uint64_t unit_index = epoch->base + epoch->begin + u;
+    const uint64_t shard_unit = epoch->base + epoch->begin + unit;
 
-    if (unit_index < epoch->shard && !ctx->failed) {
-        mscclpp_dev_st_unit(args->out, s * epoch->shard + unit_index, args->bytes, v, mask);
+    if (shard_unit < epoch->shard && !ctx->failed) {
+        mscclpp_dev_st_unit(args->out, shard * epoch->shard + shard_unit, args->bytes, value, mask);
     }
 }
 
-/* The partial result of this rank's node. It is computed twice; the second time, all packets have already arrived. */
+/*
+ * Waits for the operands of this rank's node for unit number `unit`, and combines them: the node's partial result.
+ * Units other than a thread's first one are computed twice. The second time, all packets have already arrived.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                                        bool hot, int dtype, int op, uint64_t u)
+                                                        bool hot, int dtype, int op, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
-    const mscclpp_dev_vec_t own = mscclpp_dev_nodes_load(epoch, args->rank, u);
+    const mscclpp_dev_vec_t own = mscclpp_dev_nodes_load(epoch, args->rank, unit);
 
     if (args->nranks == 1) {
         return own;
     }
-    return mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op, mscclpp_dev_nodes_near(epoch, args->rank, 0, u), false,
-                                    args->nranks, args->rank, own);
+    return mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op,
+                                    mscclpp_dev_nodes_near_row(epoch, args->rank, MSCCLPP_DEV_PHASE_OPERANDS, unit),
+                                    false, args->nranks, args->rank, own);
 }
 
-/* Sends unit `u` as a packet to a rank of this node. `phase`: 0 for an operand, 1 for a result. */
+/* Sends unit number `unit` as packets to a rank of this node: an operand or a result, as `phase` says. */
 MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver, int phase,
-                                             uint64_t u, mscclpp_dev_vec_t v)
+                                             uint64_t unit, mscclpp_dev_vec_t value)
 {
-    const mscclpp_dev_nodes_row_t row = mscclpp_dev_nodes_near(epoch, receiver, phase, u);
+    const mscclpp_dev_nodes_row_t row = mscclpp_dev_nodes_near_row(epoch, receiver, phase, unit);
 
-    mscclpp_dev_put_unit(row.first + epoch->nodes->common.rank * row.stride, row.pair, v, epoch->flag,
+    mscclpp_dev_put_unit(row.first + epoch->nodes->common.rank * row.stride, row.pair, value, epoch->flag,
                          MSCCLPP_DEV_LL16);
 }
 
-/* Stores the packets of a unit: where they are put from, or at all other nodes. */
-MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t u, mscclpp_dev_vec_t v)
+/* Stores the packets of a unit: at all other nodes, if kernels reach them, else where they are put from later. */
+MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit,
+                                            mscclpp_dev_vec_t value)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
     const uint64_t slot = mscclpp_dev_nodes_packet_slot(epoch, nodes->maps != 0 ? 1 + nodes->node : 0);
-    const uint64_t unit_index = slot + u * MSCCLPP_DEV_PACKET_STEP;
+    const uint64_t offset = slot + unit * MSCCLPP_DEV_PACKET_STEP;
     uint32_t i;
 
     if (nodes->maps == 0) {
-        mscclpp_dev_put_unit(nodes->exchange + unit_index, pair, v, epoch->flag, MSCCLPP_DEV_LL16);
+        mscclpp_dev_put_unit(nodes->exchange + offset, pair, value, epoch->flag, MSCCLPP_DEV_LL16);
         return;
     }
     for (i = 1; i < nodes->nnodes; ++i) {
-        const uint32_t k = nodes->node + i < nodes->nnodes ? nodes->node + i : nodes->node + i - nodes->nnodes;
+        const uint32_t to_node = nodes->node + i < nodes->nnodes ? nodes->node + i : nodes->node + i - nodes->nnodes;
 
-        mscclpp_dev_put_unit(nodes->mapped[k] + (unit_index - nodes->packets_offset), pair, v, epoch->flag,
+        mscclpp_dev_put_unit(nodes->mapped[to_node] + (offset - nodes->packets_offset), pair, value, epoch->flag,
                              MSCCLPP_DEV_LL16);
     }
 }
 
-/* Puts the block's stored packets to all other nodes. The block's threads share the nodes. */
+/*
+ * Puts the block's packets, which its threads have stored before, to all other nodes. Called by all threads, which
+ * divide the nodes among themselves.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     uint32_t i;
 
-    /* Each node begins with the next one, so that not all send to the same node at once. */
+    /* Each node begins with the node after it, so that not all send to the same node at once. */
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
-        const uint32_t k = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i);
+        const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i);
 
         mscclpp_dev_port_put(ctx, &nodes->common,
-                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
                              mscclpp_dev_nodes_packet_slot(epoch, 1 + nodes->node),
                              mscclpp_dev_nodes_packet_slot(epoch, 0), epoch->count * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
 
-/* Sends unit `u` of the result to all ranks of this owner's node. */
+/*
+ * Sends unit number `unit` of the result to all other ranks of this owner's node, and stores it in this rank's output.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                           uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
+                                           uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
     uint32_t i;
 
     for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-        mscclpp_dev_nodes_send_near(
-            epoch, args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks, 1, u, v);
+        mscclpp_dev_nodes_send_near(epoch,
+                                    args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks,
+                                    MSCCLPP_DEV_PHASE_RESULTS, unit, value);
     }
-    mscclpp_dev_nodes_store(ctx, epoch, args->rank, u, v, mask);
+    mscclpp_dev_nodes_store(ctx, epoch, args->rank, unit, value, mask);
 }
 
 /* ---- Step by step: with one partner after another ---- */
 
-/* What this node has is not stored yet. */
+/* In place of a slot: what this node has is not stored yet. */
 #define MSCCLPP_DEV_NODES_UNSTORED 0xffffffffu
 
 /*
- * Offset of unit `u` of the block's part of slot `slot` in the exchange area. After the slots for messages come those
- * to send from, one for each round.
+ * Offset of unit number `unit` of the block's part of slot `slot` in the exchange area. After the slots for messages
+ * come those to send from, one for each round.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u)
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t unit)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t half = ((uint64_t)nodes->nnodes + 1) * nodes->packet_units;
@@ -258,66 +284,72 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch
         MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
 
     return nodes->packets_offset + ((epoch->flag & 1) * half + slot * units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
-           u * MSCCLPP_DEV_PACKET_STEP;
+           unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Waits for unit `u` in a slot of this node. */
+/*
+ * Waits for unit number `unit` in a slot of this node, and returns it. `peer` is the rank that is late if it does not
+ * come.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                                         uint32_t slot, uint64_t u, uint32_t peer)
+                                                         uint32_t slot, uint64_t unit, uint32_t peer)
 {
-    mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
+    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
     mscclpp_dev_get_unit(ctx, &epoch->nodes->common,
-                         epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, u),
-                         epoch->count * MSCCLPP_DEV_PACKET_STEP, &v, epoch->flag, MSCCLPP_DEV_LL16, peer);
-    return v;
+                         epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, unit),
+                         epoch->count * MSCCLPP_DEV_PACKET_STEP, &value, epoch->flag, MSCCLPP_DEV_LL16, peer);
+    return value;
 }
 
-/* Stores unit `u` as a packet in a slot of this node, to be sent from there. */
-MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t u,
-                                            mscclpp_dev_vec_t v)
+/* Stores unit number `unit` as a packet in a slot of this node, to be sent from there. */
+MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t unit,
+                                            mscclpp_dev_vec_t value)
 {
-    mscclpp_dev_put_unit(epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, u),
-                         epoch->count * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+    mscclpp_dev_put_unit(epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, unit),
+                         epoch->count * MSCCLPP_DEV_PACKET_STEP, value, epoch->flag, MSCCLPP_DEV_LL16);
 }
 
-/* Unit `u` of what this node has: in slot `stored`, or not stored. `first` is this thread's first unit. */
+/*
+ * Returns unit number `unit` of what this node has by now. This thread's first unit is in `first_value`. Others are in
+ * slot `stored_slot`, or are combined of the operands if they are not stored yet.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                                         bool hot, int dtype, int op, uint32_t stored, uint64_t u,
-                                                         mscclpp_dev_vec_t first)
+                                                         bool hot, int dtype, int op, uint32_t stored_slot,
+                                                         uint64_t unit, mscclpp_dev_vec_t first_value)
 {
-    return u == ctx->tid                          ? first
-           : stored == MSCCLPP_DEV_NODES_UNSTORED ? mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u)
-                                                  : mscclpp_dev_nodes_step_get(ctx, epoch, stored, u, 0);
+    return unit == ctx->tid                            ? first_value
+           : stored_slot == MSCCLPP_DEV_NODES_UNSTORED ? mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit)
+                                                       : mscclpp_dev_nodes_step_get(ctx, epoch, stored_slot, unit, 0);
 }
 
-/* Sends the block's part to the peer, from where it lies. Called by all threads. */
+/* Carries out a sending step: sends the block's part, which lies in slot `from_slot`. Called by all threads. */
 MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                             const mscclpp_dev_step_t *step, uint32_t from)
+                                             const mscclpp_dev_step_t *step, uint32_t from_slot)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
-    uint64_t u;
+    uint64_t unit;
 
     if (nodes->maps != 0) {
-        for (u = ctx->tid; u < epoch->count && !ctx->failed; u += ctx->nthreads) {
-            const mscclpp_dev_vec_t v = mscclpp_dev_nodes_step_get(ctx, epoch, from, u, 0);
+        for (unit = ctx->tid; unit < epoch->count && !ctx->failed; unit += ctx->nthreads) {
+            const mscclpp_dev_vec_t value = mscclpp_dev_nodes_step_get(ctx, epoch, from_slot, unit, 0);
 
             mscclpp_dev_put_unit(nodes->mapped[step->peer] +
-                                     (mscclpp_dev_nodes_step_offset(epoch, step->slot, u) - nodes->packets_offset),
-                                 epoch->count * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+                                     (mscclpp_dev_nodes_step_offset(epoch, step->slot, unit) - nodes->packets_offset),
+                                 epoch->count * MSCCLPP_DEV_PACKET_STEP, value, epoch->flag, MSCCLPP_DEV_LL16);
         }
         return;
     }
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0 && !ctx->failed) {
-        mscclpp_dev_port_put(ctx, &nodes->common,
-                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)],
-                             mscclpp_dev_nodes_step_offset(epoch, step->slot, 0),
-                             mscclpp_dev_nodes_step_offset(epoch, from, 0), epoch->count * MSCCLPP_DEV_PACKET_UNIT);
+        mscclpp_dev_port_put(
+            ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)],
+            mscclpp_dev_nodes_step_offset(epoch, step->slot, 0), mscclpp_dev_nodes_step_offset(epoch, from_slot, 0),
+            epoch->count * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
 
-/* The node's unit after a step of this kind: what it has, combined with what it has received. */
+/* Returns what a node has of a unit after a step of this kind, of what it had and what it has received. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
                                                              mscclpp_dev_vec_t own, mscclpp_dev_vec_t received)
 {
@@ -332,8 +364,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool
 }
 
 /*
- * The owner's part with one partner after another. Each unit stays with one thread. What a round combines is stored
- * where the next round sends it from. The argument why two sets are enough holds here, too: whoever has ended epoch
+ * The owner's part with one partner after another: carries out all steps, and sends the result to all ranks of the
+ * node. Each unit stays with one thread. What a round combines is stored where the next round sends it from.
+ *
+ * The argument why two sets are enough holds here, too: whoever has ended epoch
  * e + 1 has received, directly or through others, what every block of the same number pushed in e + 1, after all its
  * threads had read all packets of e. So all puts of e have arrived, and both slots and sources of e are free, whichever
  * pattern e and e + 2 have.
@@ -343,46 +377,47 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    mscclpp_dev_vec_t first = mscclpp_dev_vec_zero(), v;
-    uint32_t stored = MSCCLPP_DEV_NODES_UNSTORED, s, to;
-    bool delivered = false;
-    uint64_t u;
+    mscclpp_dev_vec_t first_value = mscclpp_dev_vec_zero(), value;
+    uint32_t stored_slot = MSCCLPP_DEV_NODES_UNSTORED, i, to_slot;
+    bool is_delivered = false;
+    uint64_t unit;
 
     if (epoch->count == 0) {
         return;
     }
     if (ctx->tid < epoch->count) {
-        first = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, ctx->tid);
+        first_value = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, ctx->tid);
     }
-    for (s = 0; s < nodes->doubling.count; ++s) {
-        const mscclpp_dev_step_t step = nodes->doubling.step[s];
-        const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, last = s + 1 == nodes->doubling.count;
+    for (i = 0; i < nodes->doubling.count; ++i) {
+        const mscclpp_dev_step_t step = nodes->doubling.step[i];
+        const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, is_last = i + 1 == nodes->doubling.count;
 
-        to = nodes->doubling.slots + (sends ? step.round : last ? 0 : nodes->doubling.step[s + 1].round);
-        for (u = ctx->tid; u < epoch->count && !(sends && stored == to); u += ctx->nthreads) {
-            v = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, u, first);
+        to_slot = nodes->doubling.slots + (sends ? step.round : is_last ? 0 : nodes->doubling.step[i + 1].round);
+        for (unit = ctx->tid; unit < epoch->count && !(sends && stored_slot == to_slot); unit += ctx->nthreads) {
+            value = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value);
             if (!sends) {
-                v = mscclpp_dev_nodes_step_combine(
-                    step.kind, hot, dtype, op, v,
-                    mscclpp_dev_nodes_step_get(ctx, epoch, step.slot, u,
+                value = mscclpp_dev_nodes_step_combine(
+                    step.kind, hot, dtype, op, value,
+                    mscclpp_dev_nodes_step_get(ctx, epoch, step.slot, unit,
                                                mscclpp_dev_nodes_late_rank(ctx, nodes, true, step.peer)));
             }
-            first = u == ctx->tid ? v : first;
-            if (!sends && last) {
-                mscclpp_dev_nodes_deliver(ctx, epoch, u, v, mask);
+            first_value = unit == ctx->tid ? value : first_value;
+            if (!sends && is_last) {
+                mscclpp_dev_nodes_deliver(ctx, epoch, unit, value, mask);
             } else if (!ctx->failed) {
-                mscclpp_dev_nodes_step_put(epoch, to, u, v);
+                mscclpp_dev_nodes_step_put(epoch, to_slot, unit, value);
             }
         }
-        stored = to;
-        delivered = !sends && last;
+        stored_slot = to_slot;
+        is_delivered = !sends && is_last;
         if (sends) {
-            mscclpp_dev_nodes_step_send(ctx, epoch, &step, to);
+            mscclpp_dev_nodes_step_send(ctx, epoch, &step, to_slot);
         }
     }
-    for (u = ctx->tid; u < epoch->count && !delivered; u += ctx->nthreads) {
-        mscclpp_dev_nodes_deliver(ctx, epoch, u,
-                                  mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, u, first), mask);
+    for (unit = ctx->tid; unit < epoch->count && !is_delivered; unit += ctx->nthreads) {
+        mscclpp_dev_nodes_deliver(
+            ctx, epoch, unit, mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value),
+            mask);
     }
 }
 
@@ -392,14 +427,14 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    mscclpp_dev_vec_t first = mscclpp_dev_vec_zero(), v;
-    uint64_t u;
+    mscclpp_dev_vec_t first_value = mscclpp_dev_vec_zero(), value;
+    uint64_t unit;
 
-    for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
-        v = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);
-        first = u == ctx->tid ? v : first;
+    for (unit = ctx->tid; unit < epoch->count; unit += ctx->nthreads) {
+        value = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit);
+        first_value = unit == ctx->tid ? value : first_value;
         if (!ctx->failed) {
-            mscclpp_dev_nodes_send_far(epoch, u, v);
+            mscclpp_dev_nodes_send_far(epoch, unit, value);
         }
     }
     if (nodes->maps == 0) {
@@ -408,28 +443,32 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
             mscclpp_dev_nodes_put_packets(ctx, epoch);
         }
     }
-    for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
-        v = u == ctx->tid ? first : mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);
-        v = mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op, mscclpp_dev_nodes_far(epoch, u), true, nodes->nnodes,
-                                     nodes->node, v);
-        mscclpp_dev_nodes_deliver(ctx, epoch, u, v, mask);
+    for (unit = ctx->tid; unit < epoch->count; unit += ctx->nthreads) {
+        value = unit == ctx->tid ? first_value : mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit);
+        value = mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op, mscclpp_dev_nodes_far_row(epoch, unit), true,
+                                         nodes->nnodes, nodes->node, value);
+        mscclpp_dev_nodes_deliver(ctx, epoch, unit, value, mask);
     }
 }
 
-/* One epoch of the block's part: operands to their owners, the owners' exchange, results to all ranks. */
+/*
+ * Runs one epoch of the block's part: sends operands to their owners, takes part in the owners' exchange if this rank
+ * is one, and waits for the results of all shards. After a failure nothing more is sent or stored.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                          int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    uint64_t u;
-    uint32_t s;
+    uint64_t unit;
+    uint32_t shard;
 
-    for (u = ctx->tid; u < epoch->count && !ctx->failed; u += ctx->nthreads) {
-        for (s = 0; s < nodes->shards; ++s) {
-            if (s != args->rank) {
-                mscclpp_dev_nodes_send_near(epoch, s, 0, u, mscclpp_dev_nodes_load(epoch, s, u));
+    for (unit = ctx->tid; unit < epoch->count && !ctx->failed; unit += ctx->nthreads) {
+        for (shard = 0; shard < nodes->shards; ++shard) {
+            if (shard != args->rank) {
+                mscclpp_dev_nodes_send_near(epoch, shard, MSCCLPP_DEV_PHASE_OPERANDS, unit,
+                                            mscclpp_dev_nodes_load(epoch, shard, unit));
             }
         }
     }
@@ -438,16 +477,17 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     } else if (args->rank < nodes->shards) {
         mscclpp_dev_nodes_combine(ctx, epoch, hot, dtype, op);
     }
-    for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
-        const mscclpp_dev_nodes_row_t row = mscclpp_dev_nodes_near(epoch, args->rank, 1, u);
+    for (unit = ctx->tid; unit < epoch->count; unit += ctx->nthreads) {
+        const mscclpp_dev_nodes_row_t row =
+            mscclpp_dev_nodes_near_row(epoch, args->rank, MSCCLPP_DEV_PHASE_RESULTS, unit);
 
-        for (s = 0; s < nodes->shards; ++s) {
-            mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
+        for (shard = 0; shard < nodes->shards; ++shard) {
+            mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
-            if (s != args->rank) {
-                mscclpp_dev_get_unit(ctx, args, row.first + s * row.stride, row.pair, &v, epoch->flag, MSCCLPP_DEV_LL16,
-                                     s);
-                mscclpp_dev_nodes_store(ctx, epoch, s, u, v, mask);
+            if (shard != args->rank) {
+                mscclpp_dev_get_unit(ctx, args, row.first + shard * row.stride, row.pair, &value, epoch->flag,
+                                     MSCCLPP_DEV_LL16, shard);
+                mscclpp_dev_nodes_store(ctx, epoch, shard, unit, value, mask);
             }
         }
     }
@@ -460,19 +500,19 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t shard = (units + nodes->shards - 1) / nodes->shards;
-    const uint64_t slot =
+    const uint64_t slot_units =
         MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
-    const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot);
+    const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot_units);
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
-    const uint64_t part = (chunk + ctx->nblocks - 1) / ctx->nblocks;
+    const uint64_t block_share = (chunk + ctx->nblocks - 1) / ctx->nblocks;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_nodes_epoch_t epoch;
 
     epoch.nodes = nodes;
     epoch.shard = shard;
     epoch.capacity = capacity;
-    epoch.begin = ctx->block * part < chunk ? ctx->block * part : chunk;
-    epoch.count = chunk - epoch.begin < part ? chunk - epoch.begin : part;
+    epoch.begin = ctx->block * block_share < chunk ? ctx->block * block_share : chunk;
+    epoch.count = chunk - epoch.begin < block_share ? chunk - epoch.begin : block_share;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     for (epoch.base = 0; epoch.base < shard; epoch.base += chunk) {
         ++epoch.flag;

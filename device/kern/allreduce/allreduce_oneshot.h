@@ -17,47 +17,50 @@
 typedef struct {
     const mscclpp_dev_args_t *args;
     const char *in; /* the first byte of the epoch's part of the operand */
-    char *out;
+    char *out;      /* the first byte of the same part of the result */
     uint64_t bytes; /* bytes from `in` to the end of the operand */
     uint64_t pair;  /* bytes from the first half of a unit's packets to the second half */
     uint64_t half;  /* offset in a scratch of the slots that this epoch uses, bytes */
-    uint32_t flag;
+    uint32_t flag;  /* that the epoch's packets carry */
     uint32_t chunk; /* units in this epoch */
 } mscclpp_dev_oneshot_t;
 
-/* Place of unit `u` from `sender` in the scratch of `receiver`. */
+/* Place of unit number `unit` from `sender` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, uint32_t receiver, uint32_t sender,
-                                           uint32_t u)
+                                           uint32_t unit)
 {
     return epoch->args->scratch[receiver] + epoch->half + sender * 2 * epoch->pair +
-           (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
-}
-
-/* Reads unit `u` of a sender into *v. Returns false if it has not arrived. */
-MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t u, int width,
-                                          mscclpp_dev_vec_t *v)
-{
-    return mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, u), epoch->pair, v,
-                                 epoch->flag, width);
-}
-
-/* Waits for unit `u` of a sender. */
-MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, uint32_t sender,
-                                         uint32_t u, int width, mscclpp_dev_vec_t *v)
-{
-    mscclpp_dev_get_unit(ctx, epoch->args, mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, u), epoch->pair,
-                         v, epoch->flag, width, sender);
+           (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
 /*
- * Sends unit `u` to all peers. It begins with the next rank, so that the ranks do not all send to the same one at the
- * same time.
+ * Reads unit number `unit` of a sender into *value and returns true, or returns false if it has not arrived. Never
+ * waits.
  */
-MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n,
-                                         uint32_t u, int width, mscclpp_dev_vec_t v)
+MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t unit, int width,
+                                          mscclpp_dev_vec_t *value)
+{
+    return mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, unit), epoch->pair, value,
+                                 epoch->flag, width);
+}
+
+/* Waits for unit number `unit` of a sender, and reads it into *value. If the wait fails, sets ctx->failed. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, uint32_t sender,
+                                         uint32_t unit, int width, mscclpp_dev_vec_t *value)
+{
+    mscclpp_dev_get_unit(ctx, epoch->args, mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, unit),
+                         epoch->pair, value, epoch->flag, width, sender);
+}
+
+/*
+ * Sends unit number `unit` to all peers. It begins with the next rank, so that the ranks do not all send to the same
+ * one at the same time.
+ */
+MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
+                                         int const_ranks, uint32_t unit, int width, mscclpp_dev_vec_t value)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
+    const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
     uint32_t i;
 
     if (ctx->failed) {
@@ -67,80 +70,87 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
     for (i = 1; i < nranks; ++i) {
         const uint32_t peer = args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 
-        mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(epoch, peer, args->rank, u), epoch->pair, v, epoch->flag, width);
+        mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(epoch, peer, args->rank, unit), epoch->pair, value, epoch->flag,
+                             width);
     }
 }
 
 /*
- * Waits for unit `u` of all peers and combines the units with `own`, this rank's operand. `n` is the number of ranks as
- * a constant, or 0. A constant lets the compiler load all packets before the first check.
+ * Waits for unit number `unit` of all peers, and combines all ranks' units in rank order. `own` is this rank's.
+ * `const_ranks` is the number of ranks as a constant, or 0 for any number. A constant lets the compiler load all
+ * packets before the first check.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
-                                                         int n, bool hot, int dtype, int op, int width, uint32_t u,
-                                                         mscclpp_dev_vec_t own)
+                                                         int const_ranks, bool hot, int dtype, int op, int width,
+                                                         uint32_t unit, mscclpp_dev_vec_t own)
 {
     const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v[8];
-    bool there[8];
-    uint32_t r;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
+    bool has_arrived[MSCCLPP_DEV_RANKS_MOST];
+    uint32_t rank;
     int i;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
-        v[i] = own;
-        there[i] = (uint32_t)i == args->rank || mscclpp_dev_oneshot_poll(epoch, (uint32_t)i, u, width, &v[i]);
+    for (i = 0; i < const_ranks; ++i) {
+        values[i] = own;
+        has_arrived[i] =
+            (uint32_t)i == args->rank || mscclpp_dev_oneshot_poll(epoch, (uint32_t)i, unit, width, &values[i]);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
-        if (!there[i]) {
-            mscclpp_dev_oneshot_get(ctx, epoch, (uint32_t)i, u, width, &v[i]);
+    for (i = 0; i < const_ranks; ++i) {
+        if (!has_arrived[i]) {
+            mscclpp_dev_oneshot_get(ctx, epoch, (uint32_t)i, unit, width, &values[i]);
         }
         if (i == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+            mscclpp_dev_acc_set(&acc, dtype, values[0]);
         } else {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i]);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i]);
         }
     }
-    for (r = 0; n == 0 && r < args->nranks; ++r) {
-        v[0] = own;
-        if (r != args->rank) {
-            mscclpp_dev_oneshot_get(ctx, epoch, r, u, width, &v[0]);
+    for (rank = 0; const_ranks == 0 && rank < args->nranks; ++rank) {
+        values[0] = own;
+        if (rank != args->rank) {
+            mscclpp_dev_oneshot_get(ctx, epoch, rank, unit, width, &values[0]);
         }
-        if (r == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        if (rank == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, values[0]);
         } else {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[0]);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, values[0]);
         }
     }
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* Sends, receives and combines the units of one epoch. Each thread handles its own units from beginning to end. */
-MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n, bool hot,
-                                           int dtype, int op, int width)
+/*
+ * Runs one epoch: sends, receives and combines its units. Each thread handles its own units from beginning to end.
+ * After a failure nothing more is sent or stored.
+ */
+MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int const_ranks,
+                                           bool hot, int dtype, int op, int width)
 {
     const uint32_t threads = ctx->nblocks * ctx->nthreads;
     const uint32_t thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    mscclpp_dev_vec_t first;
-    uint32_t u;
+    mscclpp_dev_vec_t first_value;
+    uint32_t unit;
 
     if (thread >= epoch->chunk) {
         return;
     }
     /* The thread's first unit is read once, for both loops. Most messages have only one unit per thread. */
-    first = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
-    mscclpp_dev_oneshot_put(ctx, epoch, n, thread, width, first);
-    for (u = thread + threads; u < epoch->chunk; u += threads) {
-        mscclpp_dev_oneshot_put(ctx, epoch, n, u, width, mscclpp_dev_ld_unit(epoch->in, u, epoch->bytes));
+    first_value = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
+    mscclpp_dev_oneshot_put(ctx, epoch, const_ranks, thread, width, first_value);
+    for (unit = thread + threads; unit < epoch->chunk; unit += threads) {
+        mscclpp_dev_oneshot_put(ctx, epoch, const_ranks, unit, width,
+                                mscclpp_dev_ld_unit(epoch->in, unit, epoch->bytes));
     }
-    for (u = thread; u < epoch->chunk; u += threads) {
-        mscclpp_dev_vec_t v = u == thread ? first : mscclpp_dev_ld_unit(epoch->in, u, epoch->bytes);
+    for (unit = thread; unit < epoch->chunk; unit += threads) {
+        mscclpp_dev_vec_t value = unit == thread ? first_value : mscclpp_dev_ld_unit(epoch->in, unit, epoch->bytes);
 
-        v = mscclpp_dev_oneshot_gather(ctx, epoch, n, hot, dtype, op, width, u, v);
+        value = mscclpp_dev_oneshot_gather(ctx, epoch, const_ranks, hot, dtype, op, width, unit, value);
         if (!ctx->failed) {
-            mscclpp_dev_st_unit(epoch->out, u, epoch->bytes, v, mask);
+            mscclpp_dev_st_unit(epoch->out, unit, epoch->bytes, value, mask);
         }
     }
 }
@@ -166,9 +176,12 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, ui
            (args->nranks == 2 || args->nranks == 4 || args->nranks == 8);
 }
 
-/* All-reduce of a small message, in the fastest way. `n` is the number of ranks, a constant. */
-MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
-                                           int dtype, int op, int width)
+/*
+ * All-reduce of a message for which mscclpp_dev_oneshot_is_brief is true, in the fastest way. `const_ranks` is the
+ * number of ranks, a constant.
+ */
+MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
+                                           bool hot, int dtype, int op, int width)
 {
     const uint32_t thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
@@ -179,20 +192,20 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
     epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     mscclpp_dev_oneshot_begin(&epoch, 0);
     if (thread < mscclpp_dev_units(args->bytes)) {
-        mscclpp_dev_vec_t v = mscclpp_dev_ld_unit_by(epoch.in, thread, epoch.bytes, false);
+        mscclpp_dev_vec_t value = mscclpp_dev_ld_unit_by(epoch.in, thread, epoch.bytes, false);
 
-        mscclpp_dev_oneshot_put(ctx, &epoch, n, thread, width, v);
-        v = mscclpp_dev_oneshot_gather(ctx, &epoch, n, hot, dtype, op, width, thread, v);
+        mscclpp_dev_oneshot_put(ctx, &epoch, const_ranks, thread, width, value);
+        value = mscclpp_dev_oneshot_gather(ctx, &epoch, const_ranks, hot, dtype, op, width, thread, value);
         if (!ctx->failed) {
-            mscclpp_dev_st_unit_by(epoch.out, thread, epoch.bytes, v, mscclpp_dev_unit_mask(dtype), false);
+            mscclpp_dev_st_unit_by(epoch.out, thread, epoch.bytes, value, mscclpp_dev_unit_mask(dtype), false);
         }
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* All-reduce of a message of any size. `n` is the number of ranks as a constant, or 0 for any number. */
-MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
-                                          int dtype, int op, int width)
+/* All-reduce of a message of any size. `const_ranks` is the number of ranks as a constant, or 0 for any number. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
+                                          bool hot, int dtype, int op, int width)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
@@ -205,7 +218,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
     epoch.chunk = (uint32_t)MSCCLPP_DEV_PACKET_CHUNK(units, args->oneshot_capacity, ctx->nblocks * ctx->nthreads);
     for (base = 0; base < units; base += epoch.chunk) {
         mscclpp_dev_oneshot_begin(&epoch, base);
-        mscclpp_dev_oneshot_epoch(ctx, &epoch, n, hot, dtype, op, width);
+        mscclpp_dev_oneshot_epoch(ctx, &epoch, const_ranks, hot, dtype, op, width);
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
@@ -214,12 +227,13 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
 {
-    const bool brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
+    const bool is_brief =
+        mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
 
     mscclpp_dev_enter(ctx, args);
 #define MSCCLPP_DEV_ONESHOT_RANKS(n_)                                                                                  \
     case n_:                                                                                                           \
-        if (brief) {                                                                                                   \
+        if (is_brief) {                                                                                                \
             mscclpp_dev_oneshot_brief(ctx, args, n_, hot, dtype, op, width);                                           \
         } else {                                                                                                       \
             mscclpp_dev_oneshot_long(ctx, args, n_, hot, dtype, op, width);                                            \

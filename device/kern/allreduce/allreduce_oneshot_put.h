@@ -35,18 +35,18 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 }
 
-/* Place where this block of `sender` puts piece `count` in the memory of `receiver`. */
+/* Place where this block of `sender` puts piece `number` in the memory of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
-                                       uint32_t sender, uint64_t count)
+                                       uint32_t sender, uint64_t number)
 {
     const uint32_t place = sender < receiver ? sender : sender - 1;
-    const uint32_t slot =
-        (place * MSCCLPP_DEV_PUT_BLOCKS + ctx->block) * MSCCLPP_DEV_PUT_SLOTS + (uint32_t)count % MSCCLPP_DEV_PUT_SLOTS;
+    const uint32_t slot = (place * MSCCLPP_DEV_PUT_BLOCKS + ctx->block) * MSCCLPP_DEV_PUT_SLOTS +
+                          (uint32_t)number % MSCCLPP_DEV_PUT_SLOTS;
 
     return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
 }
 
-/* Units in the piece that begins at unit `first`: at most `piece`, and none from `end` on. */
+/* Number of units in the piece that begins at unit `first`: at most `piece`, and none from unit `end` on. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
 {
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
@@ -73,142 +73,147 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int d
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool plain, uint64_t index)
 {
-    const char *p = (const char *)args->in + index * MSCCLPP_DEV_UNIT;
-    const uint64_t rest = args->bytes - index * MSCCLPP_DEV_UNIT;
+    const char *from = (const char *)args->in + index * MSCCLPP_DEV_UNIT;
+    const uint64_t bytes_left = args->bytes - index * MSCCLPP_DEV_UNIT;
 
-    return !plain                     ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
-           : rest >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(p)
-                                      : mscclpp_dev_ld_words(p, (uint32_t)rest);
+    return !plain                           ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
+           : bytes_left >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(from)
+                                            : mscclpp_dev_ld_words(from, (uint32_t)bytes_left);
 }
 
 /* Stores a unit of the result. `plain` is a constant: the buffers are aligned to whole units. */
 MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, int dtype, uint64_t index,
-                                    mscclpp_dev_vec_t v)
+                                    mscclpp_dev_vec_t value)
 {
-    char *p = (char *)args->out + index * MSCCLPP_DEV_UNIT;
-    const uint64_t rest = args->bytes - index * MSCCLPP_DEV_UNIT;
+    char *to = (char *)args->out + index * MSCCLPP_DEV_UNIT;
+    const uint64_t bytes_left = args->bytes - index * MSCCLPP_DEV_UNIT;
 
     if (!plain) {
-        mscclpp_dev_st_unit(args->out, index, args->bytes, v, mscclpp_dev_unit_mask(dtype));
-    } else if (rest >= MSCCLPP_DEV_UNIT) {
-        mscclpp_dev_st_vec(p, v);
+        mscclpp_dev_st_unit(args->out, index, args->bytes, value, mscclpp_dev_unit_mask(dtype));
+    } else if (bytes_left >= MSCCLPP_DEV_UNIT) {
+        mscclpp_dev_st_vec(to, value);
     } else {
-        mscclpp_dev_st_words(p, v, (uint32_t)rest);
+        mscclpp_dev_st_words(to, value, (uint32_t)bytes_left);
     }
 }
 
 /*
- * A thread's first unit in the batch that follows `done` units. Each thread takes `batch` units, a constant. A warp's
+ * A thread's first unit in the batch that follows `begin` units. Each thread takes `batch` units, a constant. A warp's
  * units form `batch` adjacent rows with one unit per lane, so that all its addresses differ by constants.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_own(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t done)
+MSCCLPP_DEV uint32_t mscclpp_dev_put_own(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t begin)
 {
-    return done + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
+    return begin + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
 }
 
 /* Loads the units of a batch. No load waits for another. */
-MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *v)
+MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *values)
 {
-    int k;
+    int row;
 
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        v[k] = mscclpp_dev_ld_vec(from + (size_t)k * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT);
+    for (row = 0; row < batch; ++row) {
+        values[row] = mscclpp_dev_ld_vec(from + (size_t)row * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT);
     }
 }
 
 /* Stores the units of a batch, each one warp's width behind the one before. */
-MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *v)
+MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *values)
 {
-    int k;
+    int row;
 
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        mscclpp_dev_st_vec(to + (size_t)k * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT, v[k]);
+    for (row = 0; row < batch; ++row) {
+        mscclpp_dev_st_vec(to + (size_t)row * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT, values[row]);
     }
 }
 
 /*
- * Puts units `done` to `end` - 1 of a piece into the slots of all peers, as long as every thread has a whole batch.
+ * Puts units `begin` to `end` - 1 of a piece into the slots of all peers, as long as every thread has a whole batch.
  * `in` is this rank's operand. Returns the first unit that is left.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
-                                                  int batch, const char *in, uint64_t count, uint32_t done,
-                                                  uint32_t end)
+MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                  int const_ranks, int batch, const char *in, uint64_t number,
+                                                  uint32_t begin, uint32_t end)
 {
-    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks, turn = (uint32_t)batch * ctx->nthreads;
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_PUT_BATCH];
+    const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks,
+                   block_units = (uint32_t)batch * ctx->nthreads;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_PUT_BATCH];
     uint32_t i;
 
-    for (; done + turn <= end; done += turn) {
-        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
+    for (; begin + block_units <= end; begin += block_units) {
+        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, begin) * MSCCLPP_DEV_UNIT;
 
-        mscclpp_dev_put_load(in + own_offset, batch, v);
+        mscclpp_dev_put_load(in + own_offset, batch, values);
         for (i = 1; i < nranks; ++i) {
             mscclpp_dev_put_store(
-                mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, count) + own_offset,
-                batch, v);
+                mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, number) + own_offset,
+                batch, values);
         }
     }
-    return done;
+    return begin;
 }
 
 /*
- * Combines units `done` to `end` - 1 of a piece, as long as every thread has a whole batch. `from` lists the operands
- * of all ranks, whose number `n` is a constant. Returns the first unit that is left.
+ * Combines units `begin` to `end` - 1 of a piece, as long as every thread has a whole batch. `from` lists the operands
+ * of all ranks, whose number `const_ranks` is a constant. Returns the first unit that is left.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
-                                                     int n, int batch, bool hot, int dtype, int op, uint32_t done,
-                                                     uint32_t end)
+                                                     int const_ranks, int batch, bool hot, int dtype, int op,
+                                                     uint32_t begin, uint32_t end)
 {
-    const uint32_t turn = (uint32_t)batch * ctx->nthreads;
-    mscclpp_dev_vec_t operand[MSCCLPP_DEV_PUT_OPERANDS];
-    int i, k;
+    const uint32_t block_units = (uint32_t)batch * ctx->nthreads;
+    mscclpp_dev_vec_t operands[MSCCLPP_DEV_PUT_OPERANDS];
+    int i, row;
 
-    for (; done + turn <= end; done += turn) {
-        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
+    for (; begin + block_units <= end; begin += block_units) {
+        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, begin) * MSCCLPP_DEV_UNIT;
 
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < n; ++i) {
-            mscclpp_dev_put_load(from[i] + own_offset, batch, &operand[i * batch]);
+        for (i = 0; i < const_ranks; ++i) {
+            mscclpp_dev_put_load(from[i] + own_offset, batch, &operands[i * batch]);
         }
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
+        for (row = 0; row < batch; ++row) {
             mscclpp_dev_acc_t acc;
 
-            mscclpp_dev_acc_set(&acc, dtype, operand[k]);
+            mscclpp_dev_acc_set(&acc, dtype, operands[row]);
             MSCCLPP_DEV_UNROLL
-            for (i = 1; i < n; ++i) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, operand[i * batch + k]);
+            for (i = 1; i < const_ranks; ++i) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, operands[i * batch + row]);
             }
-            operand[k] = mscclpp_dev_acc_get(&acc, dtype);
+            operands[row] = mscclpp_dev_acc_get(&acc, dtype);
         }
-        mscclpp_dev_put_store(out + own_offset, batch, operand);
+        mscclpp_dev_put_store(out + own_offset, batch, operands);
     }
-    return done;
+    return begin;
 }
 
-/* Puts the piece that begins at unit `first` into slot `count` of all peers, and then reports it to them. */
-MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
-                                      int dtype, uint32_t piece, uint64_t first, uint64_t count)
+/*
+ * Puts piece `number`, which begins at unit `first`, into its slot in the memory of each peer, and then reports it to
+ * them. `piece` is the size of a full piece, in units.
+ */
+MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
+                                      bool plain, int dtype, uint32_t piece, uint64_t first, uint64_t number)
 {
-    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
+    const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
     const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
-    const uint32_t fast = mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
+    const uint32_t whole_size = mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
     const char *in = (const char *)args->in + first * MSCCLPP_DEV_UNIT;
-    uint32_t u, i;
+    uint32_t unit, i;
 
     if (!ctx->failed) {
-        u = mscclpp_dev_put_send_batches(ctx, args, n, MSCCLPP_DEV_PUT_BATCH, in, count, 0, fast);
-        u = mscclpp_dev_put_send_batches(ctx, args, n, MSCCLPP_DEV_PUT_BATCH / 2, in, count, u, fast);
-        for (u += ctx->tid; u < size; u += ctx->nthreads) {
-            const mscclpp_dev_vec_t v = mscclpp_dev_put_ld(args, plain, first + u);
+        unit = mscclpp_dev_put_send_batches(ctx, args, const_ranks, MSCCLPP_DEV_PUT_BATCH, in, number, 0, whole_size);
+        unit = mscclpp_dev_put_send_batches(ctx, args, const_ranks, MSCCLPP_DEV_PUT_BATCH / 2, in, number, unit,
+                                            whole_size);
+        for (unit += ctx->tid; unit < size; unit += ctx->nthreads) {
+            const mscclpp_dev_vec_t value = mscclpp_dev_put_ld(args, plain, first + unit);
 
             for (i = 1; i < nranks; ++i) {
                 mscclpp_dev_st_vec(
-                    mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, count) +
-                        (uint64_t)u * MSCCLPP_DEV_UNIT,
-                    v);
+                    mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, number) +
+                        (uint64_t)unit * MSCCLPP_DEV_UNIT,
+                    value);
             }
         }
     }
@@ -217,13 +222,16 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
         mscclpp_dev_sync_t *theirs = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
 
-        mscclpp_dev_st_release_sys_u64(&theirs->arrived[ctx->block][args->rank], count);
+        mscclpp_dev_st_release_sys_u64(&theirs->arrived[ctx->block][args->rank], number);
     }
 }
 
-/* Waits until piece `count` of every peer has arrived. Each thread checks for itself, so the block needs no barrier. */
+/*
+ * Waits until piece `number` of every peer has arrived. Returns false if a wait fails, or if the thread had failed
+ * before. Each thread checks for itself, so the block needs no barrier.
+ */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
-                                       bool plain, uint64_t count)
+                                       bool plain, uint64_t number)
 {
     const mscclpp_dev_sync_t *own_words = mscclpp_dev_sync_of(args, args->rank);
     mscclpp_dev_wait_t wait = {0, 0};
@@ -232,7 +240,7 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     for (i = 1; i < nranks; ++i) {
         const uint32_t peer = mscclpp_dev_put_peer(args, nranks, i);
 
-        while (mscclpp_dev_ld_acquire_sys_u64(&own_words->arrived[ctx->block][peer]) < count) {
+        while (mscclpp_dev_ld_acquire_sys_u64(&own_words->arrived[ctx->block][peer]) < number) {
             if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !plain)) {
                 return false;
             }
@@ -242,52 +250,55 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Combines the piece that begins at unit `first`, once every peer's piece is in slot `count`. Works in place: all
- * threads have put the piece before, and a thread reads a unit before it overwrites it.
+ * Waits for piece `number` of every peer, and combines it with this rank's, which begins at unit `first`. Works in
+ * place: all threads have put the piece before, and a thread reads a unit before it overwrites it.
  */
-MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
-                                         bool hot, int dtype, int op, uint32_t piece, uint64_t first, uint64_t count)
+MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
+                                         bool plain, bool hot, int dtype, int op, uint32_t piece, uint64_t first,
+                                         uint64_t number)
 {
-    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
-    const int batch = n == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (plain ? 2 * n : n);
+    const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
+    const int batch = const_ranks == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (plain ? 2 * const_ranks : const_ranks);
     const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
-    const uint32_t fast = n == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
+    const uint32_t whole_size =
+        const_ranks == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
     char *out = (char *)args->out + first * MSCCLPP_DEV_UNIT;
-    const char *from[8];
+    const char *from[MSCCLPP_DEV_RANKS_MOST];
     mscclpp_dev_acc_t acc;
-    uint32_t u = 0, r;
+    uint32_t unit = 0, rank;
     int i;
 
-    if (!mscclpp_dev_put_await(ctx, args, nranks, plain, count)) {
+    if (!mscclpp_dev_put_await(ctx, args, nranks, plain, number)) {
         return;
     }
-    if (n != 0) {
+    if (const_ranks != 0) {
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < n; ++i) {
+        for (i = 0; i < const_ranks; ++i) {
             from[i] = (uint32_t)i == args->rank ? (const char *)args->in + first * MSCCLPP_DEV_UNIT
-                                                : mscclpp_dev_put_slot(ctx, args, args->rank, (uint32_t)i, count);
+                                                : mscclpp_dev_put_slot(ctx, args, args->rank, (uint32_t)i, number);
         }
-        u = mscclpp_dev_put_combine_batches(ctx, from, out, n, batch, hot, dtype, op, u, fast);
-        u = mscclpp_dev_put_combine_batches(ctx, from, out, n, (batch + 1) / 2, hot, dtype, op, u, fast);
+        unit = mscclpp_dev_put_combine_batches(ctx, from, out, const_ranks, batch, hot, dtype, op, unit, whole_size);
+        unit = mscclpp_dev_put_combine_batches(ctx, from, out, const_ranks, (batch + 1) / 2, hot, dtype, op, unit,
+                                               whole_size);
     }
-    for (u += ctx->tid; u < size; u += ctx->nthreads) {
-        for (r = 0; r < nranks; ++r) {
-            const mscclpp_dev_vec_t v = r == args->rank
-                                            ? mscclpp_dev_put_ld(args, plain, first + u)
-                                            : mscclpp_dev_ld_vec(mscclpp_dev_put_slot(ctx, args, args->rank, r, count) +
-                                                                 (uint64_t)u * MSCCLPP_DEV_UNIT);
+    for (unit += ctx->tid; unit < size; unit += ctx->nthreads) {
+        for (rank = 0; rank < nranks; ++rank) {
+            const mscclpp_dev_vec_t value =
+                rank == args->rank ? mscclpp_dev_put_ld(args, plain, first + unit)
+                                   : mscclpp_dev_ld_vec(mscclpp_dev_put_slot(ctx, args, args->rank, rank, number) +
+                                                        (uint64_t)unit * MSCCLPP_DEV_UNIT);
 
-            if (r == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v);
+            if (rank == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, value);
             } else {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, v);
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, value);
             }
         }
-        mscclpp_dev_put_st(args, plain, dtype, first + u, mscclpp_dev_acc_get(&acc, dtype));
+        mscclpp_dev_put_st(args, plain, dtype, first + unit, mscclpp_dev_acc_get(&acc, dtype));
     }
 }
 
-/* Units in a piece: a block's share of the message, but no more than a slot holds. */
+/* Number of units in a full piece: a block's share of the message, but no more than a slot holds. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
@@ -302,37 +313,38 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
 }
 
 /*
- * The whole operation. `n` is the number of ranks as a constant, or 0 for any number. `plain` and `hot` are constants,
- * too.
+ * The whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. `plain` and `hot` are
+ * constants, too.
  */
-MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
-                                       bool hot, int dtype, int op)
+MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
+                                       bool plain, bool hot, int dtype, int op)
 {
     const uint32_t piece = mscclpp_dev_put_piece(args, ctx->nblocks);
     const uint64_t step = (uint64_t)ctx->nblocks * piece;
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
-    uint64_t count = before, first = (uint64_t)ctx->block * piece;
-    bool more = first < mscclpp_dev_units(args->bytes), behind = false;
+    const uint64_t count_before = mscclpp_dev_last_barrier(ctx, args);
+    uint64_t count = count_before, first = (uint64_t)ctx->block * piece;
+    bool sends = first < mscclpp_dev_units(args->bytes), receives = false;
 
     mscclpp_dev_enter(ctx, args);
 
     /* One turn more than there are pieces: the last turn has nothing to send. */
-    while (more || behind) {
-        if (more) {
-            mscclpp_dev_put_send(ctx, args, n, plain, dtype, piece, first, count + 1);
+    while (sends || receives) {
+        if (sends) {
+            mscclpp_dev_put_send(ctx, args, const_ranks, plain, dtype, piece, first, count + 1);
         }
-        if (behind) {
-            mscclpp_dev_put_receive(ctx, args, n, plain, hot, dtype, op, piece, first - step, count);
+        if (receives) {
+            mscclpp_dev_put_receive(ctx, args, const_ranks, plain, hot, dtype, op, piece, first - step, count);
         }
-        behind = more;
-        count += more;
+        receives = sends;
+        count += sends;
         first += step;
-        more = first < mscclpp_dev_units(args->bytes);
+        sends = first < mscclpp_dev_units(args->bytes);
     }
-    mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), before, count);
+    mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), count_before,
+                       count);
 }
 
-/* The kernel body. `hot` says that dtype and op are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                    int dtype, int op)
 {

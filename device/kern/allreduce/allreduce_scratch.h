@@ -12,6 +12,7 @@
 #include "device/lib/barrier.h"
 #include "device/lib/reduce.h"
 #include "device/lib/row.h"
+#include "device/types/hot.h"
 
 /*
  * Units of a tile in each shard. A block's part of the bulk area holds a tile of operands and a tile of results for all
@@ -24,62 +25,63 @@ MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, ui
     return MSCCLPP_DEV_ROWS && tile > MSCCLPP_DEV_ROW_TILE ? MSCCLPP_DEV_ROW_TILE : tile;
 }
 
-/* Start of shard `s` of a block's tile in a rank's scratch. `results` selects operands (0) or results (1). */
+/* Start of shard `shard` of a block's tile in a rank's scratch. `results` selects operands (0) or results (1). */
 MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint32_t rank, uint32_t block,
-                                            uint64_t tile, int results, uint32_t s)
+                                            uint64_t tile, int results, uint32_t shard)
 {
-    uint64_t row = ((uint64_t)block * 2 + (uint64_t)results) * args->nranks + s;
+    uint64_t row = ((uint64_t)block * 2 + (uint64_t)results) * args->nranks + shard;
 
     return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
 }
 
-/* Rank `r`'s operand for unit `u` of the tile, in this rank's shard. */
+/* Rank `rank`'s operand for unit number `unit` of the tile, in this rank's shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                          uint32_t r, uint64_t tile, uint64_t u)
+                                                          uint32_t rank, uint64_t tile, uint64_t unit)
 {
-    return mscclpp_dev_ld_vec(mscclpp_dev_scratch_place(args, r, ctx->block, tile, 0, args->rank) +
-                              u * MSCCLPP_DEV_UNIT);
+    return mscclpp_dev_ld_vec(mscclpp_dev_scratch_place(args, rank, ctx->block, tile, 0, args->rank) +
+                              unit * MSCCLPP_DEV_UNIT);
 }
 
 /*
- * Combines units of a tile from the scratch of all ranks. `n` is the number of ranks as a constant, or 0 for any
- * number.
+ * Combines units of a tile from the scratch of all ranks. `const_ranks` is the number of ranks as a constant, or 0 for
+ * any number.
  */
-MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
-                                             bool hot, int dtype, int op, uint64_t tile, uint64_t size)
+MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                             int const_ranks, bool hot, int dtype, int op, uint64_t tile, uint64_t size)
 {
     const uint32_t nranks = args->nranks;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
-    uint64_t u;
-    uint32_t r;
+    mscclpp_dev_vec_t value;
+    uint64_t unit;
+    uint32_t rank;
     int i;
 
-    for (u = ctx->tid; u < size; u += ctx->nthreads) {
-        if (n != 0) {
-            mscclpp_dev_vec_t operand[8];
+    for (unit = ctx->tid; unit < size; unit += ctx->nthreads) {
+        if (const_ranks != 0) {
+            mscclpp_dev_vec_t operands[MSCCLPP_DEV_RANKS_MOST];
 
             MSCCLPP_DEV_UNROLL
-            for (i = 0; i < n; ++i) {
-                operand[i] = mscclpp_dev_scratch_operand(ctx, args, (uint32_t)i, tile, u);
+            for (i = 0; i < const_ranks; ++i) {
+                operands[i] = mscclpp_dev_scratch_operand(ctx, args, (uint32_t)i, tile, unit);
             }
-            mscclpp_dev_acc_set(&acc, dtype, operand[0]);
+            mscclpp_dev_acc_set(&acc, dtype, operands[0]);
             MSCCLPP_DEV_UNROLL
-            for (i = 1; i < n; ++i) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, operand[i]);
+            for (i = 1; i < const_ranks; ++i) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, operands[i]);
             }
         } else {
-            mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_scratch_operand(ctx, args, 0, tile, u));
-            for (r = 1; r < nranks; ++r) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_scratch_operand(ctx, args, r, tile, u));
+            mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_scratch_operand(ctx, args, 0, tile, unit));
+            for (rank = 1; rank < nranks; ++rank) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_scratch_operand(ctx, args, rank, tile, unit));
             }
         }
-        v = mscclpp_dev_acc_get(&acc, dtype);
-        for (r = 0; r < nranks; ++r) {
-            uint32_t peer = args->rank + r < nranks ? args->rank + r : args->rank + r - nranks;
+        value = mscclpp_dev_acc_get(&acc, dtype);
+        for (rank = 0; rank < nranks; ++rank) {
+            uint32_t peer = args->rank + rank < nranks ? args->rank + rank : args->rank + rank - nranks;
 
-            mscclpp_dev_st_vec(
-                mscclpp_dev_scratch_place(args, peer, ctx->block, tile, 1, args->rank) + u * MSCCLPP_DEV_UNIT, v);
+            mscclpp_dev_st_vec(mscclpp_dev_scratch_place(args, peer, ctx->block, tile, 1, args->rank) +
+                                   unit * MSCCLPP_DEV_UNIT,
+                               value);
         }
     }
 }
@@ -97,24 +99,24 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
 }
 
 /*
- * Combines units of a tile row by row, where that is faster; returns false where it is not. `own` is the shard's first
- * unit in the user's buffers, or ~0 if the shard goes through the scratch.
+ * Combines units of a tile row by row, where that is faster; returns false where it is not. `own_unit` is the shard's
+ * first unit in the user's buffers, or ~0 if the shard goes through the scratch.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                  int dtype, int op, uint64_t tile, uint64_t size, uint64_t own)
+                                                  int dtype, int op, uint64_t tile, uint64_t size, uint64_t own_unit)
 {
 #if MSCCLPP_DEV_ROWS
     const char *in[MSCCLPP_DEV_MAX_RANKS];
     char *out[MSCCLPP_DEV_MAX_RANKS];
-    uint32_t r;
+    uint32_t rank;
 
-    for (r = 0; r < args->nranks; ++r) {
-        in[r] = mscclpp_dev_scratch_place(args, r, ctx->block, tile, 0, args->rank);
-        out[r] = mscclpp_dev_scratch_place(args, r, ctx->block, tile, 1, args->rank);
+    for (rank = 0; rank < args->nranks; ++rank) {
+        in[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, 0, args->rank);
+        out[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, 1, args->rank);
     }
-    if (own != ~(uint64_t)0) {
-        in[args->rank] = (const char *)args->in + own * MSCCLPP_DEV_UNIT;
-        out[args->rank] = (char *)args->out + own * MSCCLPP_DEV_UNIT;
+    if (own_unit != ~(uint64_t)0) {
+        in[args->rank] = (const char *)args->in + own_unit * MSCCLPP_DEV_UNIT;
+        out[args->rank] = (char *)args->out + own_unit * MSCCLPP_DEV_UNIT;
     }
     return mscclpp_dev_row_combine(ctx, dtype, op, args->nranks, in, out, size);
 #else
@@ -124,7 +126,7 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
     (void)op;
     (void)tile;
     (void)size;
-    (void)own;
+    (void)own_unit;
     return false;
 #endif
 }
@@ -139,28 +141,28 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
-    uint64_t barriers = before;
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, args);
+    uint64_t barriers = barriers_before;
     uint64_t base;
-    uint32_t s;
+    uint32_t i;
 
     mscclpp_dev_enter(ctx, args);
     for (base = ctx->block * tile; base < shard; base += ctx->nblocks * tile) {
         const uint64_t size = shard - base < tile ? shard - base : tile;
-        const uint64_t own = args->rank * shard + base;
-        const bool direct = mscclpp_dev_scratch_is_direct(args, dtype, op, own, size);
+        const uint64_t own_unit = args->rank * shard + base;
+        const bool is_direct = mscclpp_dev_scratch_is_direct(args, dtype, op, own_unit, size);
 
         /* After a failure a late rank may still read what was there. */
-        for (s = 0; s < args->nranks && !ctx->failed; ++s) {
-            if (direct && s == args->rank) {
+        for (i = 0; i < args->nranks && !ctx->failed; ++i) {
+            if (is_direct && i == args->rank) {
                 continue;
             }
-            mscclpp_dev_row_load(ctx, mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 0, s), args->in,
-                                 s * shard + base, size, args->bytes);
+            mscclpp_dev_row_load(ctx, mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 0, i), args->in,
+                                 i * shard + base, size, args->bytes);
         }
         mscclpp_dev_barrier(ctx, args, ++barriers);
         if (!ctx->failed &&
-            !mscclpp_dev_scratch_combine_rows(ctx, args, dtype, op, tile, size, direct ? own : ~(uint64_t)0)) {
+            !mscclpp_dev_scratch_combine_rows(ctx, args, dtype, op, tile, size, is_direct ? own_unit : ~(uint64_t)0)) {
             switch (args->nranks) {
             case 2:
                 mscclpp_dev_scratch_combine(ctx, args, 2, hot, dtype, op, tile, size);
@@ -180,15 +182,15 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
         if (ctx->failed) {
             break;
         }
-        for (s = 0; s < args->nranks; ++s) {
-            if (direct && s == args->rank) {
+        for (i = 0; i < args->nranks; ++i) {
+            if (is_direct && i == args->rank) {
                 continue;
             }
-            mscclpp_dev_row_store(ctx, args->out, s * shard + base, size, args->bytes,
-                                  mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, s), mask);
+            mscclpp_dev_row_store(ctx, args->out, i * shard + base, size, args->bytes,
+                                  mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, i), mask);
         }
     }
-    mscclpp_dev_finish(ctx, args, launches, epoch, before, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, barriers_before, barriers);
 }
 
 #endif

@@ -16,204 +16,220 @@
 
 /*
  * Place of a sender's packets in the scratch of `receiver`. Each half of the packet area holds two slots per sender:
- * one for operands (`phase` 0) and one for results (`phase` 1).
+ * one for operands and one for results, as `phase` says.
  */
 MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
-                                            int phase, uint32_t flag, uint64_t capacity, uint64_t u)
+                                            int phase, uint32_t flag, uint64_t capacity, uint64_t unit)
 {
     return args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half +
-           ((uint64_t)phase * args->nranks + sender) * capacity * MSCCLPP_DEV_PACKET_UNIT + u * MSCCLPP_DEV_PACKET_STEP;
+           ((uint64_t)phase * args->nranks + sender) * capacity * MSCCLPP_DEV_PACKET_UNIT +
+           unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
 /* One epoch of a call: where its units lie in the shards and in the packet area. */
 typedef struct {
     const mscclpp_dev_args_t *args;
-    uint64_t shard; /* units per shard */
-    uint64_t base;  /* first unit of the epoch in each shard */
-    uint64_t capacity;
-    uint32_t flag;
+    uint64_t shard;    /* units per shard */
+    uint64_t base;     /* first unit of the epoch in each shard */
+    uint64_t capacity; /* units of a slot, or bundles with LL128 */
+    uint32_t flag;     /* that the epoch's packets carry */
 } mscclpp_dev_twophase_t;
 
-/* Loads unit `u` of the epoch's part of a shard; zeros beyond the end of the shard. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner, uint64_t u)
+/* Loads unit number `unit` of the epoch's part of a shard; zeros beyond the end of the shard. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner,
+                                                        uint64_t unit)
 {
-    if (epoch->base + u >= epoch->shard) {
+    if (epoch->base + unit >= epoch->shard) {
         return mscclpp_dev_vec_zero();
     }
-    return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + u, epoch->args->bytes);
+    return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + unit, epoch->args->bytes);
 }
 
-/* Sends a unit to a peer, in phase 0 or 1. */
-MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t u,
-                                          mscclpp_dev_vec_t v)
+/* Sends unit `unit` of a phase to a peer. */
+MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t unit,
+                                          mscclpp_dev_vec_t value)
 {
     const mscclpp_dev_args_t *args = epoch->args;
 
-    mscclpp_dev_put_unit(mscclpp_dev_twophase_slot(args, peer, args->rank, phase, epoch->flag, epoch->capacity, u),
-                         epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+    mscclpp_dev_put_unit(mscclpp_dev_twophase_slot(args, peer, args->rank, phase, epoch->flag, epoch->capacity, unit),
+                         epoch->capacity * MSCCLPP_DEV_PACKET_STEP, value, epoch->flag, MSCCLPP_DEV_LL16);
 }
 
-/* Reads a unit from a peer into *v. Returns false if it has not arrived. */
-MSCCLPP_DEV bool mscclpp_dev_twophase_poll(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t u,
-                                           mscclpp_dev_vec_t *v)
+/* Reads a unit from a peer into *value and returns true, or returns false if it has not arrived. Never waits. */
+MSCCLPP_DEV bool mscclpp_dev_twophase_poll(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t unit,
+                                           mscclpp_dev_vec_t *value)
 {
     const mscclpp_dev_args_t *args = epoch->args;
 
     return mscclpp_dev_poll_unit(
-        mscclpp_dev_twophase_slot(args, args->rank, peer, phase, epoch->flag, epoch->capacity, u),
-        epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+        mscclpp_dev_twophase_slot(args, args->rank, peer, phase, epoch->flag, epoch->capacity, unit),
+        epoch->capacity * MSCCLPP_DEV_PACKET_STEP, value, epoch->flag, MSCCLPP_DEV_LL16);
 }
 
-/* Waits for a unit from a peer. */
+/* Waits for a unit from a peer, and reads it into *value. If the wait fails, sets ctx->failed. */
 MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
-                                          int phase, uint64_t u, mscclpp_dev_vec_t *v)
+                                          int phase, uint64_t unit, mscclpp_dev_vec_t *value)
 {
     const mscclpp_dev_args_t *args = epoch->args;
 
     mscclpp_dev_get_unit(ctx, args,
-                         mscclpp_dev_twophase_slot(args, args->rank, peer, phase, epoch->flag, epoch->capacity, u),
-                         epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16, peer);
+                         mscclpp_dev_twophase_slot(args, args->rank, peer, phase, epoch->flag, epoch->capacity, unit),
+                         epoch->capacity * MSCCLPP_DEV_PACKET_STEP, value, epoch->flag, MSCCLPP_DEV_LL16, peer);
 }
 
 /*
- * The first of three steps: sends each owner this rank's operand for unit `u` of its shard. The next two combine this
- * rank's own shard and send the result, and receive the results of the other shards. `n` is the number of ranks as a
- * constant, or 0 for any number. A constant lets the compiler start all loads before it uses the first one.
+ * Sends each other owner this rank's operand for unit number `unit` of that owner's shard.
+ *
+ * Here and below, `const_ranks` is the number of ranks as a constant, or 0 for any number. A constant lets the compiler
+ * start all loads before it uses the first one.
  */
-MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int n, uint64_t u)
+MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int const_ranks, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    mscclpp_dev_vec_t v[8];
-    uint32_t r;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
+    uint32_t distance;
     int i;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 1; i < n; ++i) {
-        v[i] = mscclpp_dev_twophase_load(epoch, mscclpp_dev_peer(args, (uint32_t)i), u);
+    for (i = 1; i < const_ranks; ++i) {
+        values[i] = mscclpp_dev_twophase_load(epoch, mscclpp_dev_peer(args, (uint32_t)i), unit);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 1; i < n; ++i) {
-        mscclpp_dev_twophase_put(epoch, mscclpp_dev_peer(args, (uint32_t)i), 0, u, v[i]);
+    for (i = 1; i < const_ranks; ++i) {
+        mscclpp_dev_twophase_put(epoch, mscclpp_dev_peer(args, (uint32_t)i), MSCCLPP_DEV_PHASE_OPERANDS, unit,
+                                 values[i]);
     }
-    for (r = 1; n == 0 && r < args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_peer(args, r);
+    for (distance = 1; const_ranks == 0 && distance < args->nranks; ++distance) {
+        const uint32_t peer = mscclpp_dev_peer(args, distance);
 
-        mscclpp_dev_twophase_put(epoch, peer, 0, u, mscclpp_dev_twophase_load(epoch, peer, u));
+        mscclpp_dev_twophase_put(epoch, peer, MSCCLPP_DEV_PHASE_OPERANDS, unit,
+                                 mscclpp_dev_twophase_load(epoch, peer, unit));
     }
 }
 
-/* Receives unit `u` of this rank's shard from all ranks, and combines these units in rank order. */
+/*
+ * Waits for unit number `unit` of this rank's shard from all other ranks, and combines all ranks' units in rank order.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
-                                                           int n, bool hot, int dtype, int op, uint64_t u)
+                                                           int const_ranks, bool hot, int dtype, int op, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    const mscclpp_dev_vec_t own = mscclpp_dev_twophase_load(epoch, args->rank, u);
+    const mscclpp_dev_vec_t own = mscclpp_dev_twophase_load(epoch, args->rank, unit);
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v[8];
-    bool there[8];
-    uint32_t r;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
+    bool has_arrived[MSCCLPP_DEV_RANKS_MOST];
+    uint32_t rank;
     int i;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
-        v[i] = own;
-        there[i] = (uint32_t)i == args->rank || mscclpp_dev_twophase_poll(epoch, (uint32_t)i, 0, u, &v[i]);
+    for (i = 0; i < const_ranks; ++i) {
+        values[i] = own;
+        has_arrived[i] = (uint32_t)i == args->rank ||
+                         mscclpp_dev_twophase_poll(epoch, (uint32_t)i, MSCCLPP_DEV_PHASE_OPERANDS, unit, &values[i]);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
-        if (!there[i]) {
-            mscclpp_dev_twophase_get(ctx, epoch, (uint32_t)i, 0, u, &v[i]);
+    for (i = 0; i < const_ranks; ++i) {
+        if (!has_arrived[i]) {
+            mscclpp_dev_twophase_get(ctx, epoch, (uint32_t)i, MSCCLPP_DEV_PHASE_OPERANDS, unit, &values[i]);
         }
         if (i == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+            mscclpp_dev_acc_set(&acc, dtype, values[0]);
         } else {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i]);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i]);
         }
     }
-    for (r = 0; n == 0 && r < args->nranks; ++r) {
-        v[0] = own;
-        if (r != args->rank) {
-            mscclpp_dev_twophase_get(ctx, epoch, r, 0, u, &v[0]);
+    for (rank = 0; const_ranks == 0 && rank < args->nranks; ++rank) {
+        values[0] = own;
+        if (rank != args->rank) {
+            mscclpp_dev_twophase_get(ctx, epoch, rank, MSCCLPP_DEV_PHASE_OPERANDS, unit, &values[0]);
         }
-        if (r == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        if (rank == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, values[0]);
         } else {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[0]);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, values[0]);
         }
     }
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* Stores unit `u` of a shard of the result, unless it lies beyond the end of the shard. */
+/*
+ * Stores unit number `unit` of a shard of the result, unless it lies beyond the end of the shard or the thread has
+ * failed.
+ */
 MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
-                                            uint32_t owner, uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
+                                            uint32_t owner, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
-    if (epoch->base + u < epoch->shard && !ctx->failed) {
-        mscclpp_dev_st_unit(epoch->args->out, owner * epoch->shard + epoch->base + u, epoch->args->bytes, v, mask);
+    if (epoch->base + unit < epoch->shard && !ctx->failed) {
+        mscclpp_dev_st_unit(epoch->args->out, owner * epoch->shard + epoch->base + unit, epoch->args->bytes, value,
+                            mask);
     }
 }
 
-/* Receives unit `u` of all other shards of the result, and stores them. */
-MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
-                                              uint64_t u, uint32_t mask)
+/* Receives unit number `unit` of all other shards of the result, and stores them. */
+MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
+                                              int const_ranks, uint64_t unit, uint32_t mask)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    mscclpp_dev_vec_t v[8];
-    bool there[8];
-    uint32_t r;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
+    bool has_arrived[MSCCLPP_DEV_RANKS_MOST];
+    uint32_t distance;
     int i;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 1; i < n; ++i) {
-        there[i] = mscclpp_dev_twophase_poll(epoch, mscclpp_dev_peer(args, (uint32_t)i), 1, u, &v[i]);
+    for (i = 1; i < const_ranks; ++i) {
+        has_arrived[i] = mscclpp_dev_twophase_poll(epoch, mscclpp_dev_peer(args, (uint32_t)i),
+                                                   MSCCLPP_DEV_PHASE_RESULTS, unit, &values[i]);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 1; i < n; ++i) {
+    for (i = 1; i < const_ranks; ++i) {
         const uint32_t peer = mscclpp_dev_peer(args, (uint32_t)i);
 
-        if (!there[i]) {
-            mscclpp_dev_twophase_get(ctx, epoch, peer, 1, u, &v[i]);
+        if (!has_arrived[i]) {
+            mscclpp_dev_twophase_get(ctx, epoch, peer, MSCCLPP_DEV_PHASE_RESULTS, unit, &values[i]);
         }
-        mscclpp_dev_twophase_store(ctx, epoch, peer, u, v[i], mask);
+        mscclpp_dev_twophase_store(ctx, epoch, peer, unit, values[i], mask);
     }
-    for (r = 1; n == 0 && r < args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_peer(args, r);
+    for (distance = 1; const_ranks == 0 && distance < args->nranks; ++distance) {
+        const uint32_t peer = mscclpp_dev_peer(args, distance);
 
-        mscclpp_dev_twophase_get(ctx, epoch, peer, 1, u, &v[0]);
-        mscclpp_dev_twophase_store(ctx, epoch, peer, u, v[0], mask);
+        mscclpp_dev_twophase_get(ctx, epoch, peer, MSCCLPP_DEV_PHASE_RESULTS, unit, &values[0]);
+        mscclpp_dev_twophase_store(ctx, epoch, peer, unit, values[0], mask);
     }
 }
 
-/* One epoch: `chunk` units of every shard. */
-MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
-                                            bool hot, int dtype, int op, uint64_t chunk)
+/*
+ * Runs one epoch: sends, combines and receives `chunk` units of each shard. After a failure nothing more is sent or
+ * stored. The loops still run to their end, which takes no time, since every further wait returns at once.
+ */
+MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
+                                            int const_ranks, bool hot, int dtype, int op, uint64_t chunk)
 {
     const mscclpp_dev_args_t *args = epoch->args;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    uint64_t u;
+    uint64_t unit;
     uint32_t i;
 
-    for (u = thread; u < chunk && !ctx->failed; u += threads) {
-        mscclpp_dev_twophase_send(epoch, n, u);
+    for (unit = thread; unit < chunk && !ctx->failed; unit += threads) {
+        mscclpp_dev_twophase_send(epoch, const_ranks, unit);
     }
-    for (u = thread; u < chunk; u += threads) {
-        const mscclpp_dev_vec_t v = mscclpp_dev_twophase_combine(ctx, epoch, n, hot, dtype, op, u);
+    for (unit = thread; unit < chunk; unit += threads) {
+        const mscclpp_dev_vec_t value = mscclpp_dev_twophase_combine(ctx, epoch, const_ranks, hot, dtype, op, unit);
 
         for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-            mscclpp_dev_twophase_put(epoch, mscclpp_dev_peer(args, i), 1, u, v);
+            mscclpp_dev_twophase_put(epoch, mscclpp_dev_peer(args, i), MSCCLPP_DEV_PHASE_RESULTS, unit, value);
         }
-        mscclpp_dev_twophase_store(ctx, epoch, args->rank, u, v, mask);
+        mscclpp_dev_twophase_store(ctx, epoch, args->rank, unit, value, mask);
     }
-    for (u = thread; u < chunk; u += threads) {
-        mscclpp_dev_twophase_receive(ctx, epoch, n, u, mask);
+    for (unit = thread; unit < chunk; unit += threads) {
+        mscclpp_dev_twophase_receive(ctx, epoch, const_ranks, unit, mask);
     }
 }
 
-/* All-reduce of a message of any size. `n` is the number of ranks as a constant, or 0 for any number. */
-MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
-                                            int dtype, int op)
+/* All-reduce of a message of any size, epoch by epoch. */
+MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
+                                            bool hot, int dtype, int op)
 {
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
@@ -228,7 +244,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     chunk = MSCCLPP_DEV_PACKET_CHUNK(epoch.shard, epoch.capacity, threads);
     for (epoch.base = 0; epoch.base < epoch.shard; epoch.base += chunk) {
         ++epoch.flag;
-        mscclpp_dev_twophase_epoch(ctx, &epoch, n, hot, dtype, op, chunk);
+        mscclpp_dev_twophase_epoch(ctx, &epoch, const_ranks, hot, dtype, op, chunk);
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }

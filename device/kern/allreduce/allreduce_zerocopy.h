@@ -26,84 +26,84 @@
 #define MSCCLPP_DEV_ZEROCOPY_ROW 4
 
 /* True if every buffer starts at a multiple of 16 bytes. Only then are whole units moved at once. */
-MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t *args)
+MSCCLPP_DEV bool mscclpp_dev_zerocopy_is_aligned(const mscclpp_dev_zerocopy_args_t *args)
 {
     uintptr_t bits = 0;
-    uint32_t r;
+    uint32_t rank;
 
-    for (r = 0; r < args->common.nranks; ++r) {
-        bits |= (uintptr_t)args->peer_in[r] | (uintptr_t)args->peer_out[r];
+    for (rank = 0; rank < args->common.nranks; ++rank) {
+        bits |= (uintptr_t)args->peer_in[rank] | (uintptr_t)args->peer_out[rank];
     }
     return bits % MSCCLPP_DEV_UNIT == 0;
 }
 
 /*
  * Loads `batch` whole, aligned units of one buffer, `stride` units apart, beginning with unit `index`. `batch` is a
- * constant, so that `v` stays in registers.
+ * constant, so that `values` stays in registers.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
-                                               mscclpp_dev_vec_t *v)
+                                               mscclpp_dev_vec_t *values)
 {
-    int k;
+    int j;
 
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        v[k] = mscclpp_dev_ld_vec(from + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+    for (j = 0; j < batch; ++j) {
+        values[j] = mscclpp_dev_ld_vec(from + (index + (uint64_t)j * stride) * MSCCLPP_DEV_UNIT);
     }
 }
 
 /* The reverse: stores `batch` whole, aligned units of one buffer. `batch` is a constant here, too. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
-                                                const mscclpp_dev_vec_t *v)
+                                                const mscclpp_dev_vec_t *values)
 {
-    int k;
+    int j;
 
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        mscclpp_dev_st_vec(to + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[k]);
+    for (j = 0; j < batch; ++j) {
+        mscclpp_dev_st_vec(to + (index + (uint64_t)j * stride) * MSCCLPP_DEV_UNIT, values[j]);
     }
 }
 
 /* A thread's operands: `batch` whole, aligned units of each rank. */
 typedef struct {
-    mscclpp_dev_vec_t v[8][4];
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_RANKS_MOST][MSCCLPP_DEV_ZEROCOPY_ROW];
 } mscclpp_dev_zerocopy_batch_t;
 
 /*
- * Loads a thread's operands of all ranks. The number of ranks `n` is a constant, so that all loads are under way before
- * the first operand is used.
+ * Loads a thread's operands of all ranks. The number of ranks `const_ranks` is a constant, so that all loads are under
+ * way before the first operand is used.
  */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
-                                           uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
+MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
+                                           uint64_t index, uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
 {
     int i;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
+    for (i = 0; i < const_ranks; ++i) {
         mscclpp_dev_zerocopy_load_row(args->peer_in[i], batch, index, stride, operands->v[i]);
     }
 }
 
 /* Combines a thread's operands. The results go to all ranks or, with `split`, to this rank's own output. */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
-                                              bool hot, int dtype, int op, uint64_t index, uint64_t stride,
+MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
+                                              bool split, bool hot, int dtype, int op, uint64_t index, uint64_t stride,
                                               mscclpp_dev_zerocopy_batch_t *operands)
 {
-    int i, k;
+    int i, j;
 
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
+    for (j = 0; j < batch; ++j) {
         mscclpp_dev_acc_t acc;
 
-        mscclpp_dev_acc_set(&acc, dtype, operands->v[0][k]);
+        mscclpp_dev_acc_set(&acc, dtype, operands->v[0][j]);
         MSCCLPP_DEV_UNROLL
-        for (i = 1; i < n; ++i) {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->v[i][k]);
+        for (i = 1; i < const_ranks; ++i) {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->v[i][j]);
         }
-        operands->v[0][k] = mscclpp_dev_acc_get(&acc, dtype);
+        operands->v[0][j] = mscclpp_dev_acc_get(&acc, dtype);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < (split ? 1 : n); ++i) {
+    for (i = 0; i < (split ? 1 : const_ranks); ++i) {
         char *out = split ? (char *)args->common.out : args->peer_out[i];
 
         mscclpp_dev_zerocopy_store_row(out, batch, index, stride, operands->v[0]);
@@ -117,108 +117,113 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t index, uint64_t stride)
 {
-    const uint32_t n = args->common.nranks;
+    const uint32_t nranks = args->common.nranks;
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_ZEROCOPY_ROW];
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_ZEROCOPY_ROW], next[MSCCLPP_DEV_ZEROCOPY_ROW];
-    uint32_t i, r;
-    int k;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_ZEROCOPY_ROW], next[MSCCLPP_DEV_ZEROCOPY_ROW];
+    uint32_t i, rank;
+    int j;
 
-    mscclpp_dev_zerocopy_load_row(args->peer_in[0], batch, index, stride, v);
-    mscclpp_dev_zerocopy_load_row(args->peer_in[n > 1 ? 1 : 0], batch, index, stride, next);
+    mscclpp_dev_zerocopy_load_row(args->peer_in[0], batch, index, stride, values);
+    mscclpp_dev_zerocopy_load_row(args->peer_in[nranks > 1 ? 1 : 0], batch, index, stride, next);
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        mscclpp_dev_acc_set(&acc[k], dtype, v[k]);
+    for (j = 0; j < batch; ++j) {
+        mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
     }
-    for (r = 1; r < n; ++r) {
+    for (rank = 1; rank < nranks; ++rank) {
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            v[k] = next[k];
+        for (j = 0; j < batch; ++j) {
+            values[j] = next[j];
         }
-        if (r + 1 < n) {
-            mscclpp_dev_zerocopy_load_row(args->peer_in[r + 1], batch, index, stride, next);
+        if (rank + 1 < nranks) {
+            mscclpp_dev_zerocopy_load_row(args->peer_in[rank + 1], batch, index, stride, next);
         }
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            mscclpp_dev_acc_add(&acc[k], hot, dtype, op, v[k]);
+        for (j = 0; j < batch; ++j) {
+            mscclpp_dev_acc_add(&acc[j], hot, dtype, op, values[j]);
         }
     }
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        v[k] = mscclpp_dev_acc_get(&acc[k], dtype);
+    for (j = 0; j < batch; ++j) {
+        values[j] = mscclpp_dev_acc_get(&acc[j], dtype);
     }
-    for (i = 0; i < (split ? 1 : n); ++i) {
-        r = args->common.rank + i < n ? args->common.rank + i : args->common.rank + i - n;
-        mscclpp_dev_zerocopy_store_row(split ? (char *)args->common.out : args->peer_out[r], batch, index, stride, v);
+    for (i = 0; i < (split ? 1 : nranks); ++i) {
+        rank = args->common.rank + i < nranks ? args->common.rank + i : args->common.rank + i - nranks;
+        mscclpp_dev_zerocopy_store_row(split ? (char *)args->common.out : args->peer_out[rank], batch, index, stride,
+                                       values);
     }
 }
 
-/* Writes `batch` whole, aligned units of this rank's output to the peers. */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
-                                             uint64_t stride)
+/* Split variant: writes `batch` whole, aligned units of this rank's output to the peers. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_write_out(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
+                                                uint64_t index, uint64_t stride)
 {
-    const uint32_t nranks = n != 0 ? (uint32_t)n : args->common.nranks;
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_ZEROCOPY_OPERANDS];
+    const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->common.nranks;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_ZEROCOPY_OPERANDS];
     uint32_t i;
 
-    mscclpp_dev_zerocopy_load_row((const char *)args->common.out, batch, index, stride, v);
+    mscclpp_dev_zerocopy_load_row((const char *)args->common.out, batch, index, stride, values);
     MSCCLPP_DEV_UNROLL
     for (i = 1; i < nranks; ++i) {
         const uint32_t peer = args->common.rank + i;
 
-        mscclpp_dev_zerocopy_store_row(args->peer_out[peer < nranks ? peer : peer - nranks], batch, index, stride, v);
-    }
-}
-
-/* Combines one unit of any alignment, also at the message's end. */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
-                                           uint32_t mask, uint64_t index)
-{
-    const uint32_t n = args->common.nranks;
-    const uint64_t bytes = args->common.bytes;
-    mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
-    uint32_t i, r;
-
-    mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_ld_unit(args->peer_in[0], index, bytes));
-    for (r = 1; r < n; ++r) {
-        mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_ld_unit(args->peer_in[r], index, bytes));
-    }
-    v = mscclpp_dev_acc_get(&acc, dtype);
-    for (i = 0; i < n; ++i) {
-        r = args->common.rank + i < n ? args->common.rank + i : args->common.rank + i - n;
-        mscclpp_dev_st_unit(args->peer_out[r], index, bytes, v, mask);
+        mscclpp_dev_zerocopy_store_row(args->peer_out[peer < nranks ? peer : peer - nranks], batch, index, stride,
+                                       values);
     }
 }
 
 /*
- * Handles the units from `u` to `last` - 1, `threads` apart, as long as whole batches remain. Returns the first unit
+ * Combines unit number `index` of all ranks, and writes the result to all ranks. The unit may have any alignment or be
+ * cut off.
+ */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
+                                           uint32_t mask, uint64_t index)
+{
+    const uint32_t nranks = args->common.nranks;
+    const uint64_t bytes = args->common.bytes;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t value;
+    uint32_t i, rank;
+
+    mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_ld_unit(args->peer_in[0], index, bytes));
+    for (rank = 1; rank < nranks; ++rank) {
+        mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_ld_unit(args->peer_in[rank], index, bytes));
+    }
+    value = mscclpp_dev_acc_get(&acc, dtype);
+    for (i = 0; i < nranks; ++i) {
+        rank = args->common.rank + i < nranks ? args->common.rank + i : args->common.rank + i - nranks;
+        mscclpp_dev_st_unit(args->peer_out[rank], index, bytes, value, mask);
+    }
+}
+
+/*
+ * Handles the units from `unit` to `end` - 1, `threads` apart, as long as whole batches remain. Returns the first unit
  * that is left.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
-                                                  bool hot, int dtype, int op, uint64_t u, uint64_t last,
+MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
+                                                  bool split, bool hot, int dtype, int op, uint64_t unit, uint64_t end,
                                                   uint64_t threads)
 {
     const uint64_t step = (uint64_t)batch * threads, reach = step - threads;
     mscclpp_dev_zerocopy_batch_t operands;
 
-    for (; u + reach < last; u += step) {
-        if (n == 0) {
-            mscclpp_dev_zerocopy_combine_any(args, batch, split, hot, dtype, op, u, threads);
+    for (; unit + reach < end; unit += step) {
+        if (const_ranks == 0) {
+            mscclpp_dev_zerocopy_combine_any(args, batch, split, hot, dtype, op, unit, threads);
         } else {
-            mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &operands);
-            mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &operands);
+            mscclpp_dev_zerocopy_load(args, const_ranks, batch, unit, threads, &operands);
+            mscclpp_dev_zerocopy_combine(args, const_ranks, batch, split, hot, dtype, op, unit, threads, &operands);
         }
     }
-    return u;
+    return unit;
 }
 
-/* The whole operation. `n` is the number of ranks as a constant, or 0 for any number. */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args, int n,
-                                            bool split, bool hot, int dtype, int op)
+/* The whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
+                                            int const_ranks, bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
     /* Without constants, the look-up of types takes the registers that a row would need. */
-    const int batch = n != 0                      ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / n
+    const int batch = const_ranks != 0            ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / const_ranks
                       : hot || !MSCCLPP_DEV_FOLDS ? MSCCLPP_DEV_ZEROCOPY_ROW
                                                   : 1;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
@@ -226,27 +231,29 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     const uint64_t units = mscclpp_dev_units(common->bytes), whole = common->bytes / MSCCLPP_DEV_UNIT;
     const uint64_t shard = (units + common->nranks - 1) / common->nranks;
     const uint64_t first = common->rank * shard;
-    const uint64_t last = first + shard < units ? first + shard : units, end = last < whole ? last : whole;
+    const uint64_t end = first + shard < units ? first + shard : units, whole_end = end < whole ? end : whole;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    const bool fast = mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
+    const bool moves_whole = mask == 0xffffu && mscclpp_dev_zerocopy_is_aligned(args);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, common) + 2;
-    uint64_t u = first + thread;
+    uint64_t unit = first + thread;
 
     mscclpp_dev_barrier(ctx, common, barriers - 1);
     if (!ctx->failed) {
-        if (fast) {
-            u = mscclpp_dev_zerocopy_batches(args, n, batch, split, hot, dtype, op, u, end, threads);
+        if (moves_whole) {
+            unit =
+                mscclpp_dev_zerocopy_batches(args, const_ranks, batch, split, hot, dtype, op, unit, whole_end, threads);
         }
         /* In both variants, a thread writes the units after its last batch to all ranks at once. */
-        for (; u < last; u += threads) {
-            mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
+        for (; unit < end; unit += threads) {
+            mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, unit);
         }
         /* In both passes, a unit belongs to the same thread. */
-        if (fast && split) {
-            for (u = first + thread; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
-                mscclpp_dev_zerocopy_spread(args, n, batch, u, threads);
+        if (moves_whole && split) {
+            for (unit = first + thread; unit + (uint64_t)(batch - 1) * threads < whole_end;
+                 unit += (uint64_t)batch * threads) {
+                mscclpp_dev_zerocopy_write_out(args, const_ranks, batch, unit, threads);
             }
         }
     }

@@ -11,99 +11,107 @@
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_REDUCE_CHUNK_H
 
 #include "device/lib/barrier.h"
+#include "device/types/hot.h"
 #include "device/types/reduce.h"
 #include "device/lib/reduce.h"
 
-/* The operand of rank `r`. Slots are in rank order, without one for this rank. */
-MSCCLPP_DEV const char *mscclpp_dev_chunk_operand(const mscclpp_dev_reduce_args_t *args, uint32_t r)
+/* The most units of each rank that a thread loads at once. */
+#define MSCCLPP_DEV_CHUNK_BATCH 4
+
+/* The operand of a rank. Slots are in rank order, without one for this rank. */
+MSCCLPP_DEV const char *mscclpp_dev_chunk_operand(const mscclpp_dev_reduce_args_t *args, uint32_t rank)
 {
-    if (r == args->common.rank) {
+    if (rank == args->common.rank) {
         return (const char *)args->common.in;
     }
-    return args->slots + (r - (r > args->common.rank)) * args->stride;
+    return args->slots + (rank - (rank > args->common.rank)) * args->stride;
 }
 
 /*
  * Combines whole, aligned units, `batch` at a time and `stride` units apart, as long as whole batches remain. The
- * number of ranks `n` and `batch` are constants, so that all loads are under way before the first operand is used.
- * Returns the unit to continue with.
+ * number of ranks `const_ranks` and `batch` are constants, so that all loads are under way before the first operand is
+ * used. Returns the unit to continue with.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *args, int n, int batch, bool hot,
-                                               int dtype, int op, uint64_t u, uint64_t stride)
+MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *args, int const_ranks, int batch,
+                                               bool hot, int dtype, int op, uint64_t unit, uint64_t stride)
 {
-    const uint64_t whole = args->common.bytes / MSCCLPP_DEV_UNIT;
+    const uint64_t whole_units = args->common.bytes / MSCCLPP_DEV_UNIT;
     char *out = (char *)args->common.out;
-    const char *operand[8];
-    int i, k;
+    const char *operands[MSCCLPP_DEV_RANKS_MOST];
+    int i, j;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
-        operand[i] = mscclpp_dev_chunk_operand(args, (uint32_t)i);
+    for (i = 0; i < const_ranks; ++i) {
+        operands[i] = mscclpp_dev_chunk_operand(args, (uint32_t)i);
     }
-    for (; u + (uint64_t)(batch - 1) * stride < whole; u += (uint64_t)batch * stride) {
-        mscclpp_dev_vec_t v[8][4];
+    for (; unit + (uint64_t)(batch - 1) * stride < whole_units; unit += (uint64_t)batch * stride) {
+        mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST][MSCCLPP_DEV_CHUNK_BATCH];
 
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < n; ++i) {
+        for (i = 0; i < const_ranks; ++i) {
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < batch; ++k) {
-                v[i][k] = mscclpp_dev_ld_vec(operand[i] + (u + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+            for (j = 0; j < batch; ++j) {
+                values[i][j] = mscclpp_dev_ld_vec(operands[i] + (unit + (uint64_t)j * stride) * MSCCLPP_DEV_UNIT);
             }
         }
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
+        for (j = 0; j < batch; ++j) {
             mscclpp_dev_acc_t acc;
 
-            mscclpp_dev_acc_set(&acc, dtype, v[0][k]);
+            mscclpp_dev_acc_set(&acc, dtype, values[0][j]);
             MSCCLPP_DEV_UNROLL
-            for (i = 1; i < n; ++i) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i][k]);
+            for (i = 1; i < const_ranks; ++i) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i][j]);
             }
-            mscclpp_dev_st_vec(out + (u + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, mscclpp_dev_acc_get(&acc, dtype));
+            mscclpp_dev_st_vec(out + (unit + (uint64_t)j * stride) * MSCCLPP_DEV_UNIT,
+                               mscclpp_dev_acc_get(&acc, dtype));
         }
     }
-    return u;
+    return unit;
 }
 
-/* Combines units one by one: for any number of ranks, any alignment, and the message's end. */
-MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, bool hot, int dtype, int op, uint64_t u,
-                                         uint64_t stride)
+/*
+ * Combines units one by one, `stride` units apart, from number `unit` to the message's end. Serves any number of ranks
+ * and any alignment.
+ */
+MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, bool hot, int dtype, int op,
+                                         uint64_t unit, uint64_t stride)
 {
     const uint64_t units = mscclpp_dev_units(args->common.bytes);
-    uint32_t r;
+    uint32_t rank;
 
-    for (; u < units; u += stride) {
+    for (; unit < units; unit += stride) {
         mscclpp_dev_acc_t acc;
 
         mscclpp_dev_acc_set(&acc, dtype,
-                            mscclpp_dev_ld_unit(mscclpp_dev_chunk_operand(args, 0), u, args->common.bytes));
-        for (r = 1; r < args->common.nranks; ++r) {
+                            mscclpp_dev_ld_unit(mscclpp_dev_chunk_operand(args, 0), unit, args->common.bytes));
+        for (rank = 1; rank < args->common.nranks; ++rank) {
             mscclpp_dev_acc_add(&acc, hot, dtype, op,
-                                mscclpp_dev_ld_unit(mscclpp_dev_chunk_operand(args, r), u, args->common.bytes));
+                                mscclpp_dev_ld_unit(mscclpp_dev_chunk_operand(args, rank), unit, args->common.bytes));
         }
-        mscclpp_dev_st_unit(args->common.out, u, args->common.bytes, mscclpp_dev_acc_get(&acc, dtype), 0xffffu);
+        mscclpp_dev_st_unit(args->common.out, unit, args->common.bytes, mscclpp_dev_acc_get(&acc, dtype), 0xffffu);
     }
 }
 
-/* The kernel body. `hot` says that dtype and op are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_reduce_chunk(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_reduce_args_t *args, bool hot,
                                           int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
-    const bool fast = ((uintptr_t)common->in | (uintptr_t)common->out) % MSCCLPP_DEV_UNIT == 0;
-    uint64_t u = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
+    const bool is_aligned = ((uintptr_t)common->in | (uintptr_t)common->out) % MSCCLPP_DEV_UNIT == 0;
+    uint64_t unit = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
 
-    if (fast && common->nranks == 2) {
-        u = mscclpp_dev_chunk_batches(args, 2, 4, hot, dtype, op, u, threads);
-    } else if (fast && common->nranks == 3) {
-        u = mscclpp_dev_chunk_batches(args, 3, 2, hot, dtype, op, u, threads);
-    } else if (fast && common->nranks == 4) {
-        u = mscclpp_dev_chunk_batches(args, 4, 2, hot, dtype, op, u, threads);
-    } else if (fast && common->nranks == 8) {
-        u = mscclpp_dev_chunk_batches(args, 8, 1, hot, dtype, op, u, threads);
+    if (is_aligned && common->nranks == 2) {
+        unit = mscclpp_dev_chunk_batches(args, 2, 4, hot, dtype, op, unit, threads);
+    } else if (is_aligned && common->nranks == 3) {
+        unit = mscclpp_dev_chunk_batches(args, 3, 2, hot, dtype, op, unit, threads);
+    } else if (is_aligned && common->nranks == 4) {
+        unit = mscclpp_dev_chunk_batches(args, 4, 2, hot, dtype, op, unit, threads);
+    } else if (is_aligned && common->nranks == 8) {
+        unit = mscclpp_dev_chunk_batches(args, 8, 1, hot, dtype, op, unit, threads);
     }
-    mscclpp_dev_chunk_units(args, hot, dtype, op, u, threads);
+    mscclpp_dev_chunk_units(args, hot, dtype, op, unit, threads);
     mscclpp_dev_finish_packets(ctx, common, mscclpp_dev_last_launch(ctx, common), mscclpp_dev_last_epoch(ctx, common));
 }
 

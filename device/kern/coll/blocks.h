@@ -5,13 +5,16 @@
 #include "device/types/coll.h"
 #include "device/lib/unit.h"
 
-/* True if one rank sends anything to another in this collective. */
+/* True if, by the pattern, `sender` has a block for `receiver`. */
 MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uint32_t sender, uint32_t receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(coll->pattern, coll->root, sender, receiver);
 }
 
-/* This rank's input block for `peer`. If `blocks` is NULL, all blocks have the same size. */
+/*
+ * This rank's block for `peer`, as a place in the input. It has 0 bytes if there is none. Here and below, `blocks` is
+ * NULL if all blocks have the same size.
+ */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
 {
@@ -28,7 +31,10 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
     return block;
 }
 
-/* Place for the block of `peer` in this rank's output. In patterns that combine, the place for the result. */
+/*
+ * The place for the block of `peer` in this rank's output. It has 0 bytes if `peer` has no block for this rank. In
+ * patterns that combine, it is the place for the result.
+ */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
 {
@@ -45,7 +51,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_co
     return block;
 }
 
-/* Size of the result in patterns that combine; 0 if this rank gets none. */
+/* For patterns that combine: the size of this rank's result, in bytes. 0: this rank gets none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t *coll,
                                                    const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -76,16 +82,16 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 }
 
 /*
- * Copies units `first`, `first` + `step` and so on of a block. It moves whole units if both sides are aligned, else
- * words or bytes.
+ * Copies units `first`, `first` + `step` and so on of a block of `bytes` bytes. It moves whole units if both sides are
+ * aligned, else words or bytes.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first, uint64_t step)
 {
     const uint64_t units = mscclpp_dev_units(bytes);
-    uint64_t u;
+    uint64_t unit;
 
-    for (u = first; u < units; u += step) {
-        mscclpp_dev_st_unit(to, u, bytes, mscclpp_dev_ld_unit(from, u, bytes), 0xffffu);
+    for (unit = first; unit < units; unit += step) {
+        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), 0xffffu);
     }
 }
 

@@ -22,8 +22,8 @@
 /* The same number for kernels that look up types at run time, which takes registers. */
 #define MSCCLPP_DEV_DIRECT_FEW 2
 
-/* True if all addresses of the kernel are multiples of 16. */
-MSCCLPP_DEV bool mscclpp_dev_direct_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
+/* True if the kernel's first `sources` sources and all its targets are aligned to whole units. */
+MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
     uintptr_t bits = 0;
     uint32_t i;
@@ -38,35 +38,35 @@ MSCCLPP_DEV bool mscclpp_dev_direct_aligned(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * Copies units `u`, `u` + `step` and so on of a block to `count` places. `fast`: both sides are aligned, so that whole
- * units move in batches.
+ * Copies units `unit`, `unit` + `step` and so on of a block to each of `count` places, to place `first_target` first.
+ * If `is_aligned`, both sides are aligned to whole units, which then move in batches.
  */
-MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint32_t start, const char *from,
-                                           uint64_t bytes, bool fast, uint64_t u, uint64_t step)
+MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
+                                         uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
 {
-    const uint64_t whole = fast ? bytes / MSCCLPP_DEV_UNIT : 0, units = mscclpp_dev_units(bytes);
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_DIRECT_BATCH];
-    uint32_t i, d;
-    int k;
+    const uint64_t whole_units = is_aligned ? bytes / MSCCLPP_DEV_UNIT : 0, units = mscclpp_dev_units(bytes);
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_DIRECT_BATCH];
+    uint32_t i, target;
+    int j;
 
-    for (; u + (MSCCLPP_DEV_DIRECT_BATCH - 1) * step < whole; u += MSCCLPP_DEV_DIRECT_BATCH * step) {
+    for (; unit + (MSCCLPP_DEV_DIRECT_BATCH - 1) * step < whole_units; unit += MSCCLPP_DEV_DIRECT_BATCH * step) {
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < MSCCLPP_DEV_DIRECT_BATCH; ++k) {
-            v[k] = mscclpp_dev_ld_vec(from + (u + (uint64_t)k * step) * MSCCLPP_DEV_UNIT);
+        for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH; ++j) {
+            values[j] = mscclpp_dev_ld_vec(from + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
         }
         for (i = 0; i < count; ++i) {
-            d = start + i < count ? start + i : start + i - count;
+            target = first_target + i < count ? first_target + i : first_target + i - count;
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < MSCCLPP_DEV_DIRECT_BATCH; ++k) {
-                mscclpp_dev_st_vec(to[d] + (u + (uint64_t)k * step) * MSCCLPP_DEV_UNIT, v[k]);
+            for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH; ++j) {
+                mscclpp_dev_st_vec(to[target] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT, values[j]);
             }
         }
     }
-    for (; u < units; u += step) {
-        v[0] = mscclpp_dev_ld_unit(from, u, bytes);
+    for (; unit < units; unit += step) {
+        values[0] = mscclpp_dev_ld_unit(from, unit, bytes);
         for (i = 0; i < count; ++i) {
-            d = start + i < count ? start + i : start + i - count;
-            mscclpp_dev_st_unit(to[d], u, bytes, v[0], 0xffffu);
+            target = first_target + i < count ? first_target + i : first_target + i - count;
+            mscclpp_dev_st_unit(to[target], unit, bytes, values[0], 0xffffu);
         }
     }
 }
@@ -75,106 +75,110 @@ MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint
  * Copies the pairs of the list. The host orders the list so that each rank begins with a different pair; then the ranks
  * do not all store to one rank at the same time.
  */
-MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
+MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
     uint32_t i;
 
     for (i = 0; i < args->count; ++i) {
-        const bool fast = (((uintptr_t)args->from[i] | (uintptr_t)args->to[i]) % MSCCLPP_DEV_UNIT) == 0;
+        const bool is_aligned = (((uintptr_t)args->from[i] | (uintptr_t)args->to[i]) % MSCCLPP_DEV_UNIT) == 0;
 
-        mscclpp_dev_direct_spread(&args->to[i], 1, 0, args->from[i], args->bytes[i], fast, thread, threads);
+        mscclpp_dev_direct_copy(&args->to[i], 1, 0, args->from[i], args->bytes[i], is_aligned, thread, threads);
     }
 }
 
 /*
- * Combines `batch` whole, aligned units, `step` apart, beginning with unit `u`. With `scan`, each rank gets the
- * combined operands of the ranks below it.
+ * Combines `batch` whole, aligned units, `step` apart, beginning with unit number `unit`. A reduction
+ * stores the combination of all ranks' operands. A scan stores one for each rank: of the operands up to that rank's,
+ * or, if exclusive, of those before it.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
-                                            int op, uint64_t u, uint64_t step)
+                                            int op, uint64_t unit, uint64_t step)
 {
-    const uint32_t n = args->common.nranks;
+    const uint32_t nranks = args->common.nranks;
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_DIRECT_BATCH];
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_DIRECT_BATCH], next[MSCCLPP_DEV_DIRECT_BATCH];
-    uint32_t r;
-    int k;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_DIRECT_BATCH], next[MSCCLPP_DEV_DIRECT_BATCH];
+    uint32_t rank;
+    int j;
 
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        next[k] = mscclpp_dev_ld_vec(args->from[0] + (u + (uint64_t)k * step) * MSCCLPP_DEV_UNIT);
+    for (j = 0; j < batch; ++j) {
+        next[j] = mscclpp_dev_ld_vec(args->from[0] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
     }
-    for (r = 0; r < n; ++r) {
-        char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (r + 1 == n ? args->to[0] : NULL) : args->to[r];
-        const bool before = args->mode == MSCCLPP_DEV_DIRECT_EXSCAN;
+    for (rank = 0; rank < nranks; ++rank) {
+        char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (rank + 1 == nranks ? args->to[0] : NULL) : args->to[rank];
+        const bool is_exclusive = args->mode == MSCCLPP_DEV_DIRECT_EXSCAN;
 
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            v[k] = next[k];
+        for (j = 0; j < batch; ++j) {
+            values[j] = next[j];
         }
-        if (r + 1 < n) {
+        if (rank + 1 < nranks) {
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < batch; ++k) {
-                next[k] = mscclpp_dev_ld_vec(args->from[r + 1] + (u + (uint64_t)k * step) * MSCCLPP_DEV_UNIT);
+            for (j = 0; j < batch; ++j) {
+                next[j] = mscclpp_dev_ld_vec(args->from[rank + 1] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
             }
         }
-        if (before && r > 0 && to != NULL) {
+        if (is_exclusive && rank > 0 && to != NULL) {
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < batch; ++k) {
-                mscclpp_dev_st_vec(to + (u + (uint64_t)k * step) * MSCCLPP_DEV_UNIT,
-                                   mscclpp_dev_acc_get(&acc[k], dtype));
+            for (j = 0; j < batch; ++j) {
+                mscclpp_dev_st_vec(to + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT,
+                                   mscclpp_dev_acc_get(&acc[j], dtype));
             }
         }
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            if (r == 0) {
-                mscclpp_dev_acc_set(&acc[k], dtype, v[k]);
+        for (j = 0; j < batch; ++j) {
+            if (rank == 0) {
+                mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
             } else {
-                mscclpp_dev_acc_add(&acc[k], hot, dtype, op, v[k]);
+                mscclpp_dev_acc_add(&acc[j], hot, dtype, op, values[j]);
             }
         }
-        if (!before && to != NULL) {
+        if (!is_exclusive && to != NULL) {
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < batch; ++k) {
-                mscclpp_dev_st_vec(to + (u + (uint64_t)k * step) * MSCCLPP_DEV_UNIT,
-                                   mscclpp_dev_acc_get(&acc[k], dtype));
+            for (j = 0; j < batch; ++j) {
+                mscclpp_dev_st_vec(to + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT,
+                                   mscclpp_dev_acc_get(&acc[j], dtype));
             }
         }
     }
 }
 
 /*
- * Combines one unit of any alignment. If the operation is in place, only this thread uses the unit, and it reads before
- * it writes.
+ * Combines one unit of any alignment, as mscclpp_dev_direct_combine does. If the operation is in place, only this
+ * thread uses the unit, and it reads before it writes.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
-                                                 uint64_t u)
+                                                 uint64_t unit)
 {
-    const uint32_t n = args->common.nranks, mask = mscclpp_dev_unit_mask(dtype);
+    const uint32_t nranks = args->common.nranks, mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t bytes = args->common.bytes;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
-    uint32_t r;
+    mscclpp_dev_vec_t value;
+    uint32_t rank;
 
-    for (r = 0; r < n; ++r) {
-        char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (r + 1 == n ? args->to[0] : NULL) : args->to[r];
-        const bool before = args->mode == MSCCLPP_DEV_DIRECT_EXSCAN;
+    for (rank = 0; rank < nranks; ++rank) {
+        char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (rank + 1 == nranks ? args->to[0] : NULL) : args->to[rank];
+        const bool is_exclusive = args->mode == MSCCLPP_DEV_DIRECT_EXSCAN;
 
-        v = mscclpp_dev_ld_unit(args->from[r], u, bytes);
-        if (before && r > 0 && to != NULL) {
-            mscclpp_dev_st_unit(to, u, bytes, mscclpp_dev_acc_get(&acc, dtype), mask);
+        value = mscclpp_dev_ld_unit(args->from[rank], unit, bytes);
+        if (is_exclusive && rank > 0 && to != NULL) {
+            mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_acc_get(&acc, dtype), mask);
         }
-        if (r == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, v);
+        if (rank == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, value);
         } else {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, v);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, value);
         }
-        if (!before && to != NULL) {
-            mscclpp_dev_st_unit(to, u, bytes, mscclpp_dev_acc_get(&acc, dtype), mask);
+        if (!is_exclusive && to != NULL) {
+            mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_acc_get(&acc, dtype), mask);
         }
     }
 }
 
-/* Ends the kernel by the barrier after the work. Called by all threads. */
+/*
+ * Ends the kernel: passes the barrier after the work, and reports the end. `before` is the number of barriers that the
+ * block had passed before the kernel. Called by all threads.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                         uint32_t epoch, uint64_t before)
 {
@@ -194,10 +198,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
 
     mscclpp_dev_barrier(ctx, common, before + 1);
     if (!ctx->failed && args->mode == MSCCLPP_DEV_DIRECT_FAN) {
-        mscclpp_dev_direct_spread(args->to, args->count, args->count != 0 ? common->rank % args->count : 0,
-                                  args->from[0], common->bytes, mscclpp_dev_direct_aligned(args, 1), thread, threads);
+        mscclpp_dev_direct_copy(args->to, args->count, args->count != 0 ? common->rank % args->count : 0, args->from[0],
+                                common->bytes, mscclpp_dev_direct_is_aligned(args, 1), thread, threads);
     } else if (!ctx->failed) {
-        mscclpp_dev_direct_pairs(args, thread, threads);
+        mscclpp_dev_direct_copy_pairs(args, thread, threads);
     }
     mscclpp_dev_direct_end(ctx, common, launches, epoch, before);
 }
@@ -214,19 +218,19 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const m
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
-    uint64_t u = thread;
+    uint64_t unit = thread;
 
     mscclpp_dev_barrier(ctx, common, before + 1);
     if (!ctx->failed) {
-        if (mscclpp_dev_unit_mask(dtype) == 0xffffu && mscclpp_dev_direct_aligned(args, common->nranks)) {
-            const uint64_t whole = common->bytes / MSCCLPP_DEV_UNIT;
+        if (mscclpp_dev_unit_mask(dtype) == 0xffffu && mscclpp_dev_direct_is_aligned(args, common->nranks)) {
+            const uint64_t whole_units = common->bytes / MSCCLPP_DEV_UNIT;
 
-            for (; u + (uint64_t)(batch - 1) * threads < whole; u += (uint64_t)batch * threads) {
-                mscclpp_dev_direct_combine(args, batch, hot, dtype, op, u, threads);
+            for (; unit + (uint64_t)(batch - 1) * threads < whole_units; unit += (uint64_t)batch * threads) {
+                mscclpp_dev_direct_combine(args, batch, hot, dtype, op, unit, threads);
             }
         }
-        for (; u < units; u += threads) {
-            mscclpp_dev_direct_combine_unit(args, hot, dtype, op, u);
+        for (; unit < units; unit += threads) {
+            mscclpp_dev_direct_combine_unit(args, hot, dtype, op, unit);
         }
     }
     mscclpp_dev_direct_end(ctx, common, launches, epoch, before);

@@ -5,6 +5,9 @@
 #include "device/types/coll.h"
 #include "device/lib/unit.h"
 
+/* The most threads that share a run: a power of 2. */
+#define MSCCLPP_DEV_PACK_LANES 256u
+
 /* Copies one item of `width` bytes, between addresses that are multiples of `width`. */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t width)
 {
@@ -29,8 +32,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t
 }
 
 /*
- * Handles all runs of one piece in all elements. As many threads share a run as it has items, rounded down to a power
- * of 2. Adjacent threads move adjacent items.
+ * Packs or unpacks all runs of one piece in all elements. As many threads share a run as it has items, rounded down to
+ * a power of 2. Adjacent threads move adjacent items.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args,
                                              const mscclpp_dev_piece_t *piece)
@@ -40,30 +43,31 @@ MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const
     const uint64_t items = piece->length / piece->width, runs = args->elements * piece->count;
     uint64_t lanes = 1, run, item;
 
-    while (2 * lanes <= items && 2 * lanes <= threads && lanes < 256) {
+    while (2 * lanes <= items && 2 * lanes <= threads && lanes < MSCCLPP_DEV_PACK_LANES) {
         lanes *= 2;
     }
     if (thread >= threads / lanes * lanes) {
         return;
     }
     for (run = thread / lanes; run < runs; run += threads / lanes) {
-        const uint64_t element = run / piece->count, k = run % piece->count;
-        char *spread = args->spread + (int64_t)element * args->extent + piece->offset + (int64_t)k * piece->stride;
-        char *packed = args->packed + element * args->size + piece->packed + k * piece->length;
+        const uint64_t element = run / piece->count, run_in_element = run % piece->count;
+        char *with_holes =
+            args->spread + (int64_t)element * args->extent + piece->offset + (int64_t)run_in_element * piece->stride;
+        char *packed = args->packed + element * args->size + piece->packed + run_in_element * piece->length;
 
         for (item = thread % lanes; item < items; item += lanes) {
-            const uint64_t at = item * piece->width;
+            const uint64_t item_offset = item * piece->width;
 
             if (args->unpack != 0) {
-                mscclpp_dev_coll_copy_item(spread + at, packed + at, piece->width);
+                mscclpp_dev_coll_copy_item(with_holes + item_offset, packed + item_offset, piece->width);
             } else {
-                mscclpp_dev_coll_copy_item(packed + at, spread + at, piece->width);
+                mscclpp_dev_coll_copy_item(packed + item_offset, with_holes + item_offset, piece->width);
             }
         }
     }
 }
 
-/* The kernel body. */
+/* The kernel body: packs or unpacks all pieces. */
 MSCCLPP_DEV void mscclpp_dev_coll_pack(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args)
 {
     uint32_t i;

@@ -26,33 +26,37 @@
 #define MSCCLPP_DEV_COLL_BATCH 8
 #define MSCCLPP_DEV_COLL_LINGER_BATCH 4
 
+/*
+ * The state of a call in one thread. The threads of the grid form rows: each row works on one block of data at a time.
+ */
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
-    const mscclpp_dev_blocks_args_t *blocks;
-    uint64_t pair; /* bytes from the first half of a unit's packets to the second half */
-    uint64_t half; /* offset in a scratch of the slots that this epoch uses, bytes */
-    uint32_t flag;
-    uint32_t row;   /* number of threads that share the units of one block */
-    uint32_t lane;  /* index of this thread among those */
-    uint32_t rows;  /* number of blocks that the grid works on at once */
-    uint32_t first; /* index of this thread's block among those; `rows` if the thread has none */
+    const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
+    uint64_t pair;                           /* bytes from the first half of a unit's packets to the second half */
+    uint64_t half;                           /* offset in a scratch of the slots that this epoch uses, bytes */
+    uint32_t flag;                           /* that the packets carry */
+    uint32_t row_threads;                    /* number of threads in a row */
+    uint32_t lane;                           /* this thread's index in its row */
+    uint32_t rows;                           /* number of rows */
+    uint32_t row;                            /* index of this thread's row; the number of ranks if it is in none */
 } mscclpp_dev_coll_packets_t;
 
-/* Place where the receiver finds unit `u` of the sender's block. */
-MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *p, uint32_t receiver, uint32_t sender,
-                                        uint32_t u)
+/* Place where the receiver finds unit number `unit` of the sender's block. */
+MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packets, uint32_t receiver, uint32_t sender,
+                                        uint32_t unit)
 {
-    return p->coll->common.scratch[receiver] + p->half + sender * 2 * p->pair + (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
+    return packets->coll->common.scratch[receiver] + packets->half + sender * 2 * packets->pair +
+           (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
 /* Prepares the state of a call: which units of which blocks this thread handles. */
-MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *p,
+MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *packets,
                                                 const mscclpp_dev_coll_args_t *coll,
                                                 const mscclpp_dev_blocks_args_t *blocks)
 {
     const mscclpp_dev_args_t *args = &coll->common;
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
-    const uint32_t most = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
+    const uint32_t most_units = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
      * In a scan, one thread handles a unit for all peers. If the scan is in place, that thread reads the unit for all
@@ -61,50 +65,50 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const bool overwrites =
         coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN ||
         (coll->in_place != 0 && (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER));
-    const uint32_t wanted = overwrites ? threads : most == 0 ? grain : (most + grain - 1) / grain * grain;
+    const uint32_t wanted = overwrites ? threads : most_units == 0 ? grain : (most_units + grain - 1) / grain * grain;
 
-    p->coll = coll;
-    p->blocks = blocks;
-    p->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
-    p->pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
-    p->half = MSCCLPP_DEV_PACKET_OFFSET + (p->flag & 1) * args->packet_half;
-    p->row = wanted < threads ? wanted : threads;
-    p->rows = threads / p->row;
-    p->lane = thread % p->row;
-    p->first = thread / p->row < p->rows ? thread / p->row : args->nranks;
+    packets->coll = coll;
+    packets->blocks = blocks;
+    packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
+    packets->pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    packets->half = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
+    packets->row_threads = wanted < threads ? wanted : threads;
+    packets->rows = threads / packets->row_threads;
+    packets->lane = thread % packets->row_threads;
+    packets->row = thread / packets->row_threads < packets->rows ? thread / packets->row_threads : args->nranks;
 }
 
-/* Sends this thread's units to all peers. */
-MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *p)
+/* Sends this thread's units to all peers, and the empty packets that fall to it. */
+MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
-    const mscclpp_dev_args_t *args = &p->coll->common;
-    uint32_t i, u;
+    const mscclpp_dev_args_t *args = &packets->coll->common;
+    uint32_t i, unit;
 
-    for (i = 1 + p->first; i < args->nranks && !ctx->failed; i += p->rows) {
+    for (i = 1 + packets->row; i < args->nranks && !ctx->failed; i += packets->rows) {
         const uint32_t peer = mscclpp_dev_coll_next(args, i);
-        const mscclpp_dev_block_t block = mscclpp_dev_coll_send_block(p->coll, p->blocks, peer);
+        const mscclpp_dev_block_t block = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, peer);
         const uint32_t units = (uint32_t)mscclpp_dev_units(block.bytes);
 
-        if (units == 0 && p->lane == 0) {
-            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(p, peer, args->rank, 0), p->pair, mscclpp_dev_vec_zero(),
-                                 p->flag, MSCCLPP_DEV_LL16);
+        if (units == 0 && packets->lane == 0) {
+            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, peer, args->rank, 0), packets->pair,
+                                 mscclpp_dev_vec_zero(), packets->flag, MSCCLPP_DEV_LL16);
         }
-        for (u = p->lane; u < units; u += p->row) {
-            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(p, peer, args->rank, u), p->pair,
-                                 mscclpp_dev_ld_unit((const char *)args->in + block.offset, u, block.bytes), p->flag,
-                                 MSCCLPP_DEV_LL16);
+        for (unit = packets->lane; unit < units; unit += packets->row_threads) {
+            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, peer, args->rank, unit), packets->pair,
+                                 mscclpp_dev_ld_unit((const char *)args->in + block.offset, unit, block.bytes),
+                                 packets->flag, MSCCLPP_DEV_LL16);
         }
     }
 }
 
-/* Waits for unit `u` of a peer's block. */
-MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *p,
-                                              uint32_t peer, uint32_t u, mscclpp_dev_vec_t *v)
+/* Waits for unit number `unit` of a peer's block, and reads it into *value. If the wait fails, sets ctx->failed. */
+MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets,
+                                              uint32_t peer, uint32_t unit, mscclpp_dev_vec_t *value)
 {
-    const mscclpp_dev_args_t *args = &p->coll->common;
+    const mscclpp_dev_args_t *args = &packets->coll->common;
 
-    mscclpp_dev_get_unit(ctx, args, mscclpp_dev_coll_slot(p, args->rank, peer, u), p->pair, v, p->flag,
-                         MSCCLPP_DEV_LL16, peer);
+    mscclpp_dev_get_unit(ctx, args, mscclpp_dev_coll_slot(packets, args->rank, peer, unit), packets->pair, value,
+                         packets->flag, MSCCLPP_DEV_LL16, peer);
 }
 
 /* The kernel body for patterns that move blocks. */
@@ -113,78 +117,80 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
 {
     const mscclpp_dev_args_t *args = &coll->common;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
-    mscclpp_dev_coll_packets_t p;
-    mscclpp_dev_vec_t v;
-    uint32_t i, u;
+    mscclpp_dev_coll_packets_t packets;
+    mscclpp_dev_vec_t value;
+    uint32_t i, unit;
 
     mscclpp_dev_enter(ctx, args);
-    mscclpp_dev_coll_packets_begin(ctx, &p, coll, blocks);
-    mscclpp_dev_coll_packets_send(ctx, &p);
+    mscclpp_dev_coll_packets_begin(ctx, &packets, coll, blocks);
+    mscclpp_dev_coll_packets_send(ctx, &packets);
     mscclpp_dev_coll_copy_own(ctx, coll, blocks);
-    for (i = 1 + p.first; i < args->nranks; i += p.rows) {
+    for (i = 1 + packets.row; i < args->nranks; i += packets.rows) {
         const uint32_t peer = mscclpp_dev_coll_previous(args, i);
         const mscclpp_dev_block_t block = mscclpp_dev_coll_recv_block(coll, blocks, peer);
         const uint32_t units = (uint32_t)mscclpp_dev_units(block.bytes);
 
-        if (units == 0 && p.lane == 0) {
-            mscclpp_dev_coll_packets_get(ctx, &p, peer, 0, &v);
+        if (units == 0 && packets.lane == 0) {
+            mscclpp_dev_coll_packets_get(ctx, &packets, peer, 0, &value);
         }
-        for (u = p.lane; u < units; u += p.row) {
-            mscclpp_dev_coll_packets_get(ctx, &p, peer, u, &v);
+        for (unit = packets.lane; unit < units; unit += packets.row_threads) {
+            mscclpp_dev_coll_packets_get(ctx, &packets, peer, unit, &value);
             if (!ctx->failed) {
-                mscclpp_dev_st_unit((char *)args->out + block.offset, u, block.bytes, v, 0xffffu);
+                mscclpp_dev_st_unit((char *)args->out + block.offset, unit, block.bytes, value, 0xffffu);
             }
         }
     }
-    mscclpp_dev_finish_packets(ctx, args, launches, p.flag);
+    mscclpp_dev_finish_packets(ctx, args, launches, packets.flag);
 }
 
 /*
- * Reads the operand of `rank` for unit `u` of the result. Returns false if it has not arrived. This rank's own operand
- * is read from the user's buffer.
+ * Reads the operand of `rank` for unit number `unit` of the result into *value and returns true, or returns false if it
+ * has not arrived. This rank's own operand is in the user's buffer. `bytes` is the size of the whole result.
  */
-MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *p, uint32_t rank, uint32_t u,
-                                               uint64_t bytes, mscclpp_dev_vec_t *v)
+MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *packets, uint32_t rank, uint32_t unit,
+                                               uint64_t bytes, mscclpp_dev_vec_t *value)
 {
-    const mscclpp_dev_args_t *args = &p->coll->common;
+    const mscclpp_dev_args_t *args = &packets->coll->common;
 
     if (rank == args->rank) {
-        const mscclpp_dev_block_t own = mscclpp_dev_coll_send_block(p->coll, p->blocks, rank);
+        const mscclpp_dev_block_t own = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, rank);
 
-        *v = mscclpp_dev_ld_unit((const char *)args->in + own.offset, u, bytes);
+        *value = mscclpp_dev_ld_unit((const char *)args->in + own.offset, unit, bytes);
         return true;
     }
-    return mscclpp_dev_poll_unit(mscclpp_dev_coll_slot(p, args->rank, rank, u), p->pair, v, p->flag, MSCCLPP_DEV_LL16);
+    return mscclpp_dev_poll_unit(mscclpp_dev_coll_slot(packets, args->rank, rank, unit), packets->pair, value,
+                                 packets->flag, MSCCLPP_DEV_LL16);
 }
 
 /*
- * Waits for the operands of ranks 0 to `end` - 1 for unit `u`, and combines them. `end` is at least 1. `bytes` is the
- * size of the whole result. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
+ * Waits for the operands of ranks 0 to `end` - 1 for unit number `unit`, and combines them. `end` is at least 1.
+ * `bytes` is the size of the whole result. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
-                                                               const mscclpp_dev_coll_packets_t *p, uint32_t end,
+                                                               const mscclpp_dev_coll_packets_t *packets, uint32_t end,
                                                                uint64_t bytes, bool hot, int dtype, int op,
-                                                               uint32_t batch, uint32_t u)
+                                                               uint32_t batch, uint32_t unit)
 {
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_COLL_BATCH];
-    bool there[MSCCLPP_DEV_COLL_BATCH];
-    uint32_t r, k;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH];
+    bool has_arrived[MSCCLPP_DEV_COLL_BATCH];
+    uint32_t first_rank, i;
 
-    for (r = 0; r < end; r += batch) {
+    for (first_rank = 0; first_rank < end; first_rank += batch) {
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            there[k] = r + k >= end || mscclpp_dev_coll_packets_poll(p, r + k, u, bytes, &v[k]);
+        for (i = 0; i < batch; ++i) {
+            has_arrived[i] = first_rank + i >= end ||
+                             mscclpp_dev_coll_packets_poll(packets, first_rank + i, unit, bytes, &values[i]);
         }
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            if (!there[k]) {
-                mscclpp_dev_coll_packets_get(ctx, p, r + k, u, &v[k]);
+        for (i = 0; i < batch; ++i) {
+            if (!has_arrived[i]) {
+                mscclpp_dev_coll_packets_get(ctx, packets, first_rank + i, unit, &values[i]);
             }
-            if (r + k == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v[k]);
-            } else if (r + k < end) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, v[k]);
+            if (first_rank + i == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, values[i]);
+            } else if (first_rank + i < end) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i]);
             }
         }
     }
@@ -205,17 +211,17 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
                          : coll->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
                                                                : args->nranks;
-    mscclpp_dev_coll_packets_t p;
-    mscclpp_dev_vec_t v;
-    uint32_t i, u;
+    mscclpp_dev_coll_packets_t packets;
+    mscclpp_dev_vec_t value;
+    uint32_t i, unit;
 
     mscclpp_dev_enter(ctx, args);
-    mscclpp_dev_coll_packets_begin(ctx, &p, coll, blocks);
-    mscclpp_dev_coll_packets_send(ctx, &p);
-    for (u = thread; u < units; u += threads) {
-        v = mscclpp_dev_coll_packets_combine(ctx, &p, end, bytes, hot, dtype, op, batch, u);
+    mscclpp_dev_coll_packets_begin(ctx, &packets, coll, blocks);
+    mscclpp_dev_coll_packets_send(ctx, &packets);
+    for (unit = thread; unit < units; unit += threads) {
+        value = mscclpp_dev_coll_packets_combine(ctx, &packets, end, bytes, hot, dtype, op, batch, unit);
         if (!ctx->failed) {
-            mscclpp_dev_st_unit(args->out, u, bytes, v, mask);
+            mscclpp_dev_st_unit(args->out, unit, bytes, value, mask);
         }
     }
     /* Receives the empty packets of the ranks that have no operand for this rank. */
@@ -223,10 +229,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
         const uint32_t peer = mscclpp_dev_coll_previous(args, i);
 
         if (units == 0 || peer >= end) {
-            mscclpp_dev_coll_packets_get(ctx, &p, peer, 0, &v);
+            mscclpp_dev_coll_packets_get(ctx, &packets, peer, 0, &value);
         }
     }
-    mscclpp_dev_finish_packets(ctx, args, launches, p.flag);
+    mscclpp_dev_finish_packets(ctx, args, launches, packets.flag);
 }
 
 #endif

@@ -24,18 +24,18 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 {
     const uint64_t items = size / width;
     uint64_t item = lane;
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_STRIDED_BATCH];
-    int k;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_STRIDED_BATCH];
+    int j;
 
     for (; width == 16 && item + (MSCCLPP_DEV_STRIDED_BATCH - 1) * lanes < items;
          item += MSCCLPP_DEV_STRIDED_BATCH * lanes) {
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < MSCCLPP_DEV_STRIDED_BATCH; ++k) {
-            v[k] = mscclpp_dev_ld_vec(from + (item + (uint64_t)k * lanes) * 16);
+        for (j = 0; j < MSCCLPP_DEV_STRIDED_BATCH; ++j) {
+            values[j] = mscclpp_dev_ld_vec(from + (item + (uint64_t)j * lanes) * 16);
         }
         MSCCLPP_DEV_UNROLL
-        for (k = 0; k < MSCCLPP_DEV_STRIDED_BATCH; ++k) {
-            mscclpp_dev_st_vec(to + (item + (uint64_t)k * lanes) * 16, v[k]);
+        for (j = 0; j < MSCCLPP_DEV_STRIDED_BATCH; ++j) {
+            mscclpp_dev_st_vec(to + (item + (uint64_t)j * lanes) * 16, values[j]);
         }
     }
     for (; item < items; item += lanes) {
@@ -50,16 +50,20 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, uint64_t threads)
 {
     const uint64_t batches = width == 16 ? items / MSCCLPP_DEV_STRIDED_BATCH : 0;
-    const uint64_t most = batches >= MSCCLPP_DEV_STRIDED_LANES ? batches : items;
+    const uint64_t most_lanes = batches >= MSCCLPP_DEV_STRIDED_LANES ? batches : items;
     uint64_t lanes = 1;
 
-    while (2 * lanes <= most && 2 * lanes <= threads) {
+    while (2 * lanes <= most_lanes && 2 * lanes <= threads) {
         lanes *= 2;
     }
     return lanes;
 }
 
-/* Where segment `segment` begins. Divisions of 64 bits are dear, and most runs are one segment. */
+/*
+ * Where segment `segment` of a side begins, as an offset in bytes. The side's runs hold `run` segments of `size` bytes,
+ * and are `stride` bytes apart. Most runs are one segment, and then no 64-bit division is needed, which takes a GPU
+ * long.
+ */
 MSCCLPP_DEV int64_t mscclpp_dev_strided_place(uint64_t segment, uint64_t run, int64_t stride, uint64_t size)
 {
     return run == 1 ? (int64_t)segment * stride : (int64_t)(segment / run) * stride + (int64_t)(segment % run * size);
@@ -86,7 +90,7 @@ MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, u
     }
 }
 
-/* The kernel body. */
+/* The kernel body: copies all blocks of the list, between the two meetings of the ranks. */
 MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_strided_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;

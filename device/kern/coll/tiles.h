@@ -13,21 +13,22 @@
 #include "device/kern/coll/blocks.h"
 #include "device/lib/reduce.h"
 
+/* A turn: which part of each block of data moves, and through which tiles. */
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
-    const mscclpp_dev_blocks_args_t *blocks;
-    uint64_t tile;  /* bytes of a tile */
-    uint64_t begin; /* offset in each block of data where this turn's tile begins, bytes */
-    uint32_t half;  /* which of the two tiles this turn uses: 0 or 1 */
+    const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
+    uint64_t tile;                           /* bytes of a tile */
+    uint64_t begin;                          /* offset in each block of data where this turn's tile begins, bytes */
+    uint32_t half;                           /* which of the two tiles this turn uses: 0 or 1 */
 } mscclpp_dev_coll_turn_t;
 
-/* The part of a block that this turn moves. */
+/* The part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn_t *turn, mscclpp_dev_block_t block)
 {
-    const uint64_t left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
+    const uint64_t bytes_left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
 
     block.offset += turn->begin;
-    block.bytes = left < turn->tile ? left : turn->tile;
+    block.bytes = bytes_left < turn->tile ? bytes_left : turn->tile;
     return block;
 }
 
@@ -73,40 +74,45 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Computes the turn's part of the result from the operands of ranks 0 to `end` - 1. */
+/*
+ * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result, whose whole
+ * size is `result_bytes`.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
-                                                uint32_t end, uint64_t bytes, int dtype, int op)
+                                                uint32_t end, uint64_t result_bytes, int dtype, int op)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
     mscclpp_dev_block_t part = {0, 0}, own;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t v;
-    uint64_t u;
-    uint32_t r;
+    mscclpp_dev_vec_t value;
+    uint64_t unit;
+    uint32_t rank;
 
-    part.bytes = bytes;
+    part.bytes = result_bytes;
     part = mscclpp_dev_coll_cut(turn, part);
     own = mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, args->rank));
-    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
-        for (r = 0; r < end; ++r) {
-            const char *from =
-                r == args->rank ? (const char *)args->in + own.offset : mscclpp_dev_coll_tile(ctx, turn, args->rank, r);
+    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
+        for (rank = 0; rank < end; ++rank) {
+            const char *from = rank == args->rank ? (const char *)args->in + own.offset
+                                                  : mscclpp_dev_coll_tile(ctx, turn, args->rank, rank);
 
-            v = mscclpp_dev_ld_unit(from, u, part.bytes);
-            if (r == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v);
+            value = mscclpp_dev_ld_unit(from, unit, part.bytes);
+            if (rank == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, value);
             } else {
-                mscclpp_dev_acc_add(&acc, false, dtype, op, v);
+                mscclpp_dev_acc_add(&acc, false, dtype, op, value);
             }
         }
-        mscclpp_dev_st_unit((char *)args->out + part.offset, u, part.bytes, mscclpp_dev_acc_get(&acc, dtype),
+        mscclpp_dev_st_unit((char *)args->out + part.offset, unit, part.bytes, mscclpp_dev_acc_get(&acc, dtype),
                             mscclpp_dev_unit_mask(dtype));
     }
 }
 
 /*
- * Finds the size of the largest block of all ranks, by one more barrier. The sizes lie in the tiles of the second turn,
- * which nobody writes before all ranks have entered the barrier of the first turn. All threads must call it.
+ * Returns the size of the largest block of all ranks. `most` is that of this rank's blocks. It takes one more barrier,
+ * which it adds to *barriers. If the barrier fails, the value is of no use, and ctx->failed is set. The sizes lie in
+ * the tiles of the second turn, which nobody writes before all ranks have entered the barrier of the first turn. All
+ * threads must call it.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_most(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn, uint64_t most,
                                                 uint64_t *barriers)
@@ -120,16 +126,16 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_most(mscclpp_dev_ctx_t *ctx, mscclpp_
     }
     mscclpp_dev_barrier(ctx, args, ++*barriers);
     for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-        const uint64_t other = *(const uint64_t *)(const void *)mscclpp_dev_coll_tile(ctx, turn, args->rank,
-                                                                                      mscclpp_dev_coll_next(args, i));
+        const uint64_t theirs = *(const uint64_t *)(const void *)mscclpp_dev_coll_tile(ctx, turn, args->rank,
+                                                                                       mscclpp_dev_coll_next(args, i));
 
-        most = other > most ? other : most;
+        most = theirs > most ? theirs : most;
     }
     turn->half = 0;
     return most;
 }
 
-/* The kernel body. */
+/* The kernel body: for each turn, stores this rank's tiles, passes a barrier, and takes the peers' tiles. */
 MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
                                         int op)
 {
@@ -137,7 +143,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const mscclpp_dev_args_t *common = &coll->common;
     const mscclpp_dev_blocks_args_t *blocks = args->varied != MSCCLPP_DEV_SAME ? args : NULL;
     const bool combines = MSCCLPP_DEV_COMBINES(coll->pattern);
-    const uint64_t result = combines ? mscclpp_dev_coll_result_bytes(coll, blocks) : 0;
+    const uint64_t result_bytes = combines ? mscclpp_dev_coll_result_bytes(coll, blocks) : 0;
     const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
                          : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
                                                                : common->nranks;
@@ -161,7 +167,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         mscclpp_dev_coll_give(ctx, &turn);
         mscclpp_dev_barrier(ctx, common, ++barriers);
         if (!ctx->failed && combines) {
-            mscclpp_dev_coll_take_combined(ctx, &turn, end, result, dtype, op);
+            mscclpp_dev_coll_take_combined(ctx, &turn, end, result_bytes, dtype, op);
         } else if (!ctx->failed) {
             mscclpp_dev_coll_take(ctx, &turn);
         }

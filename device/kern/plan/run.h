@@ -15,10 +15,10 @@
 
 /* The part of one item that a step works on. */
 typedef struct {
-    char *p;
-    uint64_t bytes; /* bytes from `p` to the end of the accessible memory */
-    uint32_t rank;
-    bool packets;
+    char *address;
+    uint64_t bytes; /* bytes from `address` to the end of the accessible memory */
+    uint32_t rank;  /* whose memory it is, by its number in the plan */
+    bool packets;   /* the data are packets */
 } mscclpp_dev_plan_span_t;
 
 /* A block's program. `steps`, `items` and `links` begin with the block's first ones, whose numbers are in `first`. */
@@ -29,10 +29,10 @@ typedef struct {
     mscclpp_dev_plan_start_t first;
 } mscclpp_dev_plan_program_t;
 
-/* Where a block is in its program. */
+/* How far a block has come in its program. */
 typedef struct {
     mscclpp_dev_plan_program_t program;
-    uint64_t turn, turns; /* of a loop; no turns: in none */
+    uint64_t turn, turns; /* of the loop that it is in: the current one, and how many; 0 turns: it is in none */
     uint64_t unit;        /* bytes that a turn handles */
     uint32_t flag;        /* of the packets of this launch */
 } mscclpp_dev_plan_run_t;
@@ -51,7 +51,10 @@ MSCCLPP_DEV mscclpp_dev_plan_link_t mscclpp_dev_plan_link(const mscclpp_dev_plan
     return run->program.links[step->links + i - run->program.first.link];
 }
 
-/* Sets the range of bytes of a step that this block handles now: a turn of a loop, a part of a group, or all. */
+/*
+ * Sets the range of bytes of a step that this block handles now: *bytes bytes from *from on. That is what the turn of a
+ * loop leaves it, or its part in a group of blocks, or everything. The range may be empty.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
                                         const mscclpp_dev_plan_run_t *run, uint64_t *from, uint64_t *bytes)
 {
@@ -63,71 +66,78 @@ MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, con
         *from = run->turn * run->unit;
         *bytes = *from >= total ? 0 : total - *from < run->unit ? total - *from : run->unit;
     } else if (step->parts > 0) {
-        const uint64_t units = total / args->alignment, each = units / step->parts, more = units % step->parts;
+        const uint64_t units = total / args->alignment, units_each = units / step->parts,
+                       longer_parts = units % step->parts;
 
-        *from = (step->part * each + (step->part < more ? step->part : more)) * args->alignment;
-        *bytes = (each + (step->part < more)) * args->alignment;
+        *from = (step->part * units_each + (step->part < longer_parts ? step->part : longer_parts)) * args->alignment;
+        *bytes = (units_each + (step->part < longer_parts)) * args->alignment;
     }
 }
 
-/* Where an item's data lie, from byte `from` of its chunks on. */
+/* Where an item's data lie, from byte `from` of its chunks on. `flag` selects the half of a scratch. */
 MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_item_t *item, uint64_t from,
                                                           uint32_t flag)
 {
     mscclpp_dev_plan_span_t span;
-    const uint64_t at = item->chunk * args->chunk + from;
+    const uint64_t offset = item->chunk * args->chunk + from;
 
-    span.rank = item->base / 3;
+    span.rank = item->base / MSCCLPP_DEV_PLAN_BUFFERS;
     span.packets = item->packets != 0;
-    span.p = args->bases[item->base];
-    if (item->base % 3 == 2) {
-        span.p += (flag % 2 == 0 ? args->half : 0) + (span.packets ? 2 : 1) * at;
+    span.address = args->bases[item->base];
+    if (item->base % MSCCLPP_DEV_PLAN_BUFFERS == MSCCLPP_DEV_PLAN_SCRATCH) {
+        span.address += (flag % 2 == 0 ? args->half : 0) + (span.packets ? 2 : 1) * offset;
         span.bytes = MSCCLPP_DEV_PLAN_NO_END;
     } else {
-        /* Chunks behind the end of a rank's block are empty: they read as 0 and are not written. */
-        span.p += item->block * args->stride + at;
-        span.bytes = at < args->block_bytes ? args->block_bytes - at : 0;
+        /* Bytes behind the end of a rank's block read as 0 and are not written. */
+        span.address += item->block * args->stride + offset;
+        span.bytes = offset < args->block_bytes ? args->block_bytes - offset : 0;
     }
     return span;
 }
 
-/* Loads a unit of a span. If the span holds packets, waits for this one. */
+/*
+ * Loads a unit of a span. If the span holds packets, waits for those of the unit. If the wait fails, sets ctx->failed,
+ * and the value is undefined.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                     const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag)
 {
-    mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
+    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
     if (!span->packets) {
-        return mscclpp_dev_ld_unit(span->p, unit, span->bytes);
+        return mscclpp_dev_ld_unit(span->address, unit, span->bytes);
     }
-    mscclpp_dev_get_unit(ctx, &args->common, span->p + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, &v,
-                         flag, (int)args->width, args->names[span->rank]);
-    MSCCLPP_DEV_SAW_PACKET(span->p + unit * MSCCLPP_DEV_PACKET_UNIT);
-    return v;
+    mscclpp_dev_get_unit(ctx, &args->common, span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP,
+                         &value, flag, (int)args->width, args->names[span->rank]);
+    MSCCLPP_DEV_SAW_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
+    return value;
 }
 
 /* Stores a unit of a span, as a packet if the span holds packets. */
 MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
-                                        uint64_t unit, uint32_t flag, mscclpp_dev_vec_t v, uint32_t mask)
+                                        uint64_t unit, uint32_t flag, mscclpp_dev_vec_t value, uint32_t mask)
 {
     if (span->packets) {
-        MSCCLPP_DEV_SENDS_PACKET(span->p + unit * MSCCLPP_DEV_PACKET_UNIT);
-        mscclpp_dev_put_unit(span->p + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, v, flag,
+        MSCCLPP_DEV_SENDS_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
+        mscclpp_dev_put_unit(span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, value, flag,
                              (int)args->width);
     } else {
-        mscclpp_dev_st_unit(span->p, unit, span->bytes, v, mask);
+        mscclpp_dev_st_unit(span->address, unit, span->bytes, value, mask);
     }
 }
 
 /* Units of each operand that a thread loads before it uses the first. */
 #define MSCCLPP_DEV_PLAN_BATCH 4u
 
-/* True if `count` items are whole units at multiples of their size, and no packets. */
+/*
+ * True if the `count` items consist of whole units at multiples of the units' size, none is cut off by the end of its
+ * block, and none holds packets.
+ */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *items,
                                            uint32_t count, uint64_t from, uint64_t bytes, uint32_t flag)
 {
-    uintptr_t bits = bytes;
+    uintptr_t all_bits = bytes;
     uint32_t i;
 
     for (i = 0; i < count; ++i) {
@@ -136,78 +146,83 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, 
         if (span.packets || span.bytes < bytes) {
             return false;
         }
-        bits |= (uintptr_t)span.p;
+        all_bits |= (uintptr_t)span.address;
     }
-    return bits % MSCCLPP_DEV_UNIT == 0;
+    return all_bits % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* Loads a batch of an item: units from `u` on, `stride` units apart. */
+/* Loads a batch of an item's units: number `unit`, and the further ones `stride` units apart. */
 MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *item,
-                                             uint64_t from, uint32_t flag, uint64_t u, uint64_t stride,
-                                             mscclpp_dev_vec_t *v)
+                                             uint64_t from, uint32_t flag, uint64_t unit, uint64_t stride,
+                                             mscclpp_dev_vec_t *values)
 {
-    const char *p = mscclpp_dev_plan_span(args, item, from, flag).p + u * MSCCLPP_DEV_UNIT;
-    uint32_t k;
+    const char *first = mscclpp_dev_plan_span(args, item, from, flag).address + unit * MSCCLPP_DEV_UNIT;
+    uint32_t i;
 
     MSCCLPP_DEV_UNROLL
-    for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
-        v[k] = mscclpp_dev_ld_vec(p + k * stride * MSCCLPP_DEV_UNIT);
+    for (i = 0; i < MSCCLPP_DEV_PLAN_BATCH; ++i) {
+        values[i] = mscclpp_dev_ld_vec(first + i * stride * MSCCLPP_DEV_UNIT);
     }
 }
 
 /*
- * Executes a step on whole units, batch by batch, as long as this thread has whole batches. Returns the unit that it is
- * left with. A thread loads its units of the next operand while it combines those of one.
+ * Executes a step on whole units, batch by batch, as long as this thread has whole batches. Returns the first unit of
+ * this thread that is left. The thread loads its units of the next operand while it combines those of one.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                               const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
                                               uint64_t from, uint32_t flag, uint64_t units, bool hot, int dtype, int op)
 {
     const uint64_t stride = ctx->nthreads;
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_PLAN_BATCH], next[MSCCLPP_DEV_PLAN_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH], next[MSCCLPP_DEV_PLAN_BATCH];
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_PLAN_BATCH];
-    uint64_t u;
-    uint32_t i, k;
+    uint64_t unit;
+    uint32_t i, j;
 
-    for (u = ctx->tid; u + (MSCCLPP_DEV_PLAN_BATCH - 1) * stride < units; u += MSCCLPP_DEV_PLAN_BATCH * stride) {
-        mscclpp_dev_plan_load_batch(args, &items[0], from, flag, u, stride, v);
+    for (unit = ctx->tid; unit + (MSCCLPP_DEV_PLAN_BATCH - 1) * stride < units;
+         unit += MSCCLPP_DEV_PLAN_BATCH * stride) {
+        mscclpp_dev_plan_load_batch(args, &items[0], from, flag, unit, stride, values);
         if (step->sources > 1) {
-            mscclpp_dev_plan_load_batch(args, &items[1], from, flag, u, stride, next);
+            mscclpp_dev_plan_load_batch(args, &items[1], from, flag, unit, stride, next);
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
-                mscclpp_dev_acc_set(&acc[k], dtype, v[k]);
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
             }
             for (i = 1; i < step->sources; ++i) {
                 MSCCLPP_DEV_UNROLL
-                for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
-                    v[k] = next[k];
+                for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                    values[j] = next[j];
                 }
                 if (i + 1 < step->sources) {
-                    mscclpp_dev_plan_load_batch(args, &items[i + 1], from, flag, u, stride, next);
+                    mscclpp_dev_plan_load_batch(args, &items[i + 1], from, flag, unit, stride, next);
                 }
                 MSCCLPP_DEV_UNROLL
-                for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
-                    mscclpp_dev_acc_add(&acc[k], hot, dtype, op, v[k]);
+                for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                    mscclpp_dev_acc_add(&acc[j], hot, dtype, op, values[j]);
                 }
             }
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
-                v[k] = mscclpp_dev_acc_get(&acc[k], dtype);
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                values[j] = mscclpp_dev_acc_get(&acc[j], dtype);
             }
         }
         for (i = 0; i < step->targets; ++i) {
-            char *p = mscclpp_dev_plan_span(args, &items[step->sources + i], from, flag).p + u * MSCCLPP_DEV_UNIT;
+            char *first =
+                mscclpp_dev_plan_span(args, &items[step->sources + i], from, flag).address + unit * MSCCLPP_DEV_UNIT;
 
             MSCCLPP_DEV_UNROLL
-            for (k = 0; k < MSCCLPP_DEV_PLAN_BATCH; ++k) {
-                mscclpp_dev_st_vec(p + k * stride * MSCCLPP_DEV_UNIT, v[k]);
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                mscclpp_dev_st_vec(first + j * stride * MSCCLPP_DEV_UNIT, values[j]);
             }
         }
     }
-    return u;
+    return unit;
 }
 
-/* The same for types and operations that are looked up at run time, which takes more registers than there are. */
+/*
+ * mscclpp_dev_plan_batches for types and operations that are looked up at run time. Out of line, since inlined, it
+ * would take more registers than there are.
+ */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_step_t *step,
                                                           const mscclpp_dev_plan_item_t *items, uint64_t from,
@@ -217,8 +232,9 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx,
 }
 
 /*
- * The same for any step, with the type and operation as constants if they are hot ones. A step that is not of whole
- * units is left as it is. Out of line, so that short messages need not keep its registers.
+ * mscclpp_dev_plan_batches for any step. The type and operation are constants in it if they are hot ones. If the step's
+ * items are not whole units, nothing is done, and it returns this thread's first unit. Out of line, so that short
+ * messages need not keep its registers.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                    const mscclpp_dev_plan_step_t *step,
@@ -241,8 +257,8 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const 
 }
 
 /*
- * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets. `bulk` is
- * a constant: whether code for many units is compiled in.
+ * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets. After a
+ * failure nothing more is stored. `bulk` is a constant: whether code for many units is compiled in.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
@@ -250,44 +266,44 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 {
     const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    uint64_t from, bytes, units, u = ctx->tid;
+    uint64_t from, bytes, units, unit = ctx->tid;
     mscclpp_dev_plan_span_t span;
-    mscclpp_dev_vec_t v;
+    mscclpp_dev_vec_t value;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
     mscclpp_dev_plan_slice(args, step, run, &from, &bytes);
     units = mscclpp_dev_units(bytes);
     if (bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == 0xffffu) {
-        u = mscclpp_dev_plan_bulk(*ctx, args, step, items, from, bytes, run->flag, dtype, op);
+        unit = mscclpp_dev_plan_bulk(*ctx, args, step, items, from, bytes, run->flag, dtype, op);
     }
-    for (; u < units; u += ctx->nthreads) {
+    for (; unit < units; unit += ctx->nthreads) {
         for (i = 0; i < step->sources; ++i) {
             span = mscclpp_dev_plan_span(args, &items[i], from, run->flag);
-            v = mscclpp_dev_plan_load(ctx, args, &span, u, run->flag);
+            value = mscclpp_dev_plan_load(ctx, args, &span, unit, run->flag);
             if (step->sources == 1) {
                 break;
             }
             if (i == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v);
+                mscclpp_dev_acc_set(&acc, dtype, value);
             } else {
-                mscclpp_dev_acc_add(&acc, false, dtype, op, v);
+                mscclpp_dev_acc_add(&acc, false, dtype, op, value);
             }
         }
         if (step->sources > 1) {
-            v = mscclpp_dev_acc_get(&acc, dtype);
+            value = mscclpp_dev_acc_get(&acc, dtype);
         }
         if (ctx->failed) {
             return;
         }
         for (i = 0; i < step->targets; ++i) {
             span = mscclpp_dev_plan_span(args, &items[step->sources + i], from, run->flag);
-            mscclpp_dev_plan_store(args, &span, u, run->flag, v, mask);
+            mscclpp_dev_plan_store(args, &span, unit, run->flag, value, mask);
         }
     }
 }
 
-/* Asks the proxy for puts. Each is pushed by one thread. */
+/* Executes a step of puts over ports: asks the proxy for them. Each is pushed by one thread. */
 MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                            const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
 {
@@ -301,12 +317,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp
         source = mscclpp_dev_plan_span(args, &items[2 * i], from, run->flag);
         target = mscclpp_dev_plan_span(args, &items[2 * i + 1], from, run->flag);
         mscclpp_dev_port_put(ctx, &args->common, &args->ports[mscclpp_dev_plan_link(run, step, i).slot],
-                             (uint64_t)(uintptr_t)target.p, (uint64_t)(source.p - args->room),
+                             (uint64_t)(uintptr_t)target.address, (uint64_t)(source.address - args->room),
                              source.packets ? 2 * bytes : bytes);
     }
 }
 
-/* Waits until a counter has reached a value. */
+/* Waits until a counter has reached a value. `peer` is the rank that is late if it does not. */
 MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                         const uint64_t *counter, uint64_t wanted, uint32_t peer)
 {
@@ -394,12 +410,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 /* Clears this rank's scratch. All blocks of the grid take part. */
 MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
-    char *scratch = args->bases[3 * args->rank + 2];
-    uint64_t at;
+    char *scratch = args->bases[MSCCLPP_DEV_PLAN_BUFFERS * args->rank + MSCCLPP_DEV_PLAN_SCRATCH];
+    uint64_t offset;
 
-    for (at = (ctx->block * ctx->nthreads + ctx->tid) * sizeof(uint64_t); at < args->scratch_bytes && !ctx->failed;
-         at += ctx->nblocks * ctx->nthreads * sizeof(uint64_t)) {
-        mscclpp_dev_st_relaxed_sys_u64((uint64_t *)(void *)(scratch + at), 0);
+    for (offset = (ctx->block * ctx->nthreads + ctx->tid) * sizeof(uint64_t);
+         offset < args->scratch_bytes && !ctx->failed; offset += ctx->nblocks * ctx->nthreads * sizeof(uint64_t)) {
+        mscclpp_dev_st_relaxed_sys_u64((uint64_t *)(void *)(scratch + offset), 0);
     }
 }
 
@@ -430,7 +446,10 @@ MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, cons
     return 1;
 }
 
-/* The last block to end counts the launch. All blocks have read the count before. */
+/*
+ * Leaves the plan. The last block to do so stores the state for the next launch: `flag` and the size of chunks. All
+ * blocks have read the old state before.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, uint32_t flag)
 {
     mscclpp_dev_plan_state_t *state = args->plan_state;
@@ -443,7 +462,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
-/* A launch that only clears, between two others by which the ranks meet, and only if it has to. */
+/*
+ * The whole of a launch that clears the scratch for later ones, if it has to be cleared. It runs between two other
+ * kernels by which the ranks meet.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
     const mscclpp_dev_plan_state_t *state = args->plan_state;
@@ -456,13 +478,13 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, con
     mscclpp_dev_plan_leave(ctx, args, clears ? 0 : epoch);
 }
 
-/* Copies memory by all threads of the block. Both are made of words. */
+/* Copies memory, with all threads of the block. Addresses and sizes are multiples of a word. */
 MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, const void *from, uint64_t bytes)
 {
-    uint64_t w;
+    uint64_t i;
 
-    for (w = ctx->tid; w < bytes / sizeof(mscclpp_dev_word_t); w += ctx->nthreads) {
-        ((mscclpp_dev_word_t *)to)[w] = ((const mscclpp_dev_word_t *)from)[w];
+    for (i = ctx->tid; i < bytes / sizeof(mscclpp_dev_word_t); i += ctx->nthreads) {
+        ((mscclpp_dev_word_t *)to)[i] = ((const mscclpp_dev_word_t *)from)[i];
     }
 }
 
@@ -504,7 +526,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     mscclpp_dev_plan_run_t run = {program, 0, 0, 0, 0};
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &args->common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, &args->common);
-    uint32_t at = program.first.step;
+    uint32_t position = program.first.step;
 
     mscclpp_dev_enter(ctx, &args->common);
     if (args->ready == MSCCLPP_DEV_PLAN_ONLY_CLEARS) {
@@ -513,8 +535,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
         return;
     }
     run.flag = mscclpp_dev_plan_begin(ctx, args);
-    for (;; ++at) {
-        const mscclpp_dev_plan_step_t *step = &program.steps[at - program.first.step];
+    for (;; ++position) {
+        const mscclpp_dev_plan_step_t *step = &program.steps[position - program.first.step];
 
         switch (step->code) {
         case MSCCLPP_DEV_PLAN_NOP:
@@ -537,7 +559,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             break;
         case MSCCLPP_DEV_PLAN_AGAIN:
             if (++run.turn < run.turns) {
-                at = step->items;
+                position = step->items;
             } else {
                 run.turns = 0;
             }

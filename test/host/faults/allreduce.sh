@@ -35,9 +35,9 @@ plant ll128-area-shared lines device/types/launch.h "$launcher" \
 plant ll128-no-clearing lines mca/common/team/renew.c mca/common/team/renew.c \
     's/size = 3 \* team/size = 2 * team/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce/allreduce_oneshot.h "$schedule" \
-    's/(u|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
+    's/(unit|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
 plant twophase-last-epoch-short schedule device/kern/allreduce/allreduce_twophase.h "$schedule" \
-    's/u < chunk/u < chunk \&\& epoch->base + u < epoch->shard/'
+    's/unit < chunk/unit < chunk \&\& epoch->base + unit < epoch->shard/'
 plant scratch-first-barrier scratch device/kern/allreduce/allreduce_scratch.h "$launcher" \
     '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
 plant scratch-second-barrier scratch device/kern/allreduce/allreduce_scratch.h "$launcher" \
@@ -48,7 +48,7 @@ plant put-one-place put "$put" "$launcher" 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/
 plant put-release put "$put" "$launcher" 's/st_release_sys_u64\((&theirs->arrived)/st_relaxed_sys_u64(\1/'
 plant put-acquire put "$put" "$launcher" 's/ld_acquire_sys_u64\((&own_words->arrived)/ld_relaxed_sys_u64(\1/'
 plant put-no-sync put "$put" "$launcher" 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'
-plant put-count-lost put "$put" "$launcher" 's/before, count\);/before, before);/'
+plant put-count-lost put "$put" "$launcher" 's/^( +)count\);/\1count_before);/'
 plant put-looks-at-one put "$put" "$launcher" '/mscclpp_dev_put_await\(/,/^}/s/i < nranks/i < 2/'
 plant zerocopy-first-barrier chains device/kern/allreduce/allreduce_zerocopy.h "$launcher" \
     's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'

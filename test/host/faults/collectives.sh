@@ -33,7 +33,7 @@ plant rounds-two-roots collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
 plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" 's/message\.count == 0 && ctx->tid == 0/false/'
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     '/void mscclpp_dev_cr_run\(/,/^}/s/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
-plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& p->lane == 0/false/'
+plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" 's/^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);//'
 plant coll-strided-runs strided "$coll/strided.h" "$launcher" 's/\(segment % run \* size\)/(0 * size)/'
 plant coll-strided-lanes strided "$coll/strided.h" "$launcher" 's/thread % lanes, lanes\)/0, lanes)/'
