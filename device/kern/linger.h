@@ -30,17 +30,20 @@
 #include "device/kern/plan/run.h"
 #include "device/types/linger.h"
 
-/* Stores one word of the bell as an argument of the next operation, in the block's own memory. */
-MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t w, uint32_t payload)
+/*
+ * Takes one word of the bell: stores its payload in the block's own memory, and what it says of the next operation in
+ * that operation's arguments. `index` is the word's, MSCCLPP_DEV_BELL_*.
+ */
+MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t index, uint32_t payload)
 {
-    if (w <= MSCCLPP_DEV_BELL_BYTES) {
-        ((mscclpp_dev_word_t *)&own->args)[w] = payload; /* the arguments begin like the bell */
-    } else if (w == MSCCLPP_DEV_BELL_CODE) {
+    if (index <= MSCCLPP_DEV_BELL_BYTES) {
+        ((mscclpp_dev_word_t *)&own->args)[index] = payload; /* the arguments begin like the bell */
+    } else if (index == MSCCLPP_DEV_BELL_CODE) {
         own->args.dtype = MSCCLPP_DEV_BELL_DTYPE(payload);
         own->args.op = MSCCLPP_DEV_BELL_OP(payload);
         own->args.release = MSCCLPP_DEV_BELL_RELEASE(payload);
     }
-    own->words[w] = payload;
+    own->words[index] = payload;
 }
 
 /*
@@ -52,16 +55,16 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
                                            bool *leave)
 {
     bool missing = false;
-    uint32_t w;
+    uint32_t index;
 
     /* Acquire makes the operands visible: the host made sure of that before it rang. */
-    for (w = ctx->tid; w <= MSCCLPP_DEV_BELL_LEAVE; w += MSCCLPP_DEV_WARP) {
-        uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[w]);
+    for (index = ctx->tid; index <= MSCCLPP_DEV_BELL_LEAVE; index += MSCCLPP_DEV_WARP) {
+        uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[index]);
 
-        if (w == MSCCLPP_DEV_BELL_LEAVE) {
+        if (index == MSCCLPP_DEV_BELL_LEAVE) {
             *leave = word == kernel;
         } else if ((uint32_t)(word >> 32) == (uint32_t)number) {
-            mscclpp_dev_linger_take(own, w, (uint32_t)word);
+            mscclpp_dev_linger_take(own, index, (uint32_t)word);
         } else {
             missing = true;
         }
@@ -72,6 +75,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 /*
  * True if all blocks have ended their last operation, which means that they have read its words from the relay. The
  * first block may then write the quit word over these words. Called by the listening threads.
+ *
  * The other blocks wait for the relay without a deadline, as in a barrier of the kernel, because the first block always
  * writes to it in the end. Each block ends its operation in the end, even if it fails, because waits inside an
  * operation have a deadline.
@@ -81,19 +85,20 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
 {
     const mscclpp_dev_mailbox_t *mailbox = args->common.mailbox;
     bool ended = true;
-    uint32_t b;
+    uint32_t block;
 
-    for (b = ctx->tid; b < ctx->nblocks && ended; b += MSCCLPP_DEV_WARP) {
-        const uint64_t *word = &mailbox->ended[b];
+    for (block = ctx->tid; block < ctx->nblocks && ended; block += MSCCLPP_DEV_WARP) {
+        const uint64_t *word = &mailbox->ended[block];
 
-        ended = mscclpp_dev_ld_acquire_sys_u64(word) >= (b == 0 ? own->args.launches + 1 : own->wide);
+        ended = mscclpp_dev_ld_acquire_sys_u64(word) >= (block == 0 ? own->args.launches + 1 : own->wide);
     }
     return !mscclpp_dev_warp_or(!ended);
 }
 
 /*
  * Polls the bell with the listening threads. Returns true when an operation has arrived, and false when it is time to
- * leave. Not inlined, for the same reason as the operations below.
+ * leave: when the host says so, or the kernel's time is over, or the period ends (MSCCLPP_DEV_LINGER_PERIOD). Not
+ * inlined, for the same reason as the operations of linger_serve.h.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *own)
@@ -102,19 +107,19 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
      * A local copy, because kernel arguments leave the cache at each look at the bell, like everything else in memory.
      */
     const uint64_t *bell = args->common.mailbox->bell;
-    const uint64_t number = own->args.launches + 2, kernel = args->number, now = mscclpp_dev_now_ns();
-    uint64_t until = now + args->idle_ns;
-    bool leave;
+    const uint64_t number = own->args.launches + 2, kernel = args->number, now_ns = mscclpp_dev_now_ns();
+    uint64_t leave_at_ns = now_ns + args->idle_ns;
+    bool leaves;
 
-    until = until < own->started_ns + args->window_ns ? until : own->started_ns + args->window_ns;
-    until = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now : until;
+    leave_at_ns = leave_at_ns < own->started_ns + args->window_ns ? leave_at_ns : own->started_ns + args->window_ns;
+    leave_at_ns = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now_ns : leave_at_ns;
     for (;;) {
-        leave = false;
-        if (mscclpp_dev_linger_listen(&ctx, bell, own, number, kernel, &leave)) {
+        leaves = false;
+        if (mscclpp_dev_linger_listen(&ctx, bell, own, number, kernel, &leaves)) {
             return true;
         }
-        leave = leave || (ctx.tid == 0 && mscclpp_dev_now_ns() >= until);
-        if (mscclpp_dev_warp_or(leave) && mscclpp_dev_linger_all_ended(&ctx, args, own)) {
+        leaves = leaves || (ctx.tid == 0 && mscclpp_dev_now_ns() >= leave_at_ns);
+        if (mscclpp_dev_warp_or(leaves) && mscclpp_dev_linger_all_ended(&ctx, args, own)) {
             return false;
         }
         mscclpp_dev_pause(&ctx);
@@ -122,7 +127,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * Waits in the first block for the bell. Returns false when it is time to leave. Only one warp listens, so that a turn
+ * In the first block: waits for the bell. Returns false when it is time to leave. Only one warp listens, so that a turn
  * needs no barrier of the block. The barrier at the end publishes to the other threads what that warp has received.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
@@ -142,15 +147,15 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
     return own->heard != 0;
 }
 
-/* A power of 2, at least MSCCLPP_DEV_RELAY_WORDS. */
+/* In the loop below: how many numbers each block's words take. A power of 2, at least MSCCLPP_DEV_RELAY_WORDS. */
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
 /*
- * Hands the first block's words on to the other blocks, or tells them to quit. The words must not change before the
- * block's next barrier.
+ * In the first block: hands its words on to the other blocks, or, if `quits`, tells them to leave the kernel. Called by
+ * all threads. The words must not change before the block's next barrier.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                          mscclpp_dev_linger_block_t *own, bool quit)
+                                          mscclpp_dev_linger_block_t *own, bool quits)
 {
     const uint64_t number = own->args.launches + 1, place = (uint32_t)(number - args->number);
     const bool cluster = mscclpp_dev_cluster_size(ctx) > 1;
@@ -159,18 +164,18 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 
     /* In a cluster, each word for each block has a thread of its own, if there are enough threads. */
     for (i = ctx->tid; i < stores; i += ctx->nthreads) {
-        const uint32_t w = i % MSCCLPP_DEV_RELAY_STRIDE, block = 1 + i / MSCCLPP_DEV_RELAY_STRIDE;
+        const uint32_t index = i % MSCCLPP_DEV_RELAY_STRIDE, block = 1 + i / MSCCLPP_DEV_RELAY_STRIDE;
 
-        if (w < MSCCLPP_DEV_RELAY_WORDS) {
-            const uint32_t payload = quit                           ? MSCCLPP_DEV_BELL_QUIT
-                                     : w == MSCCLPP_DEV_RELAY_EPOCH ? own->args.epoch
-                                                                    : own->words[w];
+        if (index < MSCCLPP_DEV_RELAY_WORDS) {
+            const uint32_t payload = quits                              ? MSCCLPP_DEV_BELL_QUIT
+                                     : index == MSCCLPP_DEV_RELAY_EPOCH ? own->args.epoch
+                                                                        : own->words[index];
             const uint64_t word = place << 32 | payload;
 
             if (cluster) {
-                mscclpp_dev_st_relay_cluster_u64(ctx, &own->relay[w], block, word);
+                mscclpp_dev_st_relay_cluster_u64(ctx, &own->relay[index], block, word);
             } else {
-                mscclpp_dev_st_relay_gpu_u64(&args->common.state->relay[w], word);
+                mscclpp_dev_st_relay_gpu_u64(&args->common.state->relay[index], word);
             }
         }
     }
@@ -180,7 +185,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Waits in one of the other blocks for the next words, and takes them. Returns false when it is time to leave.
+ * In one of the other blocks: waits for the next words, and takes them. Returns false when it is time to leave.
  * Operations that the first block executes alone do not reach the other blocks, so the words include the epoch from
  * which the operation starts.
  */
@@ -188,23 +193,23 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
                                                 mscclpp_dev_linger_block_t *own)
 {
     const bool cluster = mscclpp_dev_cluster_size(ctx) > 1;
-    const uint32_t last = own->place;
-    uint32_t w;
+    const uint32_t last_place = own->place;
+    uint32_t index;
 
-    for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
+    for (index = ctx->tid; index < MSCCLPP_DEV_RELAY_WORDS; index += ctx->nthreads) {
         uint64_t word;
 
-        while (word = cluster ? mscclpp_dev_ld_acquire_cluster_u64(&own->relay[w])
-                              : mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]),
-               (uint32_t)(word >> 32) == last) {
+        while (word = cluster ? mscclpp_dev_ld_acquire_cluster_u64(&own->relay[index])
+                              : mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[index]),
+               (uint32_t)(word >> 32) == last_place) {
             mscclpp_dev_pause(ctx);
         }
-        if (w == MSCCLPP_DEV_RELAY_EPOCH) {
+        if (index == MSCCLPP_DEV_RELAY_EPOCH) {
             own->args.launches = args->number - 1 + (uint32_t)(word >> 32);
             own->args.epoch = (uint32_t)word;
             own->args.rung = 1;
         } else {
-            mscclpp_dev_linger_take(own, w, (uint32_t)word);
+            mscclpp_dev_linger_take(own, index, (uint32_t)word);
         }
     }
     mscclpp_dev_block_sync(ctx);
@@ -214,7 +219,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     return own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
 }
 
-/* Executes one operation in the blocks that it is for. Other blocks only report its end. */
+/*
+ * Executes one operation, whose word CODE is `code`, in the blocks that it is for. Other blocks only report its end. If
+ * a thread fails, ctx->failed is set in it, and own->failed for all of them.
+ */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, uint32_t code)
 {
@@ -272,7 +280,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {
     mscclpp_dev_state_t *state = args->common.state;
-    uint32_t w;
+    uint32_t i;
 
     mscclpp_dev_block_sync(ctx);
     if (mscclpp_dev_cluster_size(ctx) > 1) {
@@ -287,8 +295,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
         return;
     }
     state->leavers = 0;
-    for (w = 0; w < MSCCLPP_DEV_RELAY_WORDS; ++w) {
-        state->relay[w] = 0;
+    for (i = 0; i < MSCCLPP_DEV_RELAY_WORDS; ++i) {
+        state->relay[i] = 0;
     }
     mscclpp_dev_st_release_sys_u64(&args->common.mailbox->left, args->number);
 }
@@ -298,10 +306,10 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
                                     mscclpp_dev_linger_block_t *own)
 {
     bool stays = true;
-    uint32_t w;
+    uint32_t i;
 
-    for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
-        own->relay[w] = 0;
+    for (i = ctx->tid; i < MSCCLPP_DEV_RELAY_WORDS; i += ctx->nthreads) {
+        own->relay[i] = 0;
     }
     if (args->plan != NULL) {
         mscclpp_dev_plan_copy(ctx, (char *)&own->plan + sizeof(own->plan.common),

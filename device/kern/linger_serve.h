@@ -103,7 +103,10 @@ MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
 #undef MSCCLPP_DEV_LINGER_BRIEF
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
-/* Executes one packet operation within a node. */
+/*
+ * Executes one all-reduce by packets within a node. Here and below, `code` is the bell's word CODE, and the functions
+ * return true if the thread has failed.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
 {
@@ -140,7 +143,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
                                : mscclpp_dev_linger_brief8any(*ctx, args);
 }
 
-/* Executes one operation by puts. */
+/* Executes one one-shot all-reduce by puts. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)
 {
@@ -157,17 +160,19 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, cons
     return mscclpp_dev_linger_put(*ctx, args);
 }
 
-/* Executes one zero-copy operation on one of the kernel's sets of buffers. */
+/*
+ * Executes one zero-copy all-reduce on one of the kernel's sets of buffers, which it copies into the arguments first.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
                                                    mscclpp_dev_zerocopy_args_t *args, uint32_t code)
 {
     const uint32_t op = MSCCLPP_DEV_BELL_OP(code);
     const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
-    uint32_t r;
+    uint32_t rank;
 
-    for (r = ctx->tid; r < args->common.nranks; r += ctx->nthreads) {
-        args->peer_in[r] = set->in[r];
-        args->peer_out[r] = set->out[r];
+    for (rank = ctx->tid; rank < args->common.nranks; rank += ctx->nthreads) {
+        args->peer_in[rank] = set->in[rank];
+        args->peer_out[rank] = set->out[rank];
     }
     mscclpp_dev_block_sync(ctx);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
@@ -201,13 +206,13 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
 MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args)
 {
     const uint32_t words = 2 * args->coll.common.nranks; /* of each list */
-    uint32_t w;
+    uint32_t i;
 
-    for (w = ctx->tid; w < 2 * words && ctx->tid < MSCCLPP_DEV_WARP; w += MSCCLPP_DEV_WARP) {
-        const uint64_t word = mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[w]);
-        uint64_t *list = w < words ? (uint64_t *)args->send : (uint64_t *)args->recv;
+    for (i = ctx->tid; i < 2 * words && ctx->tid < MSCCLPP_DEV_WARP; i += MSCCLPP_DEV_WARP) {
+        const uint64_t word = mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[i]);
+        uint64_t *list = i < words ? (uint64_t *)args->send : (uint64_t *)args->recv;
 
-        list[w < words ? w : w - words] = word;
+        list[i < words ? i : i - words] = word;
     }
     if (ctx->tid == 0) {
         args->most = args->coll.common.bytes;
@@ -216,20 +221,20 @@ MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, msc
 }
 
 /*
- * Executes one operation of a collective other than all-reduce. The collective's own arguments share memory with those
- * of other kinds of operations. No kind relies on what is left there: it writes its arguments before each use, or never
- * runs in the same kernel as a collective.
+ * Executes one operation of a collective other than all-reduce. `word` is the bell's word COLL. The collective's own
+ * arguments share memory with those of other kinds of operations. No kind relies on what is left there: it writes its
+ * arguments before each use, or never runs in the same kernel as a collective.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args, uint32_t code,
                                                uint32_t word)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
-    const bool varied = mscclpp_dev_linger_is_varied(kernel);
-    const bool hot = MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
-                     MSCCLPP_DEV_BELL_OP(code) == MSCCLPP_OP_SUM;
+    const bool is_varied = mscclpp_dev_linger_is_varied(kernel);
+    const bool is_hot = MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
+                        MSCCLPP_DEV_BELL_OP(code) == MSCCLPP_OP_SUM;
     mscclpp_dev_coll_args_t *coll = &args->coll;
 
-    if (varied) {
+    if (is_varied) {
         mscclpp_dev_linger_take_lists(ctx, args);
     }
     if (ctx->tid == 0) {
@@ -245,14 +250,14 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_d
     case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
         return mscclpp_dev_linger_move_blocks(*ctx, args);
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
-        return hot ? mscclpp_dev_linger_combine_blocks_float(*ctx, args)
-                   : mscclpp_dev_linger_combine_blocks(*ctx, args);
+        return is_hot ? mscclpp_dev_linger_combine_blocks_float(*ctx, args)
+                      : mscclpp_dev_linger_combine_blocks(*ctx, args);
     default:
-        return hot ? mscclpp_dev_linger_combine_float(*ctx, coll) : mscclpp_dev_linger_combine(*ctx, coll);
+        return is_hot ? mscclpp_dev_linger_combine_float(*ctx, coll) : mscclpp_dev_linger_combine(*ctx, coll);
     }
 }
 
-/* An operation like those above. The kernel copied the code when it began. */
+/* The plan's operation, out of line like those above. The kernel has copied the program when it began. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *own)
 {
     const mscclpp_dev_plan_args_t *args = &own->plan;
@@ -263,7 +268,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_
     return ctx.failed;
 }
 
-/* Executes one operation by the kernel's plan. */
+/* Executes one operation by the kernel's plan: fills in the arguments that depend on the call, and runs the program. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *own)
 {
     mscclpp_dev_plan_args_t *plan = &own->plan;
@@ -278,8 +283,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_d
         plan->common.launches = own->args.launches;
         plan->common.epoch = own->args.epoch;
         plan->common.rung = own->args.rung;
-        plan->bases[3 * plan->rank] = (char *)(uintptr_t)own->args.in;
-        plan->bases[3 * plan->rank + 1] = (char *)own->args.out;
+        plan->bases[MSCCLPP_DEV_PLAN_BUFFERS * plan->rank + MSCCLPP_DEV_PLAN_INPUT] = (char *)(uintptr_t)own->args.in;
+        plan->bases[MSCCLPP_DEV_PLAN_BUFFERS * plan->rank + MSCCLPP_DEV_PLAN_OUTPUT] = (char *)own->args.out;
         plan->chunk = MSCCLPP_DEV_PLAN_CHUNK(plan, stride);
         plan->stride = stride;
         plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, own->args.bytes);
@@ -288,6 +293,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_d
     return mscclpp_dev_linger_plan(*ctx, own);
 }
 
+/* True for kernels whose packets take one epoch, which a lingering kernel has to count. */
 MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
 {
     return kernel != MSCCLPP_KERNEL_PLAN && kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY &&

@@ -23,6 +23,7 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
+/* The most devices whose kernels' functions are kept. On further ones, the runtime looks them up at each launch. */
 #define DEVICES 64
 
 /* In place of a type or operation: the kernel looks them up in its arguments. */
@@ -175,6 +176,10 @@ static __global__ void __launch_bounds__(THREADS) reduce_kernel(const __grid_con
                              OP != ANY ? OP : (int)args.common.op);
 }
 
+/*
+ * The compiled kernel for a type and operation, in the form that the CUDA runtime's functions take. Unknown: the
+ * barrier.
+ */
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {
@@ -253,6 +258,7 @@ static int find_variant(uint32_t dtype, uint32_t op)
     return variant;
 }
 
+/* The compiled kernel of a variant, as find_variant numbers them. */
 static const void *function_of_variant(mscclpp_dev_kernel_t kernel, int variant)
 {
 #define MATCH(dtype_, op_)                                                                                             \
@@ -274,7 +280,9 @@ static struct {
     cudaFunction_t functions[MSCCLPP_KERNEL_LAST][VARIANTS];
 } devices[DEVICES];
 
-/* Kernels that call mscclpp_dev_await_stream. */
+/*
+ * True for kernels that call mscclpp_dev_await_stream, and so may become resident before the kernel in front has ended.
+ */
 static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
@@ -283,7 +291,10 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
            (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS);
 }
 
-/* Launches by the driver's function. Its error numbers are the same as the runtime's. */
+/*
+ * Launches by the driver's function, whose error numbers are the same as the runtime's. With `overlaps`, the kernel may
+ * become resident before the one in front of it has ended.
+ */
 static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t *launch, int variant, bool overlaps)
 {
     void *parameters[] = {(void *)launch->args};

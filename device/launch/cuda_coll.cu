@@ -14,6 +14,7 @@
 /* In place of a type or operation: the kernel looks them up in its arguments. */
 #define ANY (-1)
 
+/* The launch bounds of kernels, as in cuda.cu. */
 #define THREADS MSCCLPP_DEV_MAX_THREADS, 1
 
 static __global__ void __launch_bounds__(THREADS)
@@ -124,6 +125,7 @@ static __global__ void __launch_bounds__(THREADS)
     mscclpp_dev_coll_nodes_packets(&ctx, &args, (int)args.nodes.common.dtype, (int)args.nodes.common.op);
 }
 
+/* The compiled kernel for a type and operation. Most kernels have only one for all of them. */
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {

@@ -6,6 +6,7 @@
 
 #include "device/kern/linger.h"
 
+/* The most devices with clusters. */
 #define DEVICES 64
 
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
@@ -29,8 +30,10 @@ const void *mscclpp_dev_cuda_linger_kernel(void)
  */
 static uint32_t cluster_sizes[DEVICES];
 
+/* The largest cluster of any device, in blocks. */
 #define MAX_CLUSTER 16u
 
+/* Makes the whole grid of a launch one cluster. `attribute` must last as long as `config`. */
 static void make_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute *attribute)
 {
     attribute->id = cudaLaunchAttributeClusterDimension;

@@ -8,6 +8,7 @@
 #include "device/types/plan.h"
 #include "device/types/reduce.h"
 
+/* Bytes of one element of each type: with and without the padding after its last member. */
 static const struct {
     uint8_t extent;
     uint8_t true_extent;

@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+/* A launch: a kernel, its grid and its arguments. */
 typedef struct {
     mscclpp_dev_kernel_t kernel;
     uint32_t nblocks;  /* 1 to MSCCLPP_DEV_MAX_BLOCKS, equal on all ranks */
@@ -25,7 +26,7 @@ typedef struct {
 /* Size of a kernel's arguments, bytes. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel);
 
-/* True if the kernels of the runtime can combine elements of this type with this operation. */
+/* True if kernels can combine elements of this type with this operation, on the twin or on GPUs. */
 bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin);
 
 /* Bytes of one element, from its first byte to the first byte of the next; 0 for an unknown type. */
@@ -41,13 +42,15 @@ size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
  */
 typedef struct mscclpp_dev_twin_queue mscclpp_dev_twin_queue_t;
 
-/* 0 or an errno value. */
+/* Makes an empty queue without threads. Returns 0 or an errno value. */
 int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p);
 
-/* Waits for the queue's launches. NULL is allowed. */
+/* Waits until everything in the queue has ended, and frees it. NULL is allowed. */
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue);
 
-/* Copies the arguments. 0 or an errno value. */
+/*
+ * Puts a launch, whose arguments are copied, into a queue, or runs it at once (see above). Returns 0 or an errno value.
+ */
 int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch);
 
 /* A copy in a queue. */
@@ -57,7 +60,7 @@ typedef struct {
     size_t size;
 } mscclpp_dev_twin_copy_t;
 
-/* Always runs on a thread of the queue. 0 or an errno value. */
+/* Puts a copy of memory into a queue. It always runs on a thread of the queue. Returns 0 or an errno value. */
 int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy);
 
 /*
@@ -66,7 +69,7 @@ int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twi
  */
 void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue);
 
-/* Calls a function of the host in the queue's order, on a thread of the queue. 0 or an errno value. */
+/* Puts a call of a host function into a queue. It runs on a thread of the queue. Returns 0 or an errno value. */
 int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void *argument), void *argument);
 
 /*
@@ -95,6 +98,8 @@ int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_t
  * and no launch of it is under way. EINVAL if no job has been recorded, or if it has such a function already.
  */
 int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void *object), void *object);
+
+/* True between `record` and `recorded`. */
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
 
 /* True if all launches and copies have ended. */
@@ -112,7 +117,8 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
 
 #ifdef MSCCLPP_HAVE_CUDA
 /*
- * `stream` is a cudaStream_t of `device`, which is current. This function and the next one return a cudaError_t as int.
+ * Launches a kernel in `stream`, a cudaStream_t of `device`, which is current. This function and the next one return a
+ * cudaError_t as int.
  */
 int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch);
 

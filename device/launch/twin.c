@@ -157,26 +157,29 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
  */
 static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
 {
-    static uint32_t cached;
+    static uint32_t cached_processors;
     const mscclpp_dev_args_t *common = launch->args;
-    uint32_t processors = __atomic_load_n(&cached, __ATOMIC_RELAXED);
+    uint32_t processors = __atomic_load_n(&cached_processors, __ATOMIC_RELAXED);
 
     if (processors == 0) {
         cpu_set_t set;
 
         processors = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-        __atomic_store_n(&cached, processors, __ATOMIC_RELAXED);
+        __atomic_store_n(&cached_processors, processors, __ATOMIC_RELAXED);
     }
     return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
 }
 
-/* Tells whether the blocks of a launch form a cluster. */
+/* True if the blocks of a launch form a cluster. */
 static bool forms_cluster(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
 }
 
-/* Runs one thread of a launch: makes its context, and then executes the body. */
+/*
+ * Runs thread `index` of a launch's grid: makes its context, and then executes the body. With `inline_launch`, it runs
+ * in an application's thread, and its waits call that thread's progress function.
+ */
 static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
 {
     mscclpp_dev_ctx_t ctx;
@@ -230,7 +233,10 @@ static void make_ready(job_t *job)
     job->unfinished = job->launch.nblocks * job->launch.nthreads;
 }
 
-/* The first job has ended. A loop begins its next turn, or is over like any other job. The caller holds the lock. */
+/*
+ * Called when the first job has ended, with the lock held. If the job is a loop whose condition still holds, begins its
+ * next turn. Otherwise goes on to the next job, and frees this one unless a loop owns it.
+ */
 static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 {
     job_t *job = queue->first;
@@ -255,7 +261,10 @@ static void end_first_job(mscclpp_dev_twin_queue_t *queue)
     }
 }
 
-/* A worker of a queue: runs threads of the first job, one after another, until the queue closes. */
+/*
+ * The main function of a worker: runs threads of the first job's grid, one after another, until the queue closes and is
+ * empty. All threads of a grid run at once, since there are as many workers.
+ */
 static void *worker_main(void *argument)
 {
     mscclpp_dev_twin_queue_t *queue = argument;
@@ -265,8 +274,8 @@ static void *worker_main(void *argument)
         job_t *job = queue->first;
         uint32_t index;
 
-        if (job == NULL || queue->busy || job->started == job->launch.nblocks * job->launch.nthreads) {
-            if (job == NULL && queue->closing) {
+        if (job == NULL || queue->runs_inline || job->started == job->launch.nblocks * job->launch.nthreads) {
+            if (job == NULL && queue->is_closing) {
                 break;
             }
             pthread_cond_wait(&queue->work, &queue->lock);
@@ -275,7 +284,7 @@ static void *worker_main(void *argument)
         index = job->started++;
         pthread_mutex_unlock(&queue->lock);
         if (job->condition != NULL) {
-            (void)sched_yield(); /* go_on() looks at the condition */
+            (void)sched_yield(); /* nothing to run: end_first_job looks at the condition */
         } else if (job->function != NULL) {
             job->function(job->argument);
         } else if (job->copy.to != NULL) {
@@ -326,7 +335,7 @@ void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
         return;
     }
     pthread_mutex_lock(&queue->lock);
-    queue->closing = true;
+    queue->is_closing = true;
     pthread_cond_broadcast(&queue->work);
     pthread_mutex_unlock(&queue->lock);
     for (i = 0; i < queue->worker_count; ++i) {
@@ -339,7 +348,7 @@ void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
     free(queue);
 }
 
-/* Makes sure that `count` workers exist. The caller holds the lock. */
+/* Makes sure that at least `count` workers exist. Returns 0 or an errno value. The caller holds the lock. */
 static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 {
     pthread_t *workers;
@@ -363,7 +372,10 @@ static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
     return 0;
 }
 
-/* Queues or records a job. The caller holds the lock. */
+/*
+ * Puts a job at the end of the queue, or of the graph that is being recorded. Returns 0 or an errno value; then the job
+ * is still the caller's. The caller holds the lock.
+ */
 static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
     int error;
@@ -438,15 +450,16 @@ int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
 int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch)
 {
     pthread_mutex_lock(&queue->lock);
-    if (may_run_inline(launch) && queue->first == NULL && !queue->busy && !queue->apart && queue->graph == NULL) {
+    if (may_run_inline(launch) && queue->first == NULL && !queue->runs_inline && !queue->is_apart &&
+        queue->graph == NULL) {
         block_t block;
 
         memset(&block.meeting, 0, sizeof(block.meeting));
-        queue->busy = 1;
+        queue->runs_inline = 1;
         pthread_mutex_unlock(&queue->lock);
         run_thread(launch, 0, &block, true);
         pthread_mutex_lock(&queue->lock);
-        queue->busy = 0;
+        queue->runs_inline = 0;
         pthread_cond_broadcast(&queue->work);
         pthread_mutex_unlock(&queue->lock);
         return 0;
@@ -480,7 +493,7 @@ int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void
 
 void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue)
 {
-    queue->apart = true;
+    queue->is_apart = true;
 }
 
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue)
@@ -488,7 +501,7 @@ bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue)
     bool idle;
 
     pthread_mutex_lock(&queue->lock);
-    idle = queue->first == NULL && !queue->busy;
+    idle = queue->first == NULL && !queue->runs_inline;
     pthread_mutex_unlock(&queue->lock);
     return idle;
 }
@@ -503,7 +516,7 @@ uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue)
     return mark;
 }
 
-/* Tells whether the jobs that were put into the queue before a mark have ended. */
+/* True if the jobs that were put into the queue before a mark have ended. */
 bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark)
 {
     bool passed;

@@ -88,7 +88,7 @@ static job_t *copy_job(const job_t *job)
     return copy;
 }
 
-/* Puts copies of a graph's jobs into a queue. */
+/* Puts copies of a graph's jobs into a queue. After an error, some of them may be there. */
 int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue)
 {
     const job_t *recorded;
@@ -154,10 +154,10 @@ int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void 
 
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue)
 {
-    bool recorded;
+    bool is_recorded;
 
     pthread_mutex_lock(&queue->lock);
-    recorded = queue->graph != NULL;
+    is_recorded = queue->graph != NULL;
     pthread_mutex_unlock(&queue->lock);
-    return recorded;
+    return is_recorded;
 }

@@ -59,9 +59,10 @@ typedef struct mscclpp_dev_twin_job {
     } args;
 } mscclpp_dev_twin_job_t;
 
+/* What was recorded: a list of jobs. */
 struct mscclpp_dev_twin_graph {
     mscclpp_dev_twin_job_t *first; /* never run themselves: copies of them are */
-    mscclpp_dev_twin_job_t **end;
+    mscclpp_dev_twin_job_t **end;  /* where the next job is linked */
 };
 
 struct mscclpp_dev_twin_queue {
@@ -69,20 +70,20 @@ struct mscclpp_dev_twin_queue {
     pthread_cond_t work;           /* for workers: the first job changed, or the queue closes */
     mscclpp_dev_twin_job_t *first; /* the running job */
     mscclpp_dev_twin_job_t *last;
-    bool closing;
+    bool is_closing;    /* the queue is being destroyed: workers end once it is empty */
     pthread_t *workers; /* as many as the largest grid had threads, since all blocks of a job run at once */
     uint32_t worker_count;
-    uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
-    uint64_t queued; /* jobs so far, without inline launches, which have ended when their call returns */
-    uint64_t ended;
-    bool apart;                      /* workers run all launches; none runs in the caller's thread */
+    uint32_t runs_inline; /* 1 while a launch runs in its caller's thread; guarded by the lock */
+    uint64_t queued;      /* jobs so far, without inline launches, which have ended when their call returns */
+    uint64_t ended;       /* those of them that have ended */
+    bool is_apart;        /* workers run all launches; none runs in the caller's thread */
     mscclpp_dev_twin_graph_t *graph; /* what is recorded; NULL: nothing is */
 };
 
 /* A launch of one thread, without a kernel: for copies, functions and loops. */
 extern const mscclpp_dev_launch_t mscclpp_dev_twin_single;
 
-/* Makes a job of a launch, whose arguments are copied. NULL: there is no memory. */
+/* Makes a job of a launch, whose arguments are copied. NULL: there is no memory. Free it, or hand it to a queue. */
 mscclpp_dev_twin_job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch);
 void mscclpp_dev_twin_free_job(mscclpp_dev_twin_job_t *job);
 

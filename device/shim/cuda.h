@@ -28,14 +28,15 @@ typedef uint32_t mscclpp_dev_word_t;
 typedef uint16_t mscclpp_dev_half_t;
 
 typedef struct {
-    uint32_t tid;
-    uint32_t nthreads;
+    uint32_t tid;      /* number of this thread in its block */
+    uint32_t nthreads; /* number of threads in the block */
     uint32_t block;
     uint32_t nblocks;
-    bool failed;
+    bool failed;  /* this thread gave up a wait, and sends nothing more */
     bool lingers; /* a compile-time constant wherever it is read */
 } mscclpp_dev_ctx_t;
 
+/* Makes the context of the calling thread, at the beginning of a kernel. */
 MSCCLPP_DEV void mscclpp_dev_ctx_init(mscclpp_dev_ctx_t *ctx)
 {
     ctx->tid = threadIdx.x;
@@ -118,8 +119,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
 
 /*
  * Relays words that the host wrote. Others wrote the data that the words describe, before the caller acquired the
- * words. So all readers of this device see the data: nothing of the caller's own has to be waited for, and the reader's
- * acquire drops its stale cache lines. `_cluster`: writes to the word of p in the memory of another block.
+ * words. So a relaxed store is enough for all readers of this device to see the data: it need not wait for anything of
+ * the caller's own, and the reader's acquire drops its stale cache lines. `_cluster`: writes to the word of p in the
+ * memory of another block.
  */
 MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
@@ -143,7 +145,7 @@ MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, 
 #endif
 }
 
-/* The word in the calling block's own memory. */
+/* Loads a word of the calling block's own memory, which another block may have written. */
 MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
 {
 #if __CUDA_ARCH__ >= 900
@@ -204,19 +206,19 @@ MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t 
 /* No memory clobber, so that the compiler may overlap the loads of several units. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
 {
-    uint4 v = *(const uint4 *)p;
-    mscclpp_dev_vec_t out;
+    uint4 loaded = *(const uint4 *)p;
+    mscclpp_dev_vec_t value;
 
-    out.w[0] = v.x;
-    out.w[1] = v.y;
-    out.w[2] = v.z;
-    out.w[3] = v.w;
-    return out;
+    value.w[0] = loaded.x;
+    value.w[1] = loaded.y;
+    value.w[2] = loaded.z;
+    value.w[3] = loaded.w;
+    return value;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t v)
+MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t value)
 {
-    *(uint4 *)p = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
+    *(uint4 *)p = make_uint4(value.w[0], value.w[1], value.w[2], value.w[3]);
 }
 
 /* Packets. Relaxed order is enough, because the data are in the same vector as the flags that are tested. */
@@ -336,57 +338,63 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
 }
 
 /*
- * The second half of a pair of lines' last unit goes to the last lane of the second line. The flag follows each half.
+ * Puts units and flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the last
+ * unit goes to the last lane of the second line, and the flag follows each half.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
-    const uint32_t a = __shfl_up_sync(0xffffffffu, bundle->lane[0].w[2], 8);
-    const uint32_t b = __shfl_up_sync(0xffffffffu, bundle->lane[0].w[3], 8);
-    const bool last = ctx->tid % 8 == 7, second = ctx->tid % 16 == 15;
+    const uint32_t word_0 = __shfl_up_sync(0xffffffffu, bundle->lane[0].w[2], 8);
+    const uint32_t word_1 = __shfl_up_sync(0xffffffffu, bundle->lane[0].w[3], 8);
+    const bool has_flag = ctx->tid % 8 == 7, has_second_half = ctx->tid % 16 == 15;
 
-    bundle->lane[0].w[0] = second ? a : bundle->lane[0].w[0];
-    bundle->lane[0].w[1] = second ? b : bundle->lane[0].w[1];
-    bundle->lane[0].w[2] = last ? flag : bundle->lane[0].w[2];
-    bundle->lane[0].w[3] = last ? flag : bundle->lane[0].w[3];
+    bundle->lane[0].w[0] = has_second_half ? word_0 : bundle->lane[0].w[0];
+    bundle->lane[0].w[1] = has_second_half ? word_1 : bundle->lane[0].w[1];
+    bundle->lane[0].w[2] = has_flag ? flag : bundle->lane[0].w[2];
+    bundle->lane[0].w[3] = has_flag ? flag : bundle->lane[0].w[3];
 }
 
+/* Takes units out of lines: joins the two halves of the last unit of each pair of lines. */
 MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
 {
-    const uint32_t a = __shfl_down_sync(0xffffffffu, bundle->lane[0].w[0], 8);
-    const uint32_t b = __shfl_down_sync(0xffffffffu, bundle->lane[0].w[1], 8);
-    const bool first = ctx->tid % 16 == 7;
+    const uint32_t word_2 = __shfl_down_sync(0xffffffffu, bundle->lane[0].w[0], 8);
+    const uint32_t word_3 = __shfl_down_sync(0xffffffffu, bundle->lane[0].w[1], 8);
+    const bool has_first_half = ctx->tid % 16 == 7;
 
-    bundle->lane[0].w[2] = first ? a : bundle->lane[0].w[2];
-    bundle->lane[0].w[3] = first ? b : bundle->lane[0].w[3];
+    bundle->lane[0].w[2] = has_first_half ? word_2 : bundle->lane[0].w[2];
+    bundle->lane[0].w[3] = has_first_half ? word_3 : bundle->lane[0].w[3];
 }
 
-/* All lanes of a line store by one instruction, so that the store leaves the multiprocessor as one 128-byte request. */
+/*
+ * Stores lines. All lanes of a line do so by one instruction, so that it leaves the multiprocessor as one 128-byte
+ * request.
+ */
 MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, const mscclpp_dev_bundle_t *bundle)
 {
-    const mscclpp_dev_vec_t v = bundle->lane[0];
+    const mscclpp_dev_vec_t value = bundle->lane[0];
 
     asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p + ctx->tid % MSCCLPP_DEV_WARP * 16),
-                 "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
+                 "r"(value.w[0]), "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
                  : "memory");
 }
 
 /*
- * The same for loads. Called after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that had diverged might
- * otherwise load by separate instructions. The loaded data are checked later, so that several loads can be under way.
+ * Loads lines, in the same way. Called after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that had diverged
+ * might otherwise load by separate instructions. The loaded data are checked later, so that several loads can be under
+ * way.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
-    uint32_t a, b, c, d;
+    uint32_t word_0, word_1, word_2, word_3;
 
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                 : "=r"(word_0), "=r"(word_1), "=r"(word_2), "=r"(word_3)
                  : "l"(p + ctx->tid % MSCCLPP_DEV_WARP * 16)
                  : "memory");
-    bundle->lane[0].w[0] = a;
-    bundle->lane[0].w[1] = b;
-    bundle->lane[0].w[2] = c;
-    bundle->lane[0].w[3] = d;
+    bundle->lane[0].w[0] = word_0;
+    bundle->lane[0].w[1] = word_1;
+    bundle->lane[0].w[2] = word_2;
+    bundle->lane[0].w[3] = word_3;
     (void)flag;
 }
 
@@ -396,24 +404,24 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscc
     return ctx->tid % 8 != 7 || (bundle->lane[0].w[2] == flag && bundle->lane[0].w[3] == flag);
 }
 
-MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)
+MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t half)
 {
-    return __half2float(__ushort_as_half(h));
+    return __half2float(__ushort_as_half(half));
 }
 
-MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float f)
+MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float value)
 {
-    return __half_as_ushort(__float2half_rn(f));
+    return __half_as_ushort(__float2half_rn(value));
 }
 
-MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t b)
+MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t bfloat)
 {
-    return __bfloat162float(__ushort_as_bfloat16(b));
+    return __bfloat162float(__ushort_as_bfloat16(bfloat));
 }
 
-MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_bf16(float f)
+MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_bf16(float value)
 {
-    return __bfloat16_as_ushort(__float2bfloat16_rn(f));
+    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
 #endif

@@ -47,11 +47,11 @@ typedef struct {
 typedef uint32_t __attribute__((may_alias)) mscclpp_dev_word_t;
 typedef uint16_t __attribute__((may_alias)) mscclpp_dev_half_t;
 
-/* Barrier of the threads of one block. */
+/* A barrier of threads: of one block, or of a cluster. It is zeroed at first. */
 typedef struct {
-    uint32_t arrived;
-    uint32_t generation;
-    uint32_t any[2]; /* combined flags, by the generation's parity */
+    uint32_t arrived;    /* threads that have come since the last time that all had */
+    uint32_t generation; /* how often all have come */
+    uint32_t any[2];     /* combined flags, by the generation's parity */
 } mscclpp_dev_twin_block_t;
 
 typedef struct {
@@ -59,11 +59,11 @@ typedef struct {
     uint32_t nthreads; /* number of threads in the block */
     uint32_t block;
     uint32_t nblocks;
-    bool failed;  /* this thread gave up a wait, and sends nothing more */
-    bool lingers; /* it executes an operation of a lingering kernel */
-    uint32_t turns;
-    uint32_t patience; /* turns of a wait after which the thread yields its processor */
-    mscclpp_dev_twin_block_t *meeting;
+    bool failed;                               /* this thread gave up a wait, and sends nothing more */
+    bool lingers;                              /* it executes an operation of a lingering kernel */
+    uint32_t turns;                            /* of waits, since the thread last yielded */
+    uint32_t patience;                         /* turns of a wait after which the thread yields its processor */
+    mscclpp_dev_twin_block_t *meeting;         /* barrier of the block's threads */
     uint32_t cluster;                          /* blocks that form a cluster; 1: none do */
     uint32_t block_size;                       /* bytes from a block's memory to the next one's */
     mscclpp_dev_twin_block_t *cluster_meeting; /* barrier of all threads of the cluster */
@@ -71,6 +71,7 @@ typedef struct {
     void *progress_context;
 } mscclpp_dev_ctx_t;
 
+/* Nothing to do: CPU threads are not short of registers (shim/cuda.h). */
 MSCCLPP_DEV void mscclpp_dev_ctx_renew(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
@@ -127,6 +128,7 @@ MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 
+/* Writes to the word of p in the memory of another block. Blocks lie one after the other. */
 MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
                                                   uint64_t value)
 {
@@ -165,9 +167,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
     return *(const mscclpp_dev_vec_t *)p;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t v)
+MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t value)
 {
-    *(mscclpp_dev_vec_t *)p = v;
+    *(mscclpp_dev_vec_t *)p = value;
 }
 
 /*
@@ -195,17 +197,21 @@ MSCCLPP_DEV void mscclpp_dev_st_packet16(void *p, uint32_t data0, uint32_t data1
 
 MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t *data0, uint32_t *data1)
 {
-    bool first = mscclpp_dev_ld_packet8(p, flag, data0);
+    bool has_first = mscclpp_dev_ld_packet8(p, flag, data0);
 
-    return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && first;
+    return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && has_first;
 }
 
+/* Turns of a wait between two calls of the progress function. */
+#define MSCCLPP_DEV_TWIN_SPINS 32
+
 /*
- * One turn of a waiting loop. Twins of many ranks share few processors, so a thread yields its processor after a spin.
+ * One turn of a waiting loop. Twins of many ranks share few processors, so a thread yields its processor after a number
+ * of turns, its patience. In an application's thread, it calls the progress function now and then.
  */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
-    if (++ctx->turns % 32 != 0) {
+    if (++ctx->turns % MSCCLPP_DEV_TWIN_SPINS != 0) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
@@ -220,7 +226,7 @@ MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
     }
 }
 
-/* The pause in each turn of a wait is enough here. */
+/* Nothing to do: the pause in each turn of a wait is enough on the twin. */
 MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
@@ -244,7 +250,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A barrier of a number of threads, which combines a flag of each. */
+/*
+ * Waits until `threads` threads have called it with this barrier. Returns true if any of them has passed a true flag.
+ * What a thread wrote before, all see afterwards.
+ */
 MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_block_t *meeting, uint32_t threads,
                                        bool flag)
 {
@@ -306,7 +315,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
     return i;
 }
 
-/* Puts units and flag into lines, as device/lib/packet.h describes. */
+/*
+ * Puts units and flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the last
+ * unit goes to the last lane of the second line, and the flag follows each half.
+ */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     uint32_t i;
@@ -321,7 +333,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_
     }
 }
 
-/* Takes units out of lines. */
+/* Takes units out of lines: joins the two halves of the last unit of each pair of lines. */
 MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
 {
     uint32_t i;
@@ -333,14 +345,15 @@ MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_d
     }
 }
 
+/* The bundle's 64-bit word number `i`. A lane has two. */
 MSCCLPP_DEV uint64_t mscclpp_dev_bundle_word(const mscclpp_dev_bundle_t *bundle, uint32_t i)
 {
-    const mscclpp_dev_vec_t *v = &bundle->lane[i / 2];
+    const mscclpp_dev_vec_t *lane = &bundle->lane[i / 2];
 
-    return i % 2 == 0 ? (uint64_t)v->w[1] << 32 | v->w[0] : (uint64_t)v->w[3] << 32 | v->w[2];
+    return i % 2 == 0 ? (uint64_t)lane->w[1] << 32 | lane->w[0] : (uint64_t)lane->w[3] << 32 | lane->w[2];
 }
 
-/* Lines are whole because their flags are stored last, with release, and loaded first, with acquire. */
+/* Stores lines. They arrive whole because their flags are stored last, with release, and loaded first, with acquire. */
 MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, const mscclpp_dev_bundle_t *bundle)
 {
     uint64_t *to = (uint64_t *)(void *)p;
@@ -355,27 +368,27 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
     }
 }
 
-/* Loads lines up to the first one whose flag differs, and the flag of that one. */
+/* Loads lines up to the first one whose flag is not the expected one, and of that one only the flag. */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
     const uint64_t *from = (const uint64_t *)(const void *)p;
-    const uint64_t wanted = (uint64_t)flag << 32 | flag;
+    const uint64_t whole_flag = (uint64_t)flag << 32 | flag;
     uint32_t line, i;
 
     (void)ctx;
     for (line = 0; line < 2 * MSCCLPP_DEV_LANES; line += 16) {
-        const uint64_t found = __atomic_load_n(&from[line + 15], __ATOMIC_ACQUIRE);
+        const uint64_t line_flag = __atomic_load_n(&from[line + 15], __ATOMIC_ACQUIRE);
 
-        bundle->lane[line / 2 + 7].w[2] = (uint32_t)found;
-        bundle->lane[line / 2 + 7].w[3] = (uint32_t)(found >> 32);
-        for (i = line; found == wanted && i < line + 15; ++i) {
+        bundle->lane[line / 2 + 7].w[2] = (uint32_t)line_flag;
+        bundle->lane[line / 2 + 7].w[3] = (uint32_t)(line_flag >> 32);
+        for (i = line; line_flag == whole_flag && i < line + 15; ++i) {
             const uint64_t word = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 
             bundle->lane[i / 2].w[i % 2 * 2] = (uint32_t)word;
             bundle->lane[i / 2].w[i % 2 * 2 + 1] = (uint32_t)(word >> 32);
         }
-        if (found != wanted) {
+        if (line_flag != whole_flag) {
             return;
         }
     }
@@ -395,35 +408,35 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscc
     return true;
 }
 
-/* Widens the bits of an IEEE half exactly. */
-MSCCLPP_DEV_OUTLINE float mscclpp_dev_f16_to_f32(uint16_t h)
+/* Widens an IEEE half, given as its bits. The result is exact. */
+MSCCLPP_DEV_OUTLINE float mscclpp_dev_f16_to_f32(uint16_t half)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff, bits;
-    float f;
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff, bits;
+    float value;
 
     if (exponent == 0x1f) {
         bits = sign | 0x7f800000u | mantissa << 13;
     } else if (exponent != 0) {
         bits = sign | (exponent + 112) << 23 | mantissa << 13;
     } else {
-        f = (float)mantissa * 0x1p-24f;
-        memcpy(&bits, &f, sizeof(bits));
+        value = (float)mantissa * 0x1p-24f;
+        memcpy(&bits, &value, sizeof(bits));
         bits |= sign;
     }
-    memcpy(&f, &bits, sizeof(f));
-    return f;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
 }
 
-/* Rounds to the nearest half, ties to even. */
-MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float f)
+/* Returns the bits of the nearest IEEE half, ties to even. */
+MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float value)
 {
     uint32_t bits, magnitude, sign;
     float scaled;
 
-    memcpy(&bits, &f, sizeof(bits));
+    memcpy(&bits, &value, sizeof(bits));
     sign = bits >> 16 & 0x8000u;
     magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) {
+    if (magnitude > 0x7f800000u) { /* not a number */
         return (uint16_t)(sign | 0x7fffu);
     }
     if (magnitude >= 0x477ff000u) { /* rounds to 2^16 or more */
@@ -439,22 +452,22 @@ MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float f)
     return (uint16_t)(sign | (magnitude - 0x38000000u) >> 13);
 }
 
-MSCCLPP_DEV_OUTLINE float mscclpp_dev_bf16_to_f32(uint16_t b)
+MSCCLPP_DEV_OUTLINE float mscclpp_dev_bf16_to_f32(uint16_t bfloat)
 {
-    uint32_t bits = (uint32_t)b << 16;
-    float f;
+    uint32_t bits = (uint32_t)bfloat << 16;
+    float value;
 
-    memcpy(&f, &bits, sizeof(f));
-    return f;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
 }
 
-/* Rounds to the nearest bfloat16, ties to even. */
-MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_bf16(float f)
+/* Returns the bits of the nearest bfloat16, ties to even. */
+MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_bf16(float value)
 {
     uint32_t bits;
 
-    memcpy(&bits, &f, sizeof(bits));
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    memcpy(&bits, &value, sizeof(bits));
+    if ((bits & 0x7fffffffu) > 0x7f800000u) { /* not a number: stays one, whatever bits are cut off */
         return (uint16_t)(bits >> 16 | 0x40u);
     }
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);

@@ -118,8 +118,8 @@ typedef enum {
  */
 typedef struct {
     mscclpp_dev_args_t common;
-    uint32_t mode; /* mscclpp_dev_direct_t */
-    uint32_t count;
+    uint32_t mode;  /* mscclpp_dev_direct_t */
+    uint32_t count; /* of entries in to[], and for pairs in from[] and bytes[] */
     const char *from[MSCCLPP_DEV_MAX_RANKS];
     char *to[MSCCLPP_DEV_MAX_RANKS];
     uint64_t bytes[MSCCLPP_DEV_MAX_RANKS];
@@ -134,20 +134,21 @@ typedef struct {
     const char *from;
     char *to;
     uint64_t segments;
-    uint64_t size;
+    uint64_t size;     /* of a segment, bytes */
     uint64_t from_run; /* segments in one run */
     uint64_t to_run;
     int64_t from_stride; /* from the start of one run to the next, bytes */
     int64_t to_stride;
-    uint32_t width;
+    uint32_t width; /* bytes that are moved at once: 1, 2, 4, 8 or 16 */
 } mscclpp_dev_strided_t;
 
-/* The most blocks whose description fits into a kernel's arguments. */
+/* The most blocks whose descriptions fit into a kernel's arguments. */
 #define MSCCLPP_DEV_STRIDED_BLOCKS 40
 
+/* Arguments of the kernel that copies such blocks. */
 typedef struct {
     mscclpp_dev_args_t common; /* the addresses in it are not used */
-    uint32_t count;
+    uint32_t count;            /* of blocks */
     mscclpp_dev_strided_t block[MSCCLPP_DEV_STRIDED_BLOCKS];
 } mscclpp_dev_strided_args_t;
 
@@ -166,6 +167,7 @@ typedef struct {
     uint32_t width;
 } mscclpp_dev_piece_t;
 
+/* The most pieces whose descriptions fit into a kernel's arguments. */
 #define MSCCLPP_DEV_PACK_PIECES 16
 
 /* Arguments of the kernel that packs data with holes, or unpacks it. The kernel does not use `common`. */
@@ -174,10 +176,10 @@ typedef struct {
     char *spread; /* the first element, with holes */
     char *packed; /* the data without the holes */
     uint64_t elements;
-    int64_t extent; /* from the start of one element to the next, bytes */
-    uint64_t size;  /* packed bytes of one element, which several launches may share */
-    uint32_t unpack;
-    uint32_t pieces;
+    int64_t extent;  /* from the start of one element to the next, bytes */
+    uint64_t size;   /* packed bytes of one element, which several launches may share */
+    uint32_t unpack; /* not 0: from `packed` to `spread`; 0: the other way */
+    uint32_t pieces; /* how many */
     mscclpp_dev_piece_t piece[MSCCLPP_DEV_PACK_PIECES];
 } mscclpp_dev_pack_args_t;
 

@@ -74,29 +74,30 @@
 #define MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern_, nnodes_, packet_units_)                                           \
     (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (packet_units_) / (nnodes_) : (packet_units_))
 
-/* The place of a rank. */
+/* Where a rank is: its node, and its number there. */
 typedef struct {
     uint16_t node;
     uint16_t index; /* the rank's number within its node */
 } mscclpp_dev_place_t;
 
 /*
- * In `nodes.common`, rank and nranks count only the ranks of this rank's node, and bytes is the size of one block if
- * all have the same size. `nodes.pattern` is not used. All other ranks here are numbered as in the communicator. The
- * lists are in device memory, since a communicator may have any number of ranks.
+ * Arguments of the kernels of these collectives. In `nodes.common`, rank and nranks count only the ranks of this rank's
+ * node, and bytes is the size of one block if all have the same size. `nodes.pattern` is not used. All other ranks here
+ * are numbered as in the communicator. The lists are in device memory, since a communicator may have any number of
+ * ranks.
  */
 typedef struct {
     mscclpp_dev_nodes_args_t nodes;
-    uint64_t stride;  /* as in mscclpp_dev_coll_args_t */
-    uint64_t most;    /* size of the largest block on any rank, bytes */
-    uint64_t tile;    /* bytes of a block that one turn moves, a multiple of MSCCLPP_DEV_UNIT; not used by packets */
-    uint32_t pattern; /* mscclpp_dev_pattern_t */
-    uint32_t root;
+    uint64_t stride;   /* as in mscclpp_dev_coll_args_t */
+    uint64_t most;     /* size of the largest block on any rank, bytes */
+    uint64_t tile;     /* bytes of a block that one turn moves, a multiple of MSCCLPP_DEV_UNIT; not used by packets */
+    uint32_t pattern;  /* mscclpp_dev_pattern_t */
+    uint32_t root;     /* rank; for patterns that have one */
     uint32_t in_place; /* not 0: this rank's own block is already in the output */
     uint32_t varied;   /* not 0: block sizes differ and the lists below are used; 0: all blocks have the same size */
     uint32_t radix;    /* not 0: packets go in rounds with this radix (device/lib/nodes_rounds.h) */
-    uint32_t rank;
-    uint32_t nranks;
+    uint32_t rank;     /* this rank's, in the communicator */
+    uint32_t nranks;   /* of the communicator */
     const mscclpp_dev_place_t *place; /* one entry for each rank of the communicator */
     const uint32_t *members;          /* ranks of node 0, then those of node 1 and so on, ascending within each node */
     const uint32_t *begin;            /* by node: index in `members` of its first rank; one more entry for the end */

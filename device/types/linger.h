@@ -72,11 +72,13 @@ enum {
 /* Sets of peers' user buffers that a kernel can be rung for. */
 #define MSCCLPP_DEV_LINGER_SETS 4
 
+/* The buffers of all ranks, by rank, as this rank's kernels see them. */
 typedef struct {
     const char *in[MSCCLPP_DEV_LINGER_PEERS];
     char *out[MSCCLPP_DEV_LINGER_PEERS];
 } mscclpp_dev_linger_set_t;
 
+/* Arguments of the lingering kernel. */
 typedef struct {
     union {
         mscclpp_dev_args_t common;      /* arguments of the first operation */
@@ -84,7 +86,7 @@ typedef struct {
     };
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
     const mscclpp_dev_plan_args_t *plan; /* device memory: the plan that the kernel can be rung for; NULL: none */
-    uint32_t plan_blocks;
+    uint32_t plan_blocks;                /* blocks that run the plan; 0 without one */
     uint64_t number;    /* number of the first operation among those of the team; identifies this kernel */
     uint64_t window_ns; /* time since its start after which the kernel accepts no more operations */
     uint64_t idle_ns;   /* time without an operation after which the kernel leaves */
@@ -109,13 +111,13 @@ typedef struct {
     };
     mscclpp_dev_plan_args_t plan; /* if the kernel has one: the arguments of operations by it */
     mscclpp_dev_plan_code_copy_t plan_copy;
-    uint64_t started_ns;
-    uint64_t wide;  /* in the first block: number of the last operation for several blocks; 0: none */
-    uint32_t place; /* in the other blocks: place of the last operation that came through the relay */
+    uint64_t started_ns; /* when the kernel began, by mscclpp_dev_now_ns */
+    uint64_t wide;       /* in the first block: number of the last operation for several blocks; 0: none */
+    uint32_t place;      /* in the other blocks: place of the last operation that came through the relay */
     uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* in the other blocks of a cluster: words written by the first block */
-    uint32_t words[MSCCLPP_DEV_BELL_WORDS];
-    uint32_t heard;  /* in the first block: the bell has rung; 0: it is time to leave */
-    uint32_t failed; /* not 0: a thread gave up waiting; any thread may set it */
+    uint32_t words[MSCCLPP_DEV_BELL_WORDS];  /* payloads of the last words that were taken */
+    uint32_t heard;                          /* in the first block: the bell has rung; 0: it is time to leave */
+    uint32_t failed;                         /* not 0: a thread gave up waiting; any thread may set it */
 } mscclpp_dev_linger_block_t;
 
 #endif

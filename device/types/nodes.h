@@ -5,12 +5,12 @@
 #include "device/types/launch.h"
 #include "device/types/trigger.h"
 
-/* Maximum number of blocks that exchange data with other nodes. Each has its own slots. */
+/* The most blocks of a kernel that exchange data with other nodes. Each has its own slots. */
 #define MSCCLPP_DEV_NODES_BLOCKS 16u
 
 /*
- * How many of them there may be, as each has a port channel to each other node. Communicators with more nodes than
- * there are port channels have no kernels.
+ * The most such blocks for a number of nodes, since each has a port channel to each other node. Communicators with more
+ * nodes than MSCCLPP_DEV_NODES_MAX have no kernels.
  */
 #define MSCCLPP_DEV_NODES_MAX (MSCCLPP_DEV_PORT_CHANNELS + 1)
 #define MSCCLPP_DEV_NODES_BLOCKS_OF(nnodes_)                                                                           \
@@ -34,10 +34,7 @@
 #define MSCCLPP_DEV_NODES_SLOTS(nnodes_)                                                                               \
     ((uint64_t)MSCCLPP_DEV_NODES_BLOCKS * MSCCLPP_DEV_NODES_SETS * ((uint64_t)(nnodes_) + 1))
 
-/*
- * Number of the slot that a block's set is sent from. Node k's partial result arrives in the slot with this number + 1
- * + k.
- */
+/* Number of the slot that a block's set is sent from. What node k sends arrives in the slot with the number + 1 + k. */
 #define MSCCLPP_DEV_NODES_SLOT(nnodes_, block_, set_)                                                                  \
     (((uint64_t)(block_)*MSCCLPP_DEV_NODES_SETS + (set_)) * ((uint64_t)(nnodes_) + 1))
 
@@ -54,8 +51,8 @@ typedef enum {
 } mscclpp_dev_nodes_pattern_t;
 
 /*
- * Steps of a node's list (mca/common/algo/schedule/schedule.h), as kernels carry them out. The peer is a node. A node
- * has at most so many steps, whatever the number of nodes.
+ * Steps of a node's list (mca/common/algo/schedule/schedule.h), as kernels carry them out: each sends one message or
+ * receives one. A node has at most MSCCLPP_DEV_NODES_STEPS of them, whatever the number of nodes.
  *
  * A message of packets arrives in slot `slot` of its receiver. A message of tiles has the parts `first` to `first +
  * count` - 1, and arrives at part `place` of the receiver's set.
@@ -71,14 +68,14 @@ typedef enum {
 
 typedef struct {
     uint32_t kind; /* mscclpp_dev_step_kind_t */
-    uint32_t peer;
+    uint32_t peer; /* the other node */
     uint32_t slot;
-    uint32_t round;
+    uint32_t round; /* of the schedule, from 0 */
     uint32_t first;
     uint32_t count;
     uint32_t place;
-    uint32_t number; /* of a message that is received: its number among the peer's messages of one tile, from 1 */
-    uint32_t all;    /* of such: how many messages the peer sends for one tile */
+    uint32_t number; /* to receive: the message's number among those that the peer sends here for one tile, from 1 */
+    uint32_t all;    /* to receive: how many messages the peer sends here for one tile */
 } mscclpp_dev_step_t;
 
 /* A node's list of steps, and what the kernels of all nodes know of it. */
@@ -105,14 +102,15 @@ typedef struct {
 #define MSCCLPP_DEV_NODES_AHEAD(nnodes_, node_, i_) (((node_) + (i_)) % (nnodes_))
 #define MSCCLPP_DEV_NODES_BEHIND(nnodes_, node_, i_) (((node_) + (nnodes_) - (i_)) % (nnodes_))
 
-/* Parts that a node of a ring has combined after step `step_` of round reduce, or received after one of round gather.
+/*
+ * Parts that a node of a ring has combined after step `step_` of round reduce, or received after one of round gather.
  */
 #define MSCCLPP_DEV_NODES_RING_REDUCED(nnodes_, node_, step_) MSCCLPP_DEV_NODES_BEHIND(nnodes_, node_, step_)
 #define MSCCLPP_DEV_NODES_RING_GATHERED(nnodes_, node_, step_) MSCCLPP_DEV_NODES_BEHIND(nnodes_, (node_) + 1, step_)
 
 /*
- * Bytes of a tile that a set can hold: one slot; for a ring half of all the set's slots; with steps so many that
- * `places_` parts fit the set, if a tile has `parts_` of them.
+ * Bytes of a tile that a set can hold. This is one slot. For a ring, it is half of all the set's slots. With steps, it
+ * is as much as lets `places_` parts fit the set, where a tile has `parts_` parts.
  */
 #define MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                                                               \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
@@ -134,7 +132,7 @@ typedef struct {
      : ((from_) + 1) % (nnodes_) == (to_)    ? 2 * ((uint64_t)(nnodes_)-1) * (tiles_)                                  \
                                              : (uint64_t)(first_))
 
-/* Number of the token and the channel of block b and node k. Node k's signals are added to that token. */
+/* Number of a block's channel to a node, and of the token that counts that node's signals to the block. */
 #define MSCCLPP_DEV_NODES_NUMBER(nnodes_, block_, node_) ((uint64_t)(block_) * (nnodes_) + (node_))
 
 /*
@@ -164,16 +162,16 @@ typedef struct {
 typedef struct {
     mscclpp_dev_args_t common;
     const mscclpp_dev_port_channel_t *channels; /* device memory; NULL on ranks that own no shard */
-    char *exchange;                             /* the area of slots, as kernels see it; likewise */
-    uint64_t *exchanged;                        /* device memory: number of exchanges of each block; likewise */
+    char *exchange;                             /* the exchange area, as kernels see it; NULL likewise */
+    uint64_t *exchanged;                        /* device memory: number of exchanges of each block; NULL likewise */
     uint64_t slot_size;                         /* bytes, a multiple of MSCCLPP_DEV_UNIT; equal on all ranks */
     uint64_t packets_offset;                    /* offset of the packet slots in the area, bytes; equal on all ranks */
     uint64_t packet_units;                      /* units that a packet slot holds; 0: none; equal on all ranks */
-    uint32_t node;
+    uint32_t node;                              /* this rank's */
     uint32_t nnodes;
-    uint32_t shards;
+    uint32_t shards;                       /* ranks of the smallest node */
     uint32_t most;                         /* ranks of the largest node */
-    uint32_t fanout;                       /* other nodes that are sent to at a time, from 1 on */
+    uint32_t fanout;                       /* how many other nodes are sent to at a time; at least 1 */
     uint32_t pattern;                      /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
     mscclpp_dev_steps_t doubling, halving; /* for these patterns */
     uint32_t maps; /* not 0: packets for other nodes are stored through `mapped`, else put; may differ by rank */

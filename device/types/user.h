@@ -19,9 +19,9 @@ enum { MSCCLPP_DEV_USER_MEMORY = 1, MSCCLPP_DEV_USER_BLOCK, MSCCLPP_DEV_USER_SIZ
 typedef struct {
     uint32_t rank;
     uint32_t ranks;
-    const uint64_t *abort;
-    uint64_t *report;
-    uint64_t timeout_ns; /* a wait gives up after this time; 0: it never does */
+    const uint64_t *abort; /* not 0: every wait ends */
+    uint64_t *report;      /* MSCCLPP_DEV_USER_REPORT_WORDS words */
+    uint64_t timeout_ns;   /* a wait gives up after this time; 0: it never does */
 } mscclpp_dev_user_watch_t;
 
 /* Memory of all ranks. */
@@ -33,7 +33,7 @@ typedef struct {
     const uint64_t *sizes; /* device memory: bytes of each rank's memory, by rank */
 } mscclpp_dev_user_memory_t;
 
-/* A channel of either kind. */
+/* A channel of either kind, and the bytes that it reaches at either end. */
 typedef struct {
     mscclpp_dev_user_watch_t watch;
     uint32_t peer;
@@ -47,9 +47,9 @@ typedef struct {
 
 /* A block's part of a room's state. */
 typedef struct {
-    uint64_t barriers;
-    uint64_t epoch;
-    uint64_t failed;
+    uint64_t barriers; /* that the block has passed */
+    uint64_t epoch;    /* flag of its last packets */
+    uint64_t failed;   /* not 0: a wait of the block gave up */
     uint64_t reserved[5];
 } mscclpp_dev_user_room_state_t;
 

@@ -7,7 +7,7 @@ linger=device/kern/linger.h
 launch=mca/common/run/runner.c
 plant linger-bell-acquire linger "$linger" "$launcher" 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
 plant linger-relay-release linger "$linger" "$launcher" \
-    's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
+    's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[index\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
 plant linger-cluster-release linger device/shim/host.h "$launcher" \
     '/void mscclpp_dev_st_relay_cluster/,/^}/s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
 plant linger-left-relaxed linger "$linger" "$launcher" \
