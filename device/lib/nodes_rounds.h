@@ -30,26 +30,30 @@
 #include "device/shim/shim.h"
 #include "device/types/coll.h"
 
+/* What determines all rounds of a collective, as one node sees them. */
 typedef struct {
     uint32_t nnodes;
-    uint32_t radix; /* from 2 on */
-    uint32_t node;
-    uint32_t root; /* node of the root, for patterns that have one */
-    uint32_t pattern;
-    uint32_t rounds;
+    uint32_t radix;   /* 2 or more */
+    uint32_t node;    /* this one */
+    uint32_t root;    /* node of the root, for patterns that have one */
+    uint32_t pattern; /* mscclpp_dev_pattern_t */
+    uint32_t rounds;  /* as mscclpp_dev_rounds_count says */
 } mscclpp_dev_rounds_t;
 
 /* A message as its sender sees it. */
 typedef struct {
     uint32_t distance; /* from the sender to the receiver; 0: there is no such message */
-    uint32_t first;    /* position of its first block at the sender; of an all-to-all, the first of its positions */
-    uint32_t count;    /* of blocks; 0: it is empty */
-    uint32_t to;       /* position of its first block at the receiver; likewise */
+    uint32_t first;    /* position of its first block at the sender; for an all-to-all, the lowest of its positions */
+    uint32_t count;    /* number of its blocks; 0: it is empty */
+    uint32_t to;       /* position of its first block at the receiver; for an all-to-all, the lowest likewise */
 } mscclpp_dev_rounds_message_t;
 
-/* What follows counts places. A place holds a node's block, or all that an owner of a shard has for another node. */
+/*
+ * "Block" below is all that is moved as one: a node's block, or all that an owner of a shard has for another node. A
+ * place holds one.
+ */
 
-/* The number of rounds: digits of the numbers below `nnodes` in base `radix`. */
+/* The number of rounds: as many as the largest number below `nnodes` has digits in base `radix`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count(uint32_t nnodes, uint32_t radix)
 {
     uint64_t worth = 1;
@@ -68,171 +72,183 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_falls(uint32_t pattern)
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_REDUCE_SCATTER;
 }
 
-/* The shortest distance of a round. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_worth(const mscclpp_dev_rounds_t *r, uint32_t round)
+/* The shortest distance of a round: what its digit is worth, a power of the radix. */
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_worth(const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
-    uint32_t left = mscclpp_dev_rounds_falls(r->pattern) ? r->rounds - 1 - round : round;
+    uint32_t digit = mscclpp_dev_rounds_falls(scheme->pattern) ? scheme->rounds - 1 - round : round;
     uint32_t worth = 1;
 
-    for (; left > 0; --left) {
-        worth *= r->radix;
+    for (; digit > 0; --digit) {
+        worth *= scheme->radix;
     }
     return worth;
 }
 
-/* How many numbers below `nnodes` have a digit from 1 to `most` at the place that is worth `worth`. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *r, uint32_t worth, uint32_t most)
+/* Returns how many numbers below `nnodes` have a digit from 1 to `most` where a digit is worth `worth`. */
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t worth, uint32_t most)
 {
-    const uint64_t period = (uint64_t)worth * r->radix, rest = r->nnodes % period, all = (uint64_t)most * worth;
-    const uint64_t more = rest > worth ? rest - worth : 0;
+    const uint64_t period = (uint64_t)worth * scheme->radix, remainder = scheme->nnodes % period,
+                   per_period = (uint64_t)most * worth;
+    const uint64_t in_remainder = remainder > worth ? remainder - worth : 0;
 
-    return (uint32_t)(r->nnodes / period * all + (more < all ? more : all));
+    return (uint32_t)(scheme->nnodes / period * per_period + (in_remainder < per_period ? in_remainder : per_period));
 }
 
-/* True if a node passes its blocks on along the tree in this message: the digit is its lowest one that is not 0. */
-MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *r, uint32_t number, uint32_t worth,
+/*
+ * True if a node passes its blocks on along the tree in the message of this distance. That is so if the lowest digit of
+ * `number` that is not 0 is the distance's. `number` counts from the root.
+ */
+MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme, uint32_t number, uint32_t worth,
                                               uint32_t distance)
 {
-    return number % ((uint64_t)worth * r->radix) == distance;
+    return number % ((uint64_t)worth * scheme->radix) == distance;
 }
 
-/* The message of `node` in a round, to the node at the distance `j` times the shortest one. */
-MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *r, uint32_t node,
+/*
+ * Returns message `j` of `node` in a round, for j from 1 to the radix - 1. It goes to the node behind `node` at j times
+ * the round's shortest distance.
+ */
+MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)
 {
-    const uint32_t n = r->nnodes, worth = mscclpp_dev_rounds_worth(r, round);
+    const uint32_t nnodes = scheme->nnodes, worth = mscclpp_dev_rounds_worth(scheme, round);
     const uint64_t distance = (uint64_t)worth * j;
-    const uint32_t behind = (node + n - r->root) % n, before = (r->root + n - node) % n;
-    mscclpp_dev_rounds_message_t m = {0, 0, 0, 0};
-    uint32_t left; /* blocks from the first one to the last one that there can be */
+    const uint32_t behind_root = (node + nnodes - scheme->root) % nnodes,
+                   before_root = (scheme->root + nnodes - node) % nnodes;
+    mscclpp_dev_rounds_message_t message = {0, 0, 0, 0};
+    uint32_t blocks_left; /* blocks from the first one to the last one that there can be */
 
-    if (distance >= n) {
-        return m;
+    if (distance >= nnodes) {
+        return message;
     }
-    m.distance = (uint32_t)distance;
-    left = n - m.distance;
-    switch (r->pattern) {
+    message.distance = (uint32_t)distance;
+    blocks_left = nnodes - message.distance;
+    switch (scheme->pattern) {
     case MSCCLPP_DEV_BCAST:
     case MSCCLPP_DEV_SCATTER:
-        if (behind % ((uint64_t)worth * r->radix) == 0 && behind + distance < n) {
-            m.count = left - behind < worth ? left - behind : worth;
-            m.first = m.distance;
+        if (behind_root % ((uint64_t)worth * scheme->radix) == 0 && behind_root + distance < nnodes) {
+            message.count = blocks_left - behind_root < worth ? blocks_left - behind_root : worth;
+            message.first = message.distance;
         }
-        if (r->pattern == MSCCLPP_DEV_BCAST && m.count > 0) {
-            m.count = 1;
-            m.first = 0;
+        if (scheme->pattern == MSCCLPP_DEV_BCAST && message.count > 0) {
+            message.count = 1;
+            message.first = 0;
         }
         break;
     case MSCCLPP_DEV_GATHER:
     case MSCCLPP_DEV_REDUCE:
-        if (mscclpp_dev_rounds_is_lowest(r, before, worth, m.distance)) {
-            m.count = r->pattern == MSCCLPP_DEV_REDUCE ? 1 : n - before < worth ? n - before : worth;
-            m.to = r->pattern == MSCCLPP_DEV_REDUCE ? 0 : m.distance;
+        if (mscclpp_dev_rounds_is_lowest(scheme, before_root, worth, message.distance)) {
+            message.count = scheme->pattern == MSCCLPP_DEV_REDUCE ? 1
+                            : nnodes - before_root < worth        ? nnodes - before_root
+                                                                  : worth;
+            message.to = scheme->pattern == MSCCLPP_DEV_REDUCE ? 0 : message.distance;
         }
         break;
     case MSCCLPP_DEV_ALLTOALL:
-        m.first = m.to = m.distance;
-        m.count = mscclpp_dev_rounds_digits(r, worth, j) - mscclpp_dev_rounds_digits(r, worth, j - 1);
+        message.first = message.to = message.distance;
+        message.count = mscclpp_dev_rounds_digits(scheme, worth, j) - mscclpp_dev_rounds_digits(scheme, worth, j - 1);
         break;
     case MSCCLPP_DEV_REDUCE_SCATTER:
-        m.first = m.distance;
-        m.count = left < worth ? left : worth;
+        message.first = message.distance;
+        message.count = blocks_left < worth ? blocks_left : worth;
         break;
     default:
-        m.to = m.distance;
-        m.count = left < worth ? left : worth;
+        message.to = message.distance;
+        message.count = blocks_left < worth ? blocks_left : worth;
         break;
     }
-    return m;
+    return message;
 }
 
-/* The node that a message comes from, at a distance. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_before(const mscclpp_dev_rounds_t *r, uint32_t distance)
+/* The node that is `distance` nodes before this one: a message of that distance comes from there. */
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_before(const mscclpp_dev_rounds_t *scheme, uint32_t distance)
 {
-    return (r->node + r->nnodes - distance) % r->nnodes;
+    return (scheme->node + scheme->nnodes - distance) % scheme->nnodes;
 }
 
-/* The node that a message goes to. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *r, uint32_t distance)
+/* The node that is `distance` nodes behind this one: a message of that distance goes there. */
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *scheme, uint32_t distance)
 {
-    return (r->node + distance) % r->nnodes;
+    return (scheme->node + distance) % scheme->nnodes;
 }
 
 /* ---- Where blocks lie ---- */
 
-/* Places for the positions of a node. */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_positions(const mscclpp_dev_rounds_t *r)
+/* Number of places for the positions of a node. A broadcast and a reduction have one block in all. */
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_positions(const mscclpp_dev_rounds_t *scheme)
 {
-    return r->pattern == MSCCLPP_DEV_BCAST || r->pattern == MSCCLPP_DEV_REDUCE ? 1 : r->nnodes;
+    return scheme->pattern == MSCCLPP_DEV_BCAST || scheme->pattern == MSCCLPP_DEV_REDUCE ? 1 : scheme->nnodes;
 }
 
-/* The messages that a node receives at most. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_messages(const mscclpp_dev_rounds_t *r)
+/* The most messages that a node receives. */
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_messages(const mscclpp_dev_rounds_t *scheme)
 {
-    return r->rounds * (r->radix - 1);
+    return scheme->rounds * (scheme->radix - 1);
 }
 
 /*
- * Places that a node needs. Behind the positions come those for messages that are combined or rearranged: for a reduce
- * one for each message, for a fold as many as positions, for a turn as many for each round, once to receive and once
- * to send from.
+ * Number of places that a node needs. Behind the places of the positions come those for messages that are combined or
+ * rearranged. For a reduce, there is one for each message. For a fold, there are as many as positions. For a turn,
+ * there are twice as many for each round: to receive in, and to send from.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_places(const mscclpp_dev_rounds_t *r)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_places(const mscclpp_dev_rounds_t *scheme)
 {
-    const uint64_t positions = mscclpp_dev_rounds_positions(r);
+    const uint64_t positions = mscclpp_dev_rounds_positions(scheme);
 
-    return r->pattern == MSCCLPP_DEV_REDUCE           ? positions + mscclpp_dev_rounds_messages(r)
-           : r->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? 2 * positions
-           : r->pattern == MSCCLPP_DEV_ALLTOALL       ? positions * (1 + 2 * (uint64_t)r->rounds)
-                                                      : positions;
+    return scheme->pattern == MSCCLPP_DEV_REDUCE           ? positions + mscclpp_dev_rounds_messages(scheme)
+           : scheme->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? 2 * positions
+           : scheme->pattern == MSCCLPP_DEV_ALLTOALL       ? positions * (1 + 2 * (uint64_t)scheme->rounds)
+                                                           : positions;
 }
 
-/* The place at which a message arrives. */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *r, mscclpp_dev_rounds_message_t m,
-                                                uint32_t round, uint32_t j)
+/* The first of the places in which a message arrives. `j` is its number in the round. */
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *scheme,
+                                                mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
 {
-    const uint64_t positions = mscclpp_dev_rounds_positions(r);
+    const uint64_t positions = mscclpp_dev_rounds_positions(scheme);
 
-    return r->pattern == MSCCLPP_DEV_REDUCE           ? positions + (uint64_t)round * (r->radix - 1) + j - 1
-           : r->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? positions + m.distance
-           : r->pattern == MSCCLPP_DEV_ALLTOALL
+    return scheme->pattern == MSCCLPP_DEV_REDUCE           ? positions + (uint64_t)round * (scheme->radix - 1) + j - 1
+           : scheme->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? positions + message.distance
+           : scheme->pattern == MSCCLPP_DEV_ALLTOALL
                ? positions * (1 + 2 * (uint64_t)round) +
-                     mscclpp_dev_rounds_digits(r, mscclpp_dev_rounds_worth(r, round), j - 1)
-               : m.to;
+                     mscclpp_dev_rounds_digits(scheme, mscclpp_dev_rounds_worth(scheme, round), j - 1)
+               : message.to;
 }
 
-/* The place from which a message is sent. */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *r, mscclpp_dev_rounds_message_t m,
-                                                  uint32_t round, uint32_t j)
+/* The first of the places from which a message is sent. `j` is its number in the round. */
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *scheme,
+                                                  mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
 {
-    return r->pattern == MSCCLPP_DEV_ALLTOALL
-               ? mscclpp_dev_rounds_arrival(r, m, round, j) + mscclpp_dev_rounds_positions(r)
-               : m.first;
+    return scheme->pattern == MSCCLPP_DEV_ALLTOALL
+               ? mscclpp_dev_rounds_arrival(scheme, message, round, j) + mscclpp_dev_rounds_positions(scheme)
+               : message.first;
 }
 
 /* The position of block `i` of a message of an all-to-all. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_turned(const mscclpp_dev_rounds_t *r, uint32_t round, uint32_t j, uint32_t i)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_turned(const mscclpp_dev_rounds_t *scheme, uint32_t round, uint32_t j,
+                                               uint32_t i)
 {
-    const uint32_t worth = mscclpp_dev_rounds_worth(r, round);
+    const uint32_t worth = mscclpp_dev_rounds_worth(scheme, round);
 
-    return (i / worth * r->radix + j) * worth + i % worth;
+    return (i / worth * scheme->radix + j) * worth + i % worth;
 }
 
 /*
- * The place at which a node has the block at a position after so many rounds: where the last of these rounds that moved
- * it brought it, if there was one.
+ * The place where a node has the block of a position after the first `rounds` rounds. For an all-to-all, it is where
+ * the last of these rounds that moved the block has brought it. Otherwise, or if none has, it is the position's own
+ * place.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_place(const mscclpp_dev_rounds_t *r, uint32_t position, uint32_t rounds)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_place(const mscclpp_dev_rounds_t *scheme, uint32_t position, uint32_t rounds)
 {
     const mscclpp_dev_rounds_message_t none = {0, 0, 0, 0};
     uint32_t round = rounds;
 
-    while (round > 0 && r->pattern == MSCCLPP_DEV_ALLTOALL) {
-        const uint32_t worth = mscclpp_dev_rounds_worth(r, --round), digit = position / worth % r->radix;
+    while (round > 0 && scheme->pattern == MSCCLPP_DEV_ALLTOALL) {
+        const uint32_t worth = mscclpp_dev_rounds_worth(scheme, --round), digit = position / worth % scheme->radix;
 
         if (digit != 0) {
-            return mscclpp_dev_rounds_arrival(r, none, round, digit) + position / worth / r->radix * (uint64_t)worth +
-                   position % worth;
+            return mscclpp_dev_rounds_arrival(scheme, none, round, digit) +
+                   position / worth / scheme->radix * (uint64_t)worth + position % worth;
         }
     }
     return position;

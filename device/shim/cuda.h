@@ -404,9 +404,9 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscc
     return ctx->tid % 8 != 7 || (bundle->lane[0].w[2] == flag && bundle->lane[0].w[3] == flag);
 }
 
-MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t half)
+MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t bits)
 {
-    return __half2float(__ushort_as_half(half));
+    return __half2float(__ushort_as_half(bits));
 }
 
 MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float value)
@@ -414,9 +414,9 @@ MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float value)
     return __half_as_ushort(__float2half_rn(value));
 }
 
-MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t bfloat)
+MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t bits)
 {
-    return __bfloat162float(__ushort_as_bfloat16(bfloat));
+    return __bfloat162float(__ushort_as_bfloat16(bits));
 }
 
 MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_bf16(float value)

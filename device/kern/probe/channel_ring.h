@@ -35,7 +35,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint64_t share = (units + ctx->nblocks - 1) / ctx->nblocks * MSCCLPP_DEV_UNIT;
     const uint64_t first = ctx->block * share < args->bytes ? ctx->block * share : args->bytes;
     const uint64_t size = args->bytes - first < share ? args->bytes - first : share;
-    const uint64_t arrived = args->bulk_size / 2; /* offset where a neighbour's bytes arrive; this rank's own bytes
+    const uint64_t arrival = args->bulk_size / 2; /* offset where a neighbour's bytes arrive; this rank's own bytes
                                                      are at 0 */
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;
     uint32_t round;
@@ -45,15 +45,15 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_barrier(ctx, args, barriers);
     for (round = 0; round < ring->rounds && !ctx->failed; ++round) {
         if (ring->get != 0) {
-            mscclpp_dev_channel_get(ctx, &to_next, arrived + first, first, size);
+            mscclpp_dev_channel_get(ctx, &to_next, arrival + first, first, size);
         } else {
-            mscclpp_dev_channel_put(ctx, &to_next, arrived + first, first, size);
+            mscclpp_dev_channel_put(ctx, &to_next, arrival + first, first, size);
         }
         mscclpp_dev_channel_signal(ctx, &to_next);
         mscclpp_dev_channel_wait(ctx, args, &to_previous, previous);
     }
     if (!ctx->failed) {
-        mscclpp_dev_block_copy(ctx, (char *)args->out + first, to_next.local + arrived + first, size);
+        mscclpp_dev_block_copy(ctx, (char *)args->out + first, to_next.local + arrival + first, size);
     }
     mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), barriers - 1,
                        barriers);

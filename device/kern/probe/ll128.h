@@ -13,34 +13,41 @@
 #include "device/lib/barrier.h"
 #include "device/lib/packet.h"
 
-/* Makes the closed bundle that `sender` sends in an epoch. */
+/* An odd number without pattern, so that multiples of it differ in many bits. */
+#define MSCCLPP_DEV_LL128_MIXER 0x9e3779b1u
+
+/*
+ * Makes the closed bundle that `sender` sends in an epoch, with known contents that differ in every word from use to
+ * use.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_pattern(const mscclpp_dev_ctx_t *ctx, uint32_t sender, uint32_t flag,
                                            mscclpp_dev_bundle_t *bundle)
 {
-    uint32_t i, w;
+    uint32_t i, word;
 
     for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
         MSCCLPP_DEV_UNROLL
-        for (w = 0; w < 4; ++w) {
-            bundle->lane[i].w[w] = flag * 0x9e3779b1u + ((sender << 9 | ctx->tid / MSCCLPP_DEV_WARP) << 7 |
-                                                         mscclpp_dev_lane(ctx, i) << 2 | w);
+        for (word = 0; word < 4; ++word) {
+            bundle->lane[i].w[word] =
+                flag * MSCCLPP_DEV_LL128_MIXER +
+                ((sender << 9 | ctx->tid / MSCCLPP_DEV_WARP) << 7 | mscclpp_dev_lane(ctx, i) << 2 | word);
         }
     }
     mscclpp_dev_bundle_close(ctx, bundle, flag);
 }
 
-/* Tells whether this thread's parts of two bundles differ. */
-MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *a, const mscclpp_dev_bundle_t *b)
+/* True if this thread's parts of two bundles differ. */
+MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *first, const mscclpp_dev_bundle_t *second)
 {
-    uint32_t different = 0, i, w;
+    uint32_t different_bits = 0, i, word;
 
     for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
         MSCCLPP_DEV_UNROLL
-        for (w = 0; w < 4; ++w) {
-            different |= a->lane[i].w[w] ^ b->lane[i].w[w];
+        for (word = 0; word < 4; ++word) {
+            different_bits |= first->lane[i].w[word] ^ second->lane[i].w[word];
         }
     }
-    return different != 0;
+    return different_bits != 0;
 }
 
 /* The kernel's body: exchanges known bundles with all peers, and notes if one arrives torn. */
@@ -48,40 +55,42 @@ MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 {
     const mscclpp_dev_args_t *args = &probe->common;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
-    const uint32_t before = mscclpp_dev_last_epoch(ctx, args), last = before + probe->rounds;
-    mscclpp_dev_bundle_t sent, got;
-    const uint64_t bundle = ctx->tid / MSCCLPP_DEV_WARP, capacity = args->ll128_capacity;
-    bool torn = false;
-    uint32_t flag = before, r;
+    const uint32_t epoch_before = mscclpp_dev_last_epoch(ctx, args), last_flag = epoch_before + probe->rounds;
+    mscclpp_dev_bundle_t expected, received;
+    const uint64_t bundle_index = ctx->tid / MSCCLPP_DEV_WARP, capacity = args->ll128_capacity;
+    bool is_torn = false;
+    uint32_t flag = epoch_before, distance;
 
-    while (flag != last && !ctx->failed) {
+    while (flag != last_flag && !ctx->failed) {
         const int phase = (int)(++flag & 1);
 
-        mscclpp_dev_ll128_pattern(ctx, args->rank, flag, &sent);
-        for (r = 1; r < args->nranks; ++r) {
-            mscclpp_dev_bundle_st(
-                ctx, mscclpp_dev_bundle_slot(args, mscclpp_dev_peer(args, r), args->rank, phase, capacity, bundle),
-                &sent);
+        mscclpp_dev_ll128_pattern(ctx, args->rank, flag, &expected);
+        for (distance = 1; distance < args->nranks; ++distance) {
+            mscclpp_dev_bundle_st(ctx,
+                                  mscclpp_dev_bundle_slot(args, mscclpp_dev_peer(args, distance), args->rank, phase,
+                                                          capacity, bundle_index),
+                                  &expected);
         }
-        for (r = 1; r < args->nranks; ++r) {
-            const uint32_t peer = mscclpp_dev_peer(args, r);
+        for (distance = 1; distance < args->nranks; ++distance) {
+            const uint32_t peer = mscclpp_dev_peer(args, distance);
             mscclpp_dev_wait_t wait = {0, 0};
             uint32_t late;
 
             mscclpp_dev_warp_meet();
             do {
-                mscclpp_dev_bundle_ld(ctx, mscclpp_dev_bundle_slot(args, args->rank, peer, phase, capacity, bundle),
-                                      flag, &got);
-                late = mscclpp_dev_bundle_has(ctx, &got, flag) ? MSCCLPP_DEV_NOT_LATE : peer;
+                mscclpp_dev_bundle_ld(ctx,
+                                      mscclpp_dev_bundle_slot(args, args->rank, peer, phase, capacity, bundle_index),
+                                      flag, &received);
+                late = mscclpp_dev_bundle_has(ctx, &received, flag) ? MSCCLPP_DEV_NOT_LATE : peer;
             } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
-            mscclpp_dev_ll128_pattern(ctx, peer, flag, &sent);
-            torn = torn || (!ctx->failed && mscclpp_dev_ll128_differs(&got, &sent));
+            mscclpp_dev_ll128_pattern(ctx, peer, flag, &expected);
+            is_torn = is_torn || (!ctx->failed && mscclpp_dev_ll128_differs(&received, &expected));
         }
     }
-    if (torn) {
+    if (is_torn) {
         mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->torn, 1);
     }
-    mscclpp_dev_finish_packets(ctx, args, launches, last);
+    mscclpp_dev_finish_packets(ctx, args, launches, last_flag);
 }
 
 #endif

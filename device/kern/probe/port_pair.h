@@ -12,7 +12,7 @@
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
 
-/* Sends a round's puts, and waits until the last one is done. */
+/* Sends a round's puts, the last one with a signal, and waits until their source may be overwritten. */
 MSCCLPP_DEV void mscclpp_dev_port_pair_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {
     const mscclpp_dev_args_t *args = &pair->common;

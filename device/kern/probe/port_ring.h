@@ -13,7 +13,8 @@
 #include "device/lib/port_channel.h"
 
 /*
- * One round of a block's slice, by one thread. Returns true if the addition arrived after the signal that follows it.
+ * Carries out one round of a block's slice. Called by one thread. `counted` is the value of the block's word before the
+ * first round. Returns true if the addition arrived after the signal that follows it.
  */
 MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring,
                                              uint32_t round, uint64_t first, uint64_t size, uint64_t counted)

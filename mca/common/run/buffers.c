@@ -18,7 +18,9 @@ static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *
     }
 }
 
-/* Maps one buffer of a peer and keeps the mapping in `mappings`. */
+/*
+ * Maps one buffer of a peer: sets *address_p to its address here, and adds the mapping to `mappings`, which has *count.
+ */
 static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
                                    mscclpp_mapping_t **mappings, int *count, char **address_p)
 {
@@ -37,8 +39,8 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
 {
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t status, mapping = MSCCLPP_OK;
-    bool exportable = true, mapped = false;
+    mscclpp_status_t status, map_status = MSCCLPP_OK;
+    bool all_exportable = true, all_mapped = false;
     int rank, count = 0;
 
     fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing);
@@ -50,28 +52,28 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
         return status;
     }
     for (rank = 0; rank < runner->group->size; ++rank) {
-        exportable = exportable && mscclpp_group_exchanged(runner->group, rank)->exportable != 0;
+        all_exportable = all_exportable && mscclpp_group_exchanged(runner->group, rank)->exportable != 0;
     }
-    for (rank = 0; rank < runner->group->size && exportable && mapping == MSCCLPP_OK; ++rank) {
+    for (rank = 0; rank < runner->group->size && all_exportable && map_status == MSCCLPP_OK; ++rank) {
         const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(runner->group, rank);
-        char *address = in == out ? out : (char *)(uintptr_t)in;
+        char *in_address = in == out ? out : (char *)(uintptr_t)in;
 
         if (rank == runner->group->rank) {
-            peer_in[rank] = address;
+            peer_in[rank] = in_address;
             peer_out[rank] = out;
             continue;
         }
-        mapping = map_buffer(runner, &theirs->out, mappings, &count, &peer_out[rank]);
-        if (mapping == MSCCLPP_OK && theirs->in_place != 0) {
+        map_status = map_buffer(runner, &theirs->out, mappings, &count, &peer_out[rank]);
+        if (map_status == MSCCLPP_OK && theirs->in_place != 0) {
             peer_in[rank] = peer_out[rank];
-        } else if (mapping == MSCCLPP_OK) {
-            mapping = map_buffer(runner, &theirs->in, mappings, &count, &address);
-            peer_in[rank] = address;
+        } else if (map_status == MSCCLPP_OK) {
+            map_status = map_buffer(runner, &theirs->in, mappings, &count, &in_address);
+            peer_in[rank] = in_address;
         }
     }
     status = mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes,
-                                        exportable && mapping == MSCCLPP_OK, &mapped);
-    if (status == MSCCLPP_OK && mapped) {
+                                        all_exportable && map_status == MSCCLPP_OK, &all_mapped);
+    if (status == MSCCLPP_OK && all_mapped) {
         mscclpp_runner_hold_mappings(runner, mappings, count);
         *mapped_p = true;
         return MSCCLPP_OK;
@@ -120,20 +122,20 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
 
 void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
 {
-    uint64_t done;
+    uint64_t last_ended;
     int i, kept = 0;
 
     if (runner->hold_count == 0) {
         return;
     }
-    done = mscclpp_mailbox_ended_by(runner->mailbox, 0);
+    last_ended = mscclpp_mailbox_ended_by(runner->mailbox, 0);
     /*
-     * Block 0 has ended its last operation, but other blocks may still be working on that one, so it does not count as
-     * ended.
+     * The last operation that block 0 has ended counts as ended only if all blocks have ended theirs: others may still
+     * be working on it.
      */
-    done = mscclpp_runner_has_ended(runner) ? runner->launches : done > 0 ? done - 1 : 0;
+    last_ended = mscclpp_runner_has_ended(runner) ? runner->launches : last_ended > 0 ? last_ended - 1 : 0;
     for (i = 0; i < runner->hold_count; ++i) {
-        if (all || runner->holds[i].launch <= done) {
+        if (all || runner->holds[i].launch <= last_ended) {
             mscclpp_mapping_put(runner->holds[i].mapping);
         } else {
             runner->holds[kept++] = runner->holds[i];

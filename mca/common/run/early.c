@@ -5,10 +5,13 @@
  */
 #include "mca/common/run/runner.h"
 
-/* An early kernel gets one part in so many of the blocks that can run at once; a call that is waited for takes half. */
-#define PART 4u
+/*
+ * An early kernel gets one part in EARLY_PART of the blocks that can run at once. A call that the host waits for takes
+ * half of them.
+ */
+#define EARLY_PART 4u
 
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner)
 {
-    return runner->block_limit == 0 ? 0 : runner->block_limit < PART ? 1 : runner->block_limit / PART;
+    return runner->block_limit == 0 ? 0 : runner->block_limit < EARLY_PART ? 1 : runner->block_limit / EARLY_PART;
 }

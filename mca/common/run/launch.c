@@ -58,25 +58,25 @@ typedef struct {
     mscclpp_status_t status;
 } inline_wait_t;
 
-/* One turn of that wait, called by the kernel. */
-static void inline_turn(void *context)
+/* One turn of that wait, called by the kernel now and then: makes progress, and looks for failures of other ranks. */
+static void take_inline_turn(void *context)
 {
-    inline_wait_t *turn = context;
+    inline_wait_t *inline_wait = context;
 
-    if (turn->status == MSCCLPP_OK) {
-        mscclpp_runner_t *runner = turn->runner;
+    if (inline_wait->status == MSCCLPP_OK) {
+        mscclpp_runner_t *runner = inline_wait->runner;
 
         /*
          * While this function runs, this thread may launch other kernels. They must not call it, so it is removed; the
          * current kernel keeps its own copy.
          */
         runner->gpu->set_progress(NULL, NULL);
-        turn->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
-        if (turn->status == MSCCLPP_OK) {
-            turn->status = mscclpp_group_wait_turn(&turn->wait);
+        inline_wait->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
+        if (inline_wait->status == MSCCLPP_OK) {
+            inline_wait->status = mscclpp_group_wait_turn(&inline_wait->wait);
         }
-        if (turn->status != MSCCLPP_OK) {
-            __atomic_store_n(&turn->runner->mailbox->abort, 1, __ATOMIC_RELAXED);
+        if (inline_wait->status != MSCCLPP_OK) {
+            __atomic_store_n(&inline_wait->runner->mailbox->abort, 1, __ATOMIC_RELAXED);
         }
     }
 }
@@ -87,12 +87,12 @@ static void inline_turn(void *context)
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {
-    double until = mscclpp_now() + LEAVE_TIME;
+    double deadline = mscclpp_now() + LEAVE_TIME;
 
     while (!mscclpp_runner_has_ended(runner) && !mscclpp_linger_missed(runner)) {
         mscclpp_status_t status = runner->stream != NULL ? runner->gpu->stream_query(runner->stream) : MSCCLPP_OK;
 
-        if (status < 0 || mscclpp_now() > until) {
+        if (status < 0 || mscclpp_now() > deadline) {
             runner->stuck = true;
             return;
         }
@@ -102,21 +102,21 @@ static void await_kernel_exit(mscclpp_runner_t *runner)
 
 /*
  * Starts the operation: rings for the lingering kernel, or launches. On the twin, the whole kernel may run here, in the
- * caller's thread.
+ * caller's thread. Then the status also says what failed while it ran.
  */
 static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
-    inline_wait_t turn;
+    inline_wait_t inline_wait;
     mscclpp_status_t status;
     uint32_t reporting_blocks;
 
-    turn.status = MSCCLPP_OK;
+    inline_wait.status = MSCCLPP_OK;
     if (runner->group->on_twin) {
-        turn.runner = runner;
-        mscclpp_group_wait_init(&turn.wait, runner->group, what, args->bytes);
-        turn.wait.pumped = runner->pump != NULL;
-        runner->gpu->set_progress(inline_turn, &turn);
+        inline_wait.runner = runner;
+        mscclpp_group_wait_init(&inline_wait.wait, runner->group, what, args->bytes);
+        inline_wait.wait.pumped = runner->pump != NULL;
+        runner->gpu->set_progress(take_inline_turn, &inline_wait);
     }
     status = mscclpp_linger_start(runner, launch, &reporting_blocks);
     if (runner->group->on_twin) {
@@ -126,7 +126,7 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
         return status;
     }
     mscclpp_runner_note_launch(runner, reporting_blocks);
-    return turn.status;
+    return inline_wait.status;
 }
 
 /* Starts the operation again after a missed ring: the lingering kernel left before it saw the doorbell. */
@@ -178,6 +178,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     return MSCCLPP_OK;
 }
 
+/* Called when a graph with an operation of the runner has ended: its memory may be freed, as far as that graph goes. */
 static void forget_captured(void *context)
 {
     mscclpp_runner_t *runner = context;
@@ -185,7 +186,10 @@ static void forget_captured(void *context)
     (void)__atomic_sub_fetch(&runner->captured, 1, __ATOMIC_RELEASE);
 }
 
-/* Keeps the runner's memory as long as the graph that the last operation was captured in; or for ever. */
+/*
+ * Keeps the runner's memory as long as the graph that the last operation was captured in exists; or for ever, if the
+ * runtime cannot tell when that graph ends.
+ */
 static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream)
 {
     (void)__atomic_add_fetch(&runner->captured, 1, __ATOMIC_RELAXED);

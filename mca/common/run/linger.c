@@ -14,6 +14,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/run/runner.h"
 
+/* The most devices on which kernels may linger. */
 #define DEVICES 64
 #define NS_PER_US 1000.0
 
@@ -71,7 +72,7 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
-/* The number of blocks, limited to what a lingering kernel and the GPU can have. */
+/* Returns `blocks`, limited to what a lingering kernel and the GPU can have. */
 static uint32_t clamp_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
 {
     blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
@@ -107,16 +108,16 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
      * for no other rank, and adjacent multiprocessors become free. Kernels that this process has queued in streams of
      * the application are the exception: from the first of them on there are no clusters (`enqueued`).
      */
-    linger->cluster = config->linger_cluster && !runner->group->meet_first && !runner->crowded;
+    linger->may_cluster = config->linger_cluster && !runner->group->meet_first && !runner->crowded;
     mscclpp_linger_history_init(&linger->history);
     mscclpp_debug("%s: kernels of small calls %s", runner->group->oob.label,
                   linger->allowed ? "linger" : "do not linger");
 }
 
-/* Tells the team's lingering kernel to leave, if there is one. Call with the lock held. */
+/* Tells the team's lingering kernel to leave, if it may still be rung. Does not wait. Called with the lock held. */
 static void make_leave(mscclpp_runner_t *runner)
 {
-    uint64_t number = __atomic_exchange_n(&runner->linger.number, 0, __ATOMIC_RELAXED);
+    uint64_t number = __atomic_exchange_n(&runner->linger.ringable, 0, __ATOMIC_RELAXED);
 
     if (number != 0) {
         __atomic_store_n(&runner->mailbox->bell[MSCCLPP_DEV_BELL_LEAVE], number, __ATOMIC_RELAXED);
@@ -144,7 +145,7 @@ static void replace_owner(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 
 void mscclpp_linger_clear(mscclpp_runner_t *runner)
 {
-    if (__atomic_load_n(&runner->linger.number, __ATOMIC_RELAXED) != 0 ||
+    if (__atomic_load_n(&runner->linger.ringable, __ATOMIC_RELAXED) != 0 ||
         (runner->device >= 0 && runner->device < DEVICES &&
          __atomic_load_n(&owners[runner->device], __ATOMIC_RELAXED) != NULL)) {
         replace_owner(runner, NULL);
@@ -158,7 +159,7 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
 static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 {
     pthread_mutex_lock(&lock);
-    __atomic_store_n(&runner->linger.number, number, __ATOMIC_RELAXED);
+    __atomic_store_n(&runner->linger.ringable, number, __ATOMIC_RELAXED);
     if (!side_by_side && owners[runner->device] != runner) {
         make_leave(runner);
     }
@@ -198,7 +199,7 @@ static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *l
 }
 
 /*
- * True if a lingering kernel can serve the operation.
+ * True if a lingering kernel can serve the operation, whatever kernel lingers now.
  *
  * Packets on one node: only operations of one epoch. The grid does not affect how a kernel divides these, so ranks may
  * have different grids.
@@ -206,7 +207,7 @@ static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *l
  * In all other operations, the blocks of all ranks meet, so every rank must use the same number of blocks. Such an
  * operation uses the number that was chosen for it, and the kernel must have at least as many.
  */
-static bool is_suitable(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
     const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
@@ -313,14 +314,14 @@ static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
 /* The number of blocks of a lingering kernel that is launched for an operation. */
 static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
-    const uint32_t least = fewest_blocks(runner, launch);
+    const uint32_t fewest = fewest_blocks(runner, launch);
 
-    return least > 1 && least < runner->linger.wide_blocks ? runner->linger.wide_blocks : least;
+    return fewest > 1 && fewest < runner->linger.wide_blocks ? runner->linger.wide_blocks : fewest;
 }
 
 /*
- * Finds the set that holds the peers' buffers of a zero-copy operation. If there is none, makes one in place of the
- * oldest. Kernels get the sets when they are launched, so a new set reaches only later kernels.
+ * Returns the number of the set that holds the peers' buffers of a zero-copy operation. If there is none, makes one in
+ * place of the oldest. Kernels get the sets when they are launched, so a new set reaches only later kernels.
  */
 static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
 {
@@ -347,7 +348,7 @@ _Static_assert(MSCCLPP_DEV_BELL_VARIANT(MSCCLPP_DEV_BELL_ENCODE(0, 0, 0, 1, 0, M
                    MSCCLPP_DEV_NODES_HALVING,
                "the doorbell's code has room for every pattern between nodes");
 
-/* The part of the doorbell's code that depends on the kernel: the set of buffers, or the pattern between nodes. */
+/* The kernel's own part of the doorbell's code: the set of buffers, made if needed, or the pattern between nodes. */
 static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
@@ -359,15 +360,15 @@ static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_
     return 0;
 }
 
-/* The doorbell's code for the operation, for a kernel with `nblocks` blocks. */
+/* The doorbell's code for the operation, if a lingering kernel of `nblocks` blocks serves it. */
 static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                             uint32_t nblocks)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    const uint32_t least = fewest_blocks(runner, launch);
+    const uint32_t fewest = fewest_blocks(runner, launch);
 
     return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op,
-                                   uses_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
+                                   uses_packets(launch) && fewest > 1 ? nblocks : fewest, args->release, variant);
 }
 
 /*
@@ -379,14 +380,14 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
 }
 
-/* Writes the operation to the bell, which the lingering kernel polls. */
+/* Writes the operation to the bell. The kernel that polls it takes the operation once all words carry its number. */
 static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
 {
     const mscclpp_dev_args_t *args = launch->args;
     uint64_t flag = (runner->launches + 1) << 32;
     uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
     uint64_t words[MSCCLPP_DEV_BELL_WORDS];
-    int w;
+    int i;
 
     if (is_varied(launch)) {
         write_lists(runner, launch);
@@ -398,24 +399,25 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
     words[MSCCLPP_DEV_BELL_BYTES] = bell_bytes(launch);
     words[MSCCLPP_DEV_BELL_CODE] = code;
     words[MSCCLPP_DEV_BELL_COLL] = coll;
-    for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
-        __atomic_store_n(&runner->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
+    for (i = 0; i < MSCCLPP_DEV_BELL_WORDS; ++i) {
+        __atomic_store_n(&runner->mailbox->bell[i], flag | words[i], __ATOMIC_RELEASE);
     }
 }
 
 /*
- * Waits at most `seconds` until the team's last lingering kernel has left, since its blocks use the relay until then.
+ * Waits until the team's last lingering kernel has left, since its blocks use the relay until then. Returns false if it
+ * does not leave within `seconds`.
  */
 static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {
-    double until;
+    double deadline;
 
-    if (number_of_last_that_left(runner) >= runner->linger.started) {
+    if (number_of_last_that_left(runner) >= runner->linger.last_kernel) {
         return true;
     }
-    until = mscclpp_now() + seconds;
-    while (number_of_last_that_left(runner) < runner->linger.started) {
-        if (mscclpp_now() > until) {
+    deadline = mscclpp_now() + seconds;
+    while (number_of_last_that_left(runner) < runner->linger.last_kernel) {
+        if (mscclpp_now() > deadline) {
             return false;
         }
         sched_yield();
@@ -427,8 +429,8 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 {
     mscclpp_linger_t *linger = &runner->linger;
 
-    if (linger->allowed && linger->ended > 0) {
-        const double gap_ns = 1e9 * (mscclpp_now() - linger->ended);
+    if (linger->allowed && linger->last_end > 0) {
+        const double gap_ns = 1e9 * (mscclpp_now() - linger->last_end);
 
         mscclpp_linger_history_note_call(&linger->history, gap_ns * AT_ONCE_PART < (double)linger->idle_ns);
     }
@@ -440,15 +442,15 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
  */
 static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
-    if (linger->staying) {
-        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->stayed_at + was_missed);
-        linger->staying = false;
+    if (linger->is_unnoted) {
+        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->rings_before + was_missed);
+        linger->is_unnoted = false;
     }
 }
 
 /*
  * True if lingering is likely to save time. It is not for zero-copy operations that use more buffers than there are
- * sets, as each operation would have to replace the kernel.
+ * sets, since a new kernel would have to replace the old one for each operation.
  */
 static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
@@ -481,7 +483,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger_args.plan_blocks = linger_args.plan != NULL ? launch->nblocks : 0;
     linger_args.number = runner->launches + 1;
     linger_args.window_ns = linger->window_ns;
-    linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
+    linger_args.cluster = linger->may_cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = kernel_blocks(runner, launch);
     linger_args.idle_ns = linger->idle_ns;
@@ -506,9 +508,9 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     }
     linger->new_sets = 0;
     linger->plan = linger_args.plan;
-    linger->started = linger_args.number;
-    linger->staying = true;
-    linger->stayed_at = linger->rings;
+    linger->last_kernel = linger_args.number;
+    linger->is_unnoted = true;
+    linger->rings_before = linger->rings;
     linger->nblocks = lingering.nblocks;
     *reporting_blocks_p = count_reporting_blocks(linger, linger_args.code);
     allow_rings(runner, linger_args.number);
@@ -519,26 +521,26 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
                                       uint32_t *reporting_blocks_p)
 {
     mscclpp_linger_t *linger = &runner->linger;
-    const bool suitable = is_suitable(runner, launch);
-    const uint32_t variant = suitable ? find_variant(runner, launch) : 0;
-    /* Whether the lingering kernel has the operation's buffers, or its plan. */
+    const bool is_servable = can_serve(runner, launch);
+    const uint32_t variant = is_servable ? find_variant(runner, launch) : 0;
+    /* Whether the lingering kernel was launched with the operation's buffers, or its plan. */
     const bool kernel_knows_buffers = launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY
                                           ? (linger->new_sets >> variant & 1) == 0
                                       : launch->kernel == MSCCLPP_KERNEL_PLAN ? linger->plan == lasting_plan(launch)
                                                                               : true;
-    uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
+    uint64_t ringable = __atomic_load_n(&linger->ringable, __ATOMIC_RELAXED);
     const bool was_missed = linger->rung != 0;
     mscclpp_status_t status;
 
     linger->rung = 0;
     *reporting_blocks_p = launch->nblocks;
     /* Rings only if the team has no stream in hand: work in that stream would have to come first. */
-    if (suitable && kernel_knows_buffers && runner->stream == NULL && number != 0 &&
-        number_of_last_that_left(runner) < number && linger->nblocks >= fewest_blocks(runner, launch)) {
+    if (is_servable && kernel_knows_buffers && runner->stream == NULL && ringable != 0 &&
+        number_of_last_that_left(runner) < ringable && linger->nblocks >= fewest_blocks(runner, launch)) {
         const uint32_t code = encode_bell(runner, launch, variant, linger->nblocks);
 
         ring(runner, launch, code, coll_word(launch));
-        linger->rung = number;
+        linger->rung = ringable;
         *reporting_blocks_p = count_reporting_blocks(linger, code);
         return MSCCLPP_OK;
     }
@@ -547,7 +549,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
         return status;
     }
     note_kernel(linger, was_missed);
-    if (suitable && is_worthwhile(linger, launch)) {
+    if (is_servable && is_worthwhile(linger, launch)) {
         return launch_lingering(runner, launch, variant, reporting_blocks_p);
     }
     mscclpp_linger_clear(runner);
@@ -556,7 +558,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
 bool mscclpp_linger_present(const mscclpp_runner_t *runner)
 {
-    return runner->linger.started != 0 && number_of_last_that_left(runner) < runner->linger.started;
+    return runner->linger.last_kernel != 0 && number_of_last_that_left(runner) < runner->linger.last_kernel;
 }
 
 bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
@@ -570,7 +572,7 @@ void mscclpp_linger_note_end(mscclpp_runner_t *runner)
 {
     runner->linger.rings += runner->linger.rung != 0;
     runner->linger.rung = 0;
-    runner->linger.ended = mscclpp_now();
+    runner->linger.last_end = mscclpp_now();
 }
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)

@@ -23,31 +23,31 @@ typedef struct mscclpp_runner mscclpp_runner_t;
 
 /* State of one team's lingering kernels. Only linger.c uses the fields. */
 typedef struct {
-    bool allowed;
-    bool always; /* kernels linger, whatever the history says */
-    uint64_t window_ns;
-    uint64_t idle_ns;
-    uint64_t max_bytes;
+    bool allowed;         /* the team's kernels may linger at all */
+    bool always;          /* kernels linger, whatever the history says */
+    uint64_t window_ns;   /* as in mscclpp_dev_linger_args_t */
+    uint64_t idle_ns;     /* likewise */
+    uint64_t max_bytes;   /* of an operation that a lingering kernel may serve */
     uint64_t single_max;  /* the most bytes that one block serves */
     uint32_t wide_blocks; /* blocks of a lingering kernel that has more than one, unless an operation needs more */
     uint32_t most_blocks; /* the most blocks that an operation may need */
-    uint32_t nthreads;
-    bool cluster;     /* the blocks may form a cluster */
-    uint64_t number;  /* number of the kernel that may be rung; 0: none. Other threads clear it. */
-    uint64_t started; /* number of the last kernel launched */
-    uint64_t rung;    /* number of the kernel that was rung for the current operation; 0: none, it was launched */
-    uint32_t nblocks; /* blocks of the last kernel launched */
-    double ended;     /* when the last operation ended; 0: none has */
-    uint64_t rings;   /* operations served without a launch */
+    uint32_t nthreads;    /* of each block of a lingering kernel */
+    bool may_cluster;     /* the blocks may form a cluster */
+    uint64_t ringable;    /* number of the kernel that may be rung; 0: none. Other threads clear it. */
+    uint64_t last_kernel; /* number of the last kernel launched; 0: none was */
+    uint64_t rung;        /* number of the kernel that was rung for the current operation; 0: none, it was launched */
+    uint32_t nblocks;     /* blocks of the last kernel launched */
+    double last_end;      /* when the last operation ended, in seconds of mscclpp_now; 0: none has */
+    uint64_t rings;       /* operations served without a launch */
     mscclpp_linger_history_t history;
-    bool staying;       /* the last lingering kernel's rings have not been given to the history yet */
-    uint64_t stayed_at; /* `rings` when that kernel was launched */
+    bool is_unnoted;       /* the last lingering kernel's rings have not been given to the history yet */
+    uint64_t rings_before; /* `rings` when that kernel was launched */
 
     /* The peers' buffers of the last zero-copy operations. */
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
-    uint32_t oldest_set;
-    uint32_t new_sets; /* one bit per set: set if the last kernel was launched without it */
-    uint32_t unknown;  /* successive zero-copy operations whose buffers were in no set */
+    uint32_t oldest_set; /* the one that is replaced next */
+    uint32_t new_sets;   /* one bit per set: set if the last kernel was launched without it */
+    uint32_t unknown;    /* successive zero-copy operations, up to the last one, whose buffers were in no set */
 
     const mscclpp_dev_plan_args_t *plan; /* that the last kernel was launched with; NULL: none */
 } mscclpp_linger_t;
@@ -69,13 +69,13 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner);
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *reporting_blocks_p);
 
-/* True if a lingering kernel of the team has not left yet. */
+/* True if the team's last lingering kernel has not left yet. */
 bool mscclpp_linger_present(const mscclpp_runner_t *runner);
 
 /* True if the kernel that was rung for the current operation has left without seeing the doorbell. */
 bool mscclpp_linger_missed(const mscclpp_runner_t *runner);
 
-/* Notes that the current operation has ended. */
+/* Notes that the current operation has ended. Called by the host's wait for it. */
 void mscclpp_linger_note_end(mscclpp_runner_t *runner);
 
 /* Tells the kernel that lingers on the team's device to leave, whichever team it belongs to. Does not wait. */

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * So many launches with the same arguments come before one is prepared, as preparing takes as long as several launches.
- */
-#define SEEN_BEFORE 4u
+/* Launches with the same arguments before one is prepared, since preparing takes as long as several launches. */
+#define LAUNCHES_BEFORE 4u
 
+/* True if two launches are of the same kernel, with the same grid and the same bytes as arguments. */
 static bool is_same(const mscclpp_dev_launch_t *a, const mscclpp_dev_launch_t *b)
 {
     return a->kernel == b->kernel && a->nblocks == b->nblocks && a->nthreads == b->nthreads &&
@@ -25,12 +24,13 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 }
 
 /*
- * Finds the entry of a launch. If there is none, makes one in place of the least recently used entry. NULL: no memory.
+ * Returns the entry of a launch. If there is none, makes one in place of the least recently used entry. NULL: no
+ * memory.
  */
 static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                                       const mscclpp_dev_launch_t *launch)
 {
-    mscclpp_repeat_t *oldest = &repeats->entries[0];
+    mscclpp_repeat_t *replaced = &repeats->entries[0];
     const size_t size = mscclpp_dev_args_size(launch->kernel);
     void *args;
     int i;
@@ -41,17 +41,17 @@ static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_
         if (entry->launch.args != NULL && is_same(&entry->launch, launch)) {
             return entry;
         }
-        oldest = entry->used < oldest->used ? entry : oldest;
+        replaced = entry->last_use < replaced->last_use ? entry : replaced;
     }
     args = malloc(size);
     if (args == NULL) {
         return NULL;
     }
     memcpy(args, launch->args, size);
-    clear_entry(oldest, gpu);
-    oldest->launch = *launch;
-    oldest->launch.args = args;
-    return oldest;
+    clear_entry(replaced, gpu);
+    replaced->launch = *launch;
+    replaced->launch.args = args;
+    return replaced;
 }
 
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
@@ -59,16 +59,16 @@ mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclp
 {
     mscclpp_repeat_t *entry = NULL;
 
-    if (gpu->launch_prepare != NULL && !repeats->refused) {
+    if (gpu->launch_prepare != NULL && !repeats->has_failed) {
         entry = find_or_make(repeats, gpu, launch);
     }
     if (entry == NULL) {
         return gpu->launch(stream, launch);
     }
-    entry->used = ++repeats->clock;
-    if (entry->prepared == NULL && ++entry->seen > SEEN_BEFORE &&
+    entry->last_use = ++repeats->clock;
+    if (entry->prepared == NULL && ++entry->launches > LAUNCHES_BEFORE &&
         gpu->launch_prepare(device, launch, &entry->prepared) != MSCCLPP_OK) {
-        repeats->refused = true;
+        repeats->has_failed = true;
     }
     return entry->prepared != NULL ? gpu->launch_prepared(stream, entry->prepared) : gpu->launch(stream, launch);
 }

@@ -12,20 +12,22 @@
 
 #include "mca/common/gpu/gpu.h"
 
+/* How many launches of a team are watched. */
 #define MSCCLPP_REPEATS 8
 
+/* One launch that may repeat. */
 typedef struct {
-    mscclpp_dev_launch_t launch; /* its `args` is a copy; NULL: the entry is empty */
-    uint32_t seen;
-    uint64_t used; /* when it was last used, by `clock` */
-    mscclpp_gpu_prepared_t *prepared;
+    mscclpp_dev_launch_t launch;      /* its `args` is a copy; NULL: the entry is empty */
+    uint32_t launches;                /* while it was not prepared */
+    uint64_t last_use;                /* by `clock` */
+    mscclpp_gpu_prepared_t *prepared; /* NULL: not yet prepared */
 } mscclpp_repeat_t;
 
 /* The launches of one team. Zeroed memory is a valid initial state. Only repeats.c uses the fields. */
 typedef struct {
     mscclpp_repeat_t entries[MSCCLPP_REPEATS];
-    uint64_t clock;
-    bool refused; /* the runtime could not prepare a launch */
+    uint64_t clock;  /* launches so far */
+    bool has_failed; /* the runtime could not prepare a launch, and is not asked again */
 } mscclpp_repeats_t;
 
 /*

@@ -2,7 +2,6 @@
 #include "mca/common/run/runner.h"
 
 #include <stdio.h>
-
 #include <string.h>
 
 #include "mca/common/base/log.h"

@@ -26,7 +26,7 @@ struct mscclpp_runner {
     bool crowded;         /* processes share a GPU, at the same time or by turns; equal on all ranks */
     bool turns;    /* processes share a GPU by turns: their kernels may not run at the same time; equal on all ranks */
     bool queues;   /* the team serves queued operations only: team/queue.h */
-    bool recorded; /* operations are being recorded in a graph, and so do not start now */
+    bool recorded; /* operations are being recorded in a graph, and do not start now */
     uint32_t queue_blocks;        /* the most blocks of a queued operation; 0: no limit */
     mscclpp_gpu_stream_t *stream; /* the current task's, from the pool; NULL between tasks */
     char *scratch;                /* this rank's scratch, in device memory */
@@ -52,14 +52,14 @@ struct mscclpp_runner {
     void *pump_context;
 
     mscclpp_runner_hold_t *holds; /* oldest first */
-    int hold_count;
-    int hold_last; /* index of the first mapping of the last exchange */
+    int hold_count;               /* of all of them */
+    int hold_last;                /* index of the first mapping of the last exchange */
     int hold_capacity;
 };
 
 /*
- * `take` gets a stream from the pool for the current task, unless the task has one. `give` returns it to the pool,
- * unless a kernel in it has not ended.
+ * `take` gets a stream from the pool for the current task, unless the task has one. `give` ends that: it returns the
+ * stream to the pool, unless a kernel in it has not ended. Such a stream is leaked.
  */
 mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner);
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner);

@@ -27,7 +27,7 @@ plant coll-nodes-packets-sync collectives_storm "$coll/nodes_packets.h" "$launch
 plant rounds-one-set collectives_rounds "$coll/nodes_rows.h" "$launcher" \
     '/mscclpp_dev_cp_slot\(/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant rounds-partner collectives_rounds device/lib/nodes_rounds.h "$launcher" \
-    's/r->node \+ distance\) % r->nnodes/r->node + distance + (r->node == 1)) % r->nnodes/'
+    's/scheme->node \+ distance\) % scheme->nnodes/scheme->node + distance + (scheme->node == 1)) % scheme->nnodes/'
 plant rounds-two-roots collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     's/args->place\[args->root\]\.node/(epoch->scheme.node == 2 ? 2 : args->place[args->root].node)/'
 plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" 's/message\.count == 0 && ctx->tid == 0/false/'

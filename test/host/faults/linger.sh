@@ -25,7 +25,7 @@ plant linger-bystander-sync storms "$linger" "$launcher" \
 plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
 plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \
-    's/least > 1 && least < runner->linger\.wide_blocks/least > 1/'
+    's/fewest > 1 && fewest < runner->linger\.wide_blocks/fewest > 1/'
 plant linger-first-word-alone linger mca/common/base/mailbox.h "$launch" \
     's/block = 0; block < blocks/block = 0; block < 1/'
 plant linger-own-count linger "$barrier" "$launcher" 's/ctx->lingers \? args->(launches|epoch) : //'
