@@ -87,8 +87,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_worth(const mscclpp_dev_rounds_t *scheme
 /* Returns how many numbers below `nnodes` have a digit from 1 to `most` where a digit is worth `worth`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t worth, uint32_t most)
 {
-    const uint64_t period = (uint64_t)worth * scheme->radix, remainder = scheme->nnodes % period,
-                   per_period = (uint64_t)most * worth;
+    const uint64_t period = (uint64_t)worth * scheme->radix;
+    const uint64_t remainder = scheme->nnodes % period;
+    const uint64_t per_period = (uint64_t)most * worth;
     const uint64_t in_remainder = remainder > worth ? remainder - worth : 0;
 
     return (uint32_t)(scheme->nnodes / period * per_period + (in_remainder < per_period ? in_remainder : per_period));
@@ -113,8 +114,8 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
 {
     const uint32_t nnodes = scheme->nnodes, worth = mscclpp_dev_rounds_worth(scheme, round);
     const uint64_t distance = (uint64_t)worth * j;
-    const uint32_t behind_root = (node + nnodes - scheme->root) % nnodes,
-                   before_root = (scheme->root + nnodes - node) % nnodes;
+    const uint32_t behind_root = (node + nnodes - scheme->root) % nnodes;
+    const uint32_t before_root = (scheme->root + nnodes - node) % nnodes;
     mscclpp_dev_rounds_message_t message = {0, 0, 0, 0};
     uint32_t blocks_left; /* blocks from the first one to the last one that there can be */
 

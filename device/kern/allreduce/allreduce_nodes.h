@@ -152,8 +152,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     for (begin = 1; begin < nodes->nnodes && !ctx->failed; begin = end) {
         end = nodes->nnodes - begin < nodes->fanout ? nodes->nnodes : begin + nodes->fanout;
         for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
-            const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance),
-                           part = joined ? nodes->node : to_node;
+            const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance);
+            const uint32_t part = joined ? nodes->node : to_node;
             const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
             const uint64_t first_unit = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
             const uint64_t end_unit = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
@@ -234,8 +234,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_nodes_send(ctx, block, tile, true);
 }
 
-/* Returns unit number `unit` of the tile's result, which must have arrived, or from which partial results it is
- * combined. */
+/*
+ * Returns unit number `unit` of the tile's result, which must have arrived, or from which partial results it is
+ * combined.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_nodes_block_t *block,
                                                        const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)
@@ -255,8 +257,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
                               (unit - mscclpp_dev_nodes_begin(tile, part)) * MSCCLPP_DEV_UNIT);
 }
 
-/* The owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each rank of the
- * node. */
+/*
+ * The owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each rank of the
+ * node.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                             const mscclpp_dev_nodes_tile_t *tile)
 {

@@ -133,8 +133,8 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const uint32_t nnodes = nodes->nnodes, part = MSCCLPP_DEV_NODES_RING_REDUCED(nnodes, nodes->node, step);
-    const uint64_t incoming = mscclpp_dev_ring_incoming(block, tile),
-                   end_unit = mscclpp_dev_nodes_begin(tile, part + 1);
+    const uint64_t incoming = mscclpp_dev_ring_incoming(block, tile);
+    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, part + 1);
     mscclpp_dev_acc_t acc;
     uint64_t unit;
 

@@ -136,8 +136,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
                                                   int const_ranks, int batch, const char *in, uint64_t number,
                                                   uint32_t begin, uint32_t end)
 {
-    const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks,
-                   block_units = (uint32_t)batch * ctx->nthreads;
+    const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
+    const uint32_t block_units = (uint32_t)batch * ctx->nthreads;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_PUT_BATCH];
     uint32_t i;
 

@@ -163,8 +163,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const msc
     const mscclpp_dev_cp_row_t row = epoch->in_rounds
                                          ? mscclpp_dev_cr_outgoing(epoch, to_node)
                                          : mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_outgoing(epoch, to_node), units);
-    const uint32_t first_receiver = args->begin[to_node],
-                   receivers_end = epoch->state.sends_many ? args->begin[to_node + 1] : first_receiver + 1;
+    const uint32_t first_receiver = args->begin[to_node];
+    const uint32_t receivers_end = epoch->state.sends_many ? args->begin[to_node + 1] : first_receiver + 1;
     uint64_t offset = 0, unit;
     uint32_t i, j;
 

@@ -8,7 +8,8 @@
 #include "device/lib/nodes_rounds.h"
 #include "device/lib/packet.h"
 
-/* A row of units as packets. Unit u lies at first + u * MSCCLPP_DEV_PACKET_STEP, its second half `pair` bytes behind.
+/*
+ * A row of units as packets. Unit u lies at first + u * MSCCLPP_DEV_PACKET_STEP, its second half `pair` bytes behind.
  */
 typedef struct {
     char *first;

@@ -66,8 +66,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, con
         *from = run->turn * run->unit;
         *bytes = *from >= total ? 0 : total - *from < run->unit ? total - *from : run->unit;
     } else if (step->parts > 0) {
-        const uint64_t units = total / args->alignment, units_each = units / step->parts,
-                       longer_parts = units % step->parts;
+        const uint64_t units = total / args->alignment;
+        const uint64_t units_each = units / step->parts;
+        const uint64_t longer_parts = units % step->parts;
 
         *from = (step->part * units_each + (step->part < longer_parts ? step->part : longer_parts)) * args->alignment;
         *bytes = (units_each + (step->part < longer_parts)) * args->alignment;
