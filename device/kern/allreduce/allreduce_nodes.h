@@ -64,8 +64,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *b
 }
 
 /*
- * Combines unit number `unit` of the partial results of all nodes in node order. This node's is `own`. Those of the
- * other nodes have arrived at the start of their slots, where the first unit is the tile's unit `first`.
+ * Combines one unit of the partial results of all nodes in node order. This node's is `own`. Those of the other nodes
+ * have arrived at the start of their slots, where the first unit is the tile's unit `first`.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t unit,
@@ -171,8 +171,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * The step `give` of a tile. After the barrier, the operands of all ranks of the node are in their scratch, and the
- * owner sends what it combines of them; with steps, the step `join` sends it.
+ * The step `give` of a tile. After the barrier, the operands of all ranks of the node are in their scratch. The owner
+ * combines them and sends the partial result; with a list of steps, the step `join` sends it.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -235,8 +235,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Returns unit number `unit` of the tile's result, which must have arrived, or from which partial results it is
- * combined.
+ * Returns one unit of the tile's result. With the pattern `direct`, combines it from all nodes' partial results, which
+ * must have arrived; with others, the result itself must have arrived.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_nodes_block_t *block,

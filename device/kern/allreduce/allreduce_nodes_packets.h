@@ -61,10 +61,7 @@ typedef struct {
     uint64_t pair;   /* bytes from the first half of the unit to the second */
 } mscclpp_dev_nodes_row_t;
 
-/*
- * The place in the scratch of `receiver` for packets of ranks of its node: unit number `unit` of the block's part, in a
- * phase.
- */
+/* Where one unit of the block's part lies in the scratch of `receiver`, in a phase: the packets of all ranks of its node. */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev_nodes_epoch_t *epoch,
                                                                uint32_t receiver, int phase, uint64_t unit)
 {
@@ -87,7 +84,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch
     return nodes->packets_offset + (number * nodes->packet_units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* The place in the exchange area for packets of the other nodes: unit number `unit` of the block's part. */
+/* Where one unit of the block's part lies in the exchange area: the packets of all other nodes. */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far_row(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit)
 {
     mscclpp_dev_nodes_row_t row;
@@ -151,10 +148,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/*
- * Loads unit number `unit` of the block's part from this rank's operands for a shard; zeros beyond the end of the
- * shard.
- */
+/* Loads one unit of the block's part from this rank's operands for a shard; zeros beyond the end of the shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t shard,
                                                      uint64_t unit)
 {
@@ -165,10 +159,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epo
                                       : mscclpp_dev_ld_unit(args->in, shard * epoch->shard + shard_unit, args->bytes);
 }
 
-/*
- * Stores unit number `unit` of a shard of the result, unless it lies beyond the end of the shard or the thread has
- * failed.
- */
+/* Stores one unit of a shard of the result, unless it lies beyond the end of the shard or the thread has failed. */
 MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                          uint32_t shard, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
@@ -181,8 +172,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Waits for the operands of this rank's node for unit number `unit`, and combines them: the node's partial result.
- * Units other than a thread's first one are computed twice. The second time, all packets have already arrived.
+ * Waits for the operands of this rank's node for one unit, and combines them: the node's partial result. Units other
+ * than a thread's first one are computed twice. The second time, all packets have already arrived.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                         bool hot, int dtype, int op, uint64_t unit)
@@ -198,7 +189,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, 
                                     false, args->nranks, args->rank, own);
 }
 
-/* Sends unit number `unit` as packets to a rank of this node: an operand or a result, as `phase` says. */
+/* Sends one unit as packets to a rank of this node: an operand or a result, as `phase` says. */
 MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver, int phase,
                                              uint64_t unit, mscclpp_dev_vec_t value)
 {
@@ -250,9 +241,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/*
- * Sends unit number `unit` of the result to all other ranks of this owner's node, and stores it in this rank's output.
- */
+/* Sends one unit of the result to all other ranks of this owner's node, and stores it in this rank's output. */
 MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                            uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
@@ -273,8 +262,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const m
 #define MSCCLPP_DEV_NODES_UNSTORED 0xffffffffu
 
 /*
- * Offset of unit number `unit` of the block's part of slot `slot` in the exchange area. After the slots for messages
- * come those to send from, one for each round.
+ * Offset of one unit of the block's part of slot `slot` in the exchange area. After the slots for messages come those
+ * to send from, one for each round.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t unit)
 {
@@ -287,10 +276,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch
            unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/*
- * Waits for unit number `unit` in a slot of this node, and returns it. `peer` is the rank that is late if it does not
- * come.
- */
+/* Waits for one unit in a slot of this node, and returns it. `peer` is the rank that is late if it does not come. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                          uint32_t slot, uint64_t unit, uint32_t peer)
 {
@@ -302,7 +288,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx,
     return value;
 }
 
-/* Stores unit number `unit` as a packet in a slot of this node, to be sent from there. */
+/* Stores one unit as a packet in a slot of this node, to be sent from there. */
 MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t unit,
                                             mscclpp_dev_vec_t value)
 {
@@ -311,8 +297,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epo
 }
 
 /*
- * Returns unit number `unit` of what this node has by now. This thread's first unit is in `first_value`. Others are in
- * slot `stored_slot`, or are combined of the operands if they are not stored yet.
+ * Returns one unit of what this node has by now. This thread's first unit is in `first_value`. Others are in slot
+ * `stored_slot`, or are combined of the operands if they are not stored yet.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                          bool hot, int dtype, int op, uint32_t stored_slot,
@@ -367,10 +353,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool
  * The owner's part with one partner after another: carries out all steps, and sends the result to all ranks of the
  * node. Each unit stays with one thread. What a round combines is stored where the next round sends it from.
  *
- * The argument why two sets are enough holds here, too: whoever has ended epoch
- * e + 1 has received, directly or through others, what every block of the same number pushed in e + 1, after all its
- * threads had read all packets of e. So all puts of e have arrived, and both slots and sources of e are free, whichever
- * pattern e and e + 2 have.
+ * The argument why two sets are enough holds here, too: whoever has ended epoch e + 1 has received, directly or through
+ * others, what every block of the same number pushed in e + 1, after all its threads had read all packets of e. So all
+ * puts of e have arrived, and both slots and sources of e are free, whichever pattern e and e + 2 have.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                             int dtype, int op)

@@ -41,7 +41,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t
 
 /*
  * Number of signals that a node has sent to its successor before turn `turn`: one for each tile that it has given, n -
- * 1 in round reduce of each earlier turn, and n - 2 in round gather.
+ * 1 in round reduce of each earlier turn, and n - 2 in round gather of each of these turns except the first.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {
@@ -52,8 +52,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *bl
 
 /*
  * The number of the signal that a node waits for in step `step` of turn `turn`, in round reduce or gather. The
- * predecessor has sent as many signals up to then. Out of line, like the functions for one thread below, because the
- * kernel is short of registers.
+ * predecessor has sent that many signals once it has sent this one. Out of line, like the functions for one thread
+ * below, because the kernel is short of registers.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t turn,
                                                      uint32_t step, bool gather)

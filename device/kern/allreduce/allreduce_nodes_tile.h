@@ -68,9 +68,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *til
     return part * tile->part < tile->size ? part * tile->part : tile->size;
 }
 
-/*
- * Combines unit number `unit` of this node's operands for this rank's shard, in rank order: the node's partial result.
- */
+/* Combines one unit of this node's operands for this rank's shard, in rank order: the node's partial result. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)

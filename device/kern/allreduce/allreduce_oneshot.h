@@ -25,7 +25,7 @@ typedef struct {
     uint32_t chunk; /* units in this epoch */
 } mscclpp_dev_oneshot_t;
 
-/* Place of unit number `unit` from `sender` in the scratch of `receiver`. */
+/* Place of one unit from `sender` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, uint32_t receiver, uint32_t sender,
                                            uint32_t unit)
 {
@@ -33,10 +33,7 @@ MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, u
            (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/*
- * Reads unit number `unit` of a sender into *value and returns true, or returns false if it has not arrived. Never
- * waits.
- */
+/* Reads one unit of a sender into *value and returns true, or returns false if it has not arrived. Never waits. */
 MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t unit, int width,
                                           mscclpp_dev_vec_t *value)
 {
@@ -44,7 +41,7 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, ui
                                  epoch->flag, width);
 }
 
-/* Waits for unit number `unit` of a sender, and reads it into *value. If the wait fails, sets ctx->failed. */
+/* Waits for one unit of a sender, and reads it into *value. If the wait fails, sets ctx->failed. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, uint32_t sender,
                                          uint32_t unit, int width, mscclpp_dev_vec_t *value)
 {
@@ -53,8 +50,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Sends unit number `unit` to all peers. It begins with the next rank, so that the ranks do not all send to the same
- * one at the same time.
+ * Sends one unit to all peers. It begins with the next rank, so that the ranks do not all send to the same one at the
+ * same time.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                          int const_ranks, uint32_t unit, int width, mscclpp_dev_vec_t value)
@@ -76,9 +73,9 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Waits for unit number `unit` of all peers, and combines all ranks' units in rank order. `own` is this rank's.
- * `const_ranks` is the number of ranks as a constant, or 0 for any number. A constant lets the compiler load all
- * packets before the first check.
+ * Waits for one unit of all peers, and combines all ranks' units in rank order. `own` is this rank's. `const_ranks` is
+ * the number of ranks as a constant, or 0 for any number. A constant lets the compiler load all packets before the
+ * first check.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int const_ranks, bool hot, int dtype, int op, int width,

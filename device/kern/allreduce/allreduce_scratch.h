@@ -34,7 +34,7 @@ MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint
     return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
 }
 
-/* Rank `rank`'s operand for unit number `unit` of the tile, in this rank's shard. */
+/* Rank `rank`'s operand for one unit of the tile, in this rank's shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                           uint32_t rank, uint64_t tile, uint64_t unit)
 {

@@ -35,7 +35,7 @@ typedef struct {
     uint32_t flag;     /* that the epoch's packets carry */
 } mscclpp_dev_twophase_t;
 
-/* Loads unit number `unit` of the epoch's part of a shard; zeros beyond the end of the shard. */
+/* Loads one unit of the epoch's part of a shard; zeros beyond the end of the shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner,
                                                         uint64_t unit)
 {
@@ -45,7 +45,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twopha
     return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + unit, epoch->args->bytes);
 }
 
-/* Sends unit `unit` of a phase to a peer. */
+/* Sends one unit of a phase to a peer. */
 MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t unit,
                                           mscclpp_dev_vec_t value)
 {
@@ -78,7 +78,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Sends each other owner this rank's operand for unit number `unit` of that owner's shard.
+ * Sends each other owner this rank's operand for one unit of that owner's shard.
  *
  * Here and below, `const_ranks` is the number of ranks as a constant, or 0 for any number. A constant lets the compiler
  * start all loads before it uses the first one.
@@ -107,9 +107,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, 
     }
 }
 
-/*
- * Waits for unit number `unit` of this rank's shard from all other ranks, and combines all ranks' units in rank order.
- */
+/* Waits for one unit of this rank's shard from all other ranks, and combines all ranks' units in rank order. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                            int const_ranks, bool hot, int dtype, int op, uint64_t unit)
 {
@@ -152,10 +150,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/*
- * Stores unit number `unit` of a shard of the result, unless it lies beyond the end of the shard or the thread has
- * failed.
- */
+/* Stores one unit of a shard of the result, unless it lies beyond the end of the shard or the thread has failed. */
 MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint32_t owner, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
@@ -165,7 +160,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
-/* Receives unit number `unit` of all other shards of the result, and stores them. */
+/* Receives one unit of all other shards of the result, and stores them. */
 MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                               int const_ranks, uint64_t unit, uint32_t mask)
 {

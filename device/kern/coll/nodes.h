@@ -142,8 +142,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Combines unit number `unit` of this node's blocks for a rank. This rank's operand is at `own`. Those of other ranks
- * are in rows of scratch: either they are for this rank, or this rank was given them to send on.
+ * Combines one unit of this node's blocks for a rank. This rank's operand is at `own`. Those of other ranks are in rows
+ * of scratch: either they are for this rank, or this rank was given them to send on.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                    const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
@@ -196,8 +196,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Stores what this owner sends to a node in the exchange area: the sizes of the blocks, then the blocks. If all
- * nodes get the same data, `to_node` may be any of them.
+ * Stores what this owner sends to a node in the exchange area: the sizes of the blocks, then the blocks. If all nodes
+ * get the same data, `to_node` may be any of them.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                const mscclpp_dev_cn_turn_t *turn, uint32_t to_node)
@@ -268,8 +268,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 
 /*
  * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes: first to the nodes after this one.
- * Before each further batch, it waits for the data of as many nodes before this one, so a
- * node exchanges data with only a few others at a time. Called by all threads, which divide the nodes among themselves.
+ * Before each further batch, it waits for the data of as many nodes before this one, so a node exchanges data with only
+ * a few others at a time. Called by all threads, which divide the nodes among themselves.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
@@ -327,8 +327,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_block(const mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Copies each block that has come from a node to the ranks of this node that it is for. Its order is the one in
- * which the sender stored the blocks (mscclpp_dev_cn_store_for_node).
+ * Copies each block that has come from a node to the ranks of this node that it is for. Its order is the one in which
+ * the sender stored the blocks (mscclpp_dev_cn_store_for_node).
  */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                          const mscclpp_dev_cn_turn_t *turn, uint32_t from_node)

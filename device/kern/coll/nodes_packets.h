@@ -84,7 +84,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const msc
 
 /* ---- An owner's part ---- */
 
-/* Waits for unit number `unit` of this node's blocks for `receiver`, and combines the blocks in rank order. */
+/* Waits for one unit of this node's blocks for `receiver`, and combines the blocks in rank order. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                    uint32_t receiver, uint64_t unit)
 {
@@ -118,8 +118,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Returns unit number `unit` of the block of `sender`, a rank of this node, for `receiver` on another one. If `sender`
- * is another rank, waits for its packets.
+ * Returns one unit of the block of `sender`, a rank of this node, for `receiver` on another one. If `sender` is another
+ * rank, waits for its packets.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                          uint32_t sender, uint32_t receiver, uint64_t unit)
@@ -151,8 +151,8 @@ MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *a
 }
 
 /*
- * Stores the data for a node as packets in the exchange area. If all nodes get the same data, `to_node` may be any
- * of them. In rounds, the rest of the place is filled with zeros; else an empty packet is stored, too, in case the node
+ * Stores the data for a node as packets in the exchange area. If all nodes get the same data, `to_node` may be any of
+ * them. In rounds, the rest of the place is filled with zeros; else an empty packet is stored, too, in case the node
  * needs none of the data.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t to_node)
@@ -246,8 +246,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Waits for the data from a node, and stores them into the scratch of the ranks of this node that they are for.
- * The order is the one in which the sender stored the blocks. If there are no data, waits for the empty packet instead.
+ * Waits for the data from a node, and stores them into the scratch of the ranks of this node that they are for. The
+ * order is the one in which the sender stored the blocks. If there are no data, waits for the empty packet instead.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t from_node)
 {
@@ -338,7 +338,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cp_late_rank(const mscclpp_dev_cp_t *epoch, uin
                                                         : mscclpp_dev_cn_owner_of(args, &epoch->turn, sender);
 }
 
-/* Waits for unit number `unit` of the block of `sender`, or of what was combined on the node of `sender`. */
+/* Waits for one unit of the block of `sender`, or of what was combined on the node of `sender`. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                      uint32_t sender, uint64_t unit)
 {
@@ -347,9 +347,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Waits for everything that unit number `unit` of the result is made of, and combines it. For a scan, these are the
- * operands of ranks 0 to `end` - 1, in rank order. For reduce and reduce-scatter, they are the partial results of all
- * nodes, in node order; in rounds, this node's partial result, then the one result of all other nodes.
+ * Waits for everything that one unit of the result is made of, and combines it. For a scan, these are the operands of
+ * ranks 0 to `end` - 1, in rank order. For reduce and reduce-scatter, they are the partial results of all nodes, in
+ * node order; in rounds, this node's partial result, then the one result of all other nodes.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                      uint32_t end, uint64_t unit)

@@ -152,8 +152,8 @@ MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *epoch, uint32_t 
 }
 
 /*
- * Takes in unit number `unit` of a message: combines it with the unit of the same number, counted from place 0 on. If
- * `is_bare`, a unit of the first block is stored instead.
+ * Takes in one unit of a message: combines it with the unit of the same number, counted from place 0 on. If `is_bare`,
+ * a unit of the first block is stored instead.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, bool is_bare,
                                                 uint64_t unit, mscclpp_dev_vec_t value)

@@ -30,7 +30,7 @@ typedef struct {
     bool carries;                /* this owner's messages have data in this epoch; else all of them are empty */
 } mscclpp_dev_cp_t;
 
-/* Stores unit number `unit` of a row as packets. */
+/* Stores one unit of a row as packets. */
 MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *epoch, mscclpp_dev_cp_row_t row, uint64_t unit,
                                     mscclpp_dev_vec_t value)
 {
@@ -38,8 +38,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *epoch, mscclpp_dev_c
 }
 
 /*
- * Waits for the packets of unit number `unit` of a row and returns their data. If the wait fails, the value is
- * arbitrary, and ctx->failed is set. `peer` names the rank that is late: its number in this node, or that of a channel.
+ * Waits for the packets of one unit of a row and returns their data. If the wait fails, the value is arbitrary, and
+ * ctx->failed is set. `peer` names the rank that is late: its number in this node, or that of a channel.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                  mscclpp_dev_cp_row_t row, uint64_t unit, uint32_t peer)

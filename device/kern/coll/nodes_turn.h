@@ -204,8 +204,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if a
- * sender has a separate block for each receiver.
+ * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if a sender has a
+ * separate block for each receiver.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *state, uint32_t sender, uint32_t receiver)
 {

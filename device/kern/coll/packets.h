@@ -41,7 +41,7 @@ typedef struct {
     uint32_t row;                            /* index of this thread's row; the number of ranks if it is in none */
 } mscclpp_dev_coll_packets_t;
 
-/* Place where the receiver finds unit number `unit` of the sender's block. */
+/* Place where the receiver finds one unit of the sender's block. */
 MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packets, uint32_t receiver, uint32_t sender,
                                         uint32_t unit)
 {
@@ -101,7 +101,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, con
     }
 }
 
-/* Waits for unit number `unit` of a peer's block, and reads it into *value. If the wait fails, sets ctx->failed. */
+/* Waits for one unit of a peer's block, and reads it into *value. If the wait fails, sets ctx->failed. */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets,
                                               uint32_t peer, uint32_t unit, mscclpp_dev_vec_t *value)
 {
@@ -144,8 +144,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Reads the operand of `rank` for unit number `unit` of the result into *value and returns true, or returns false if it
- * has not arrived. This rank's own operand is in the user's buffer. `bytes` is the size of the whole result.
+ * Reads the operand of `rank` for one unit of the result into *value and returns true, or returns false if it has not
+ * arrived. This rank's own operand is in the user's buffer. `bytes` is the size of the whole result.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *packets, uint32_t rank, uint32_t unit,
                                                uint64_t bytes, mscclpp_dev_vec_t *value)
@@ -163,8 +163,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 }
 
 /*
- * Waits for the operands of ranks 0 to `end` - 1 for unit number `unit`, and combines them. `end` is at least 1.
- * `bytes` is the size of the whole result. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
+ * Waits for the operands of ranks 0 to `end` - 1 for one unit, and combines them. `end` is at least 1. `bytes` is the
+ * size of the whole result. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *packets, uint32_t end,
