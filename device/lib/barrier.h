@@ -47,7 +47,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* The number of operations of the team that ended before this one. A lingering kernel has its own count. */
+/* The number of the team's operations that have ended before this one. A lingering kernel has its own count. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
@@ -104,18 +104,18 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp
 {
     const uint64_t words =
         3 * args->packet_half / sizeof(uint64_t); /* two halves of the packet area, and the LL128 area */
-    const uint64_t before = args->state->barrier[ctx->block];
+    const uint64_t barriers_before = args->state->barrier[ctx->block];
     uint64_t *word = (uint64_t *)(void *)(args->scratch[args->rank] + MSCCLPP_DEV_PACKET_OFFSET);
     uint64_t i;
 
-    mscclpp_dev_barrier(ctx, args, before + 1);
+    mscclpp_dev_barrier(ctx, args, barriers_before + 1);
     for (i = ctx->block * ctx->nthreads + ctx->tid; i < words && !ctx->failed; i += ctx->nblocks * ctx->nthreads) {
         mscclpp_dev_st_relaxed_sys_u64(&word[i], 0);
     }
     mscclpp_dev_gate(ctx, args);
-    mscclpp_dev_barrier(ctx, args, before + 2);
+    mscclpp_dev_barrier(ctx, args, barriers_before + 2);
     if (ctx->tid == 0) {
-        args->state->barrier[ctx->block] = before + 2;
+        args->state->barrier[ctx->block] = barriers_before + 2;
     }
 }
 
@@ -204,11 +204,12 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
  * this function. If one of them has failed, all count as failed afterwards.
  *
  * `launches` is the number of operations in the state when the operation began; the caller has read it then, when that
- * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none. `before` and
- * `barriers` are the numbers of barriers that the block had passed before and after this operation.
+ * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none.
+ * `barriers_before` and `barriers` are the numbers of barriers that the block had passed before and after this
+ * operation.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
-                                    uint32_t epoch, uint64_t before, uint64_t barriers)
+                                    uint32_t epoch, uint64_t barriers_before, uint64_t barriers)
 {
     const bool rung = ctx->lingers && args->rung != 0;
     mscclpp_dev_state_t *state = args->state;
@@ -236,7 +237,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
         mscclpp_dev_st_release_sys_u64(&args->mailbox->overlapped, 1);
         mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
     }
-    if (before != barriers) {
+    if (barriers_before != barriers) {
         state->barrier[self.block] = barriers;
     }
     if (ctx->failed) {

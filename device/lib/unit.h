@@ -99,17 +99,17 @@ MSCCLPP_DEV void mscclpp_dev_st_words(char *to, mscclpp_dev_vec_t value, uint32_
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *from, uint32_t size)
 {
     mscclpp_dev_vec_t value;
-    uint32_t w, i;
+    uint32_t word, i;
 
     if ((uintptr_t)from % 4 == 0) {
         return mscclpp_dev_ld_words((const char *)from, size);
     }
     MSCCLPP_DEV_UNROLL
-    for (w = 0; w < 4; ++w) {
-        value.w[w] = 0;
+    for (word = 0; word < 4; ++word) {
+        value.w[word] = 0;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < 4; ++i) {
-            value.w[w] |= 4 * w + i < size ? (uint32_t)from[4 * w + i] << 8 * i : 0;
+            value.w[word] |= 4 * word + i < size ? (uint32_t)from[4 * word + i] << 8 * i : 0;
         }
     }
     return value;

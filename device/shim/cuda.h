@@ -229,11 +229,11 @@ MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 
 MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *p, uint32_t flag, uint32_t *data)
 {
-    uint32_t d, f;
+    uint32_t word, word_flag;
 
-    asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];" : "=r"(d), "=r"(f) : "l"(p) : "memory");
-    *data = d;
-    return f == flag;
+    asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];" : "=r"(word), "=r"(word_flag) : "l"(p) : "memory");
+    *data = word;
+    return word_flag == flag;
 }
 
 MSCCLPP_DEV void mscclpp_dev_st_packet16(void *p, uint32_t data0, uint32_t data1, uint32_t flag)
@@ -245,15 +245,15 @@ MSCCLPP_DEV void mscclpp_dev_st_packet16(void *p, uint32_t data0, uint32_t data1
 
 MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t *data0, uint32_t *data1)
 {
-    uint32_t d0, f0, d1, f1;
+    uint32_t word_0, flag_0, word_1, flag_1;
 
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(d0), "=r"(f0), "=r"(d1), "=r"(f1)
+                 : "=r"(word_0), "=r"(flag_0), "=r"(word_1), "=r"(flag_1)
                  : "l"(p)
                  : "memory");
-    *data0 = d0;
-    *data1 = d1;
-    return f0 == flag && f1 == flag;
+    *data0 = word_0;
+    *data1 = word_1;
+    return flag_0 == flag && flag_1 == flag;
 }
 
 /* One turn of a waiting loop. A thread polls a flag as fast as it can: the latency of the load is the pause. */
@@ -368,11 +368,11 @@ MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_d
  * Stores lines. All lanes of a line do so by one instruction, so that it leaves the multiprocessor as one 128-byte
  * request.
  */
-MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, const mscclpp_dev_bundle_t *bundle)
+MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place, const mscclpp_dev_bundle_t *bundle)
 {
     const mscclpp_dev_vec_t value = bundle->lane[0];
 
-    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p + ctx->tid % MSCCLPP_DEV_WARP * 16),
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(place + ctx->tid % MSCCLPP_DEV_WARP * 16),
                  "r"(value.w[0]), "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
                  : "memory");
 }
@@ -382,14 +382,14 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
  * might otherwise load by separate instructions. The loaded data are checked later, so that several loads can be under
  * way.
  */
-MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
+MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *place, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
     uint32_t word_0, word_1, word_2, word_3;
 
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(word_0), "=r"(word_1), "=r"(word_2), "=r"(word_3)
-                 : "l"(p + ctx->tid % MSCCLPP_DEV_WARP * 16)
+                 : "l"(place + ctx->tid % MSCCLPP_DEV_WARP * 16)
                  : "memory");
     bundle->lane[0].w[0] = word_0;
     bundle->lane[0].w[1] = word_1;

@@ -354,9 +354,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_bundle_word(const mscclpp_dev_bundle_t *bundle,
 }
 
 /* Stores lines. They arrive whole because their flags are stored last, with release, and loaded first, with acquire. */
-MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, const mscclpp_dev_bundle_t *bundle)
+MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place, const mscclpp_dev_bundle_t *bundle)
 {
-    uint64_t *to = (uint64_t *)(void *)p;
+    uint64_t *to = (uint64_t *)(void *)place;
     uint32_t line, i;
 
     (void)ctx;
@@ -369,10 +369,10 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
 }
 
 /* Loads lines up to the first one whose flag is not the expected one, and of that one only the flag. */
-MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
+MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *place, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
-    const uint64_t *from = (const uint64_t *)(const void *)p;
+    const uint64_t *from = (const uint64_t *)(const void *)place;
     const uint64_t whole_flag = (uint64_t)flag << 32 | flag;
     uint32_t line, i;
 

@@ -61,7 +61,10 @@ typedef struct {
     uint64_t pair;   /* bytes from the first half of the unit to the second */
 } mscclpp_dev_nodes_row_t;
 
-/* Where one unit of the block's part lies in the scratch of `receiver`, in a phase: the packets of all ranks of its node. */
+/*
+ * Where one unit of the block's part lies in the scratch of `receiver`, in a phase: the packets of all ranks of its
+ * node.
+ */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev_nodes_epoch_t *epoch,
                                                                uint32_t receiver, int phase, uint64_t unit)
 {

@@ -36,12 +36,12 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const ms
                                                 const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
     const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer);
-    const uint64_t begin = mscclpp_dev_nodes_begin(tile, step->first);
-    const uint64_t end = mscclpp_dev_nodes_begin(tile, step->first + step->count);
+    const uint64_t first_unit = mscclpp_dev_nodes_begin(tile, step->first);
+    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, step->first + step->count);
 
-    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel],
-                                     tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT,
-                                     tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
+    mscclpp_dev_port_put_with_signal(
+        ctx, &nodes->common, &nodes->channels[channel], tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT,
+        tile->set + first_unit * MSCCLPP_DEV_UNIT, (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
 }
 
 /* Waits until the message of a receiving step has arrived. Called by one thread. */
@@ -57,21 +57,21 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const m
 MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                            const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
-    const uint64_t begin = mscclpp_dev_nodes_begin(tile, step->first);
-    const uint64_t end = mscclpp_dev_nodes_begin(tile, step->first + step->count);
+    const uint64_t first_unit = mscclpp_dev_nodes_begin(tile, step->first);
+    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, step->first + step->count);
     const char *received = block->nodes->exchange + tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT;
-    const bool before = step->kind == MSCCLPP_DEV_STEP_BEFORE;
+    const bool received_first = step->kind == MSCCLPP_DEV_STEP_BEFORE;
     mscclpp_dev_acc_t acc;
     uint64_t unit;
 
-    for (unit = begin + ctx->tid; unit < end; unit += ctx->nthreads) {
-        char *own = block->nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
-        const mscclpp_dev_vec_t mine = mscclpp_dev_ld_vec(own);
-        const mscclpp_dev_vec_t theirs = mscclpp_dev_ld_vec(received + (unit - begin) * MSCCLPP_DEV_UNIT);
+    for (unit = first_unit + ctx->tid; unit < end_unit; unit += ctx->nthreads) {
+        char *place = block->nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
+        const mscclpp_dev_vec_t mine = mscclpp_dev_ld_vec(place);
+        const mscclpp_dev_vec_t theirs = mscclpp_dev_ld_vec(received + (unit - first_unit) * MSCCLPP_DEV_UNIT);
 
-        mscclpp_dev_acc_set(&acc, block->dtype, before ? theirs : mine);
-        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, before ? mine : theirs);
-        mscclpp_dev_st_vec(own, mscclpp_dev_acc_get(&acc, block->dtype));
+        mscclpp_dev_acc_set(&acc, block->dtype, received_first ? theirs : mine);
+        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, received_first ? mine : theirs);
+        mscclpp_dev_st_vec(place, mscclpp_dev_acc_get(&acc, block->dtype));
     }
 }
 

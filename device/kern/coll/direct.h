@@ -176,14 +176,14 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
 }
 
 /*
- * Ends the kernel: passes the barrier after the work, and reports the end. `before` is the number of barriers that the
- * block had passed before the kernel. Called by all threads.
+ * Ends the kernel: passes the barrier after the work, and reports the end. `barriers_before` is the number of barriers
+ * that the block had passed before the kernel. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
-                                        uint32_t epoch, uint64_t before)
+                                        uint32_t epoch, uint64_t barriers_before)
 {
-    mscclpp_dev_barrier(ctx, args, before + 2);
-    mscclpp_dev_finish(ctx, args, launches, epoch, before, before + 2);
+    mscclpp_dev_barrier(ctx, args, barriers_before + 2);
+    mscclpp_dev_finish(ctx, args, launches, epoch, barriers_before, barriers_before + 2);
 }
 
 /* The kernel body for the modes that move blocks. */
@@ -194,16 +194,16 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
 
-    mscclpp_dev_barrier(ctx, common, before + 1);
+    mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     if (!ctx->failed && args->mode == MSCCLPP_DEV_DIRECT_FAN) {
         mscclpp_dev_direct_copy(args->to, args->count, args->count != 0 ? common->rank % args->count : 0, args->from[0],
                                 common->bytes, mscclpp_dev_direct_is_aligned(args, 1), thread, threads);
     } else if (!ctx->failed) {
         mscclpp_dev_direct_copy_pairs(args, thread, threads);
     }
-    mscclpp_dev_direct_end(ctx, common, launches, epoch, before);
+    mscclpp_dev_direct_end(ctx, common, launches, epoch, barriers_before);
 }
 
 /* The kernel body for the modes that combine blocks. */
@@ -217,10 +217,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const m
     const uint64_t units = mscclpp_dev_units(common->bytes);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
     uint64_t unit = thread;
 
-    mscclpp_dev_barrier(ctx, common, before + 1);
+    mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     if (!ctx->failed) {
         if (mscclpp_dev_unit_mask(dtype) == 0xffffu && mscclpp_dev_direct_is_aligned(args, common->nranks)) {
             const uint64_t whole_units = common->bytes / MSCCLPP_DEV_UNIT;
@@ -233,7 +233,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const m
             mscclpp_dev_direct_combine_unit(args, hot, dtype, op, unit);
         }
     }
-    mscclpp_dev_direct_end(ctx, common, launches, epoch, before);
+    mscclpp_dev_direct_end(ctx, common, launches, epoch, barriers_before);
 }
 
 #endif

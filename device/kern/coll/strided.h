@@ -98,14 +98,14 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const msc
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
     uint32_t i;
 
-    mscclpp_dev_barrier(ctx, common, before + 1);
+    mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     for (i = 0; i < args->count && !ctx->failed; ++i) {
         mscclpp_dev_strided_block(&args->block[i], thread, threads);
     }
-    mscclpp_dev_direct_end(ctx, common, launches, epoch, before);
+    mscclpp_dev_direct_end(ctx, common, launches, epoch, barriers_before);
 }
 
 #endif

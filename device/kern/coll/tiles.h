@@ -149,8 +149,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                                                : common->nranks;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
-    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
-    uint64_t barriers = before, most = args->most;
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
+    uint64_t barriers = barriers_before, most = args->most;
     mscclpp_dev_coll_turn_t turn;
 
     mscclpp_dev_enter(ctx, common);
@@ -176,7 +176,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     if (!combines && !ctx->failed) {
         mscclpp_dev_coll_copy_own(ctx, coll, blocks);
     }
-    mscclpp_dev_finish(ctx, common, launches, epoch, before, barriers);
+    mscclpp_dev_finish(ctx, common, launches, epoch, barriers_before, barriers);
 }
 
 #endif

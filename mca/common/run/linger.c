@@ -323,7 +323,7 @@ static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
  * Returns the number of the set that holds the peers' buffers of a zero-copy operation. If there is none, makes one in
  * place of the oldest. Kernels get the sets when they are launched, so a new set reaches only later kernels.
  */
-static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
+static uint32_t find_or_make_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
 {
     const size_t size = sizeof(args->peer_in[0]) * args->common.nranks;
     uint32_t i;
@@ -349,10 +349,10 @@ _Static_assert(MSCCLPP_DEV_BELL_VARIANT(MSCCLPP_DEV_BELL_ENCODE(0, 0, 0, 1, 0, M
                "the doorbell's code has room for every pattern between nodes");
 
 /* The kernel's own part of the doorbell's code: the set of buffers, made if needed, or the pattern between nodes. */
-static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
-        return find_set(&runner->linger, launch->args);
+        return find_or_make_set(&runner->linger, launch->args);
     }
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         return ((const mscclpp_dev_nodes_args_t *)launch->args)->pattern;
@@ -522,7 +522,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 {
     mscclpp_linger_t *linger = &runner->linger;
     const bool is_servable = can_serve(runner, launch);
-    const uint32_t variant = is_servable ? find_variant(runner, launch) : 0;
+    const uint32_t variant = is_servable ? choose_variant(runner, launch) : 0;
     /* Whether the lingering kernel was launched with the operation's buffers, or its plan. */
     const bool kernel_knows_buffers = launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY
                                           ? (linger->new_sets >> variant & 1) == 0

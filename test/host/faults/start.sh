@@ -8,7 +8,7 @@ plant queue-flags-not-cleared stale "$barrier" "$launcher" \
 plant queue-cleared-after-send stale "$barrier" "$launcher" \
     '/i < words && !ctx->failed/,/^    \}/{H;d};/before \+ 2\);/{G}'
 plant queue-sent-too-early queue "$barrier" "$launcher" \
-    's|^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);||'
+    's|^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);||'
 plant queue-gate-open queue "$barrier" "$launcher" \
     's|^    mscclpp_dev_gate\(ctx, args\);||'
 plant queue-barrier-relaxed queue "$barrier" "$launcher" \
