@@ -37,7 +37,7 @@
 
 /* ---- Give ---- */
 
-/* Stores this rank's block for `peer`, a rank of its node, into the row of `peer` for this rank. */
+/* Stores the turn's part of this rank's block for `peer`, a rank of its node, into the row of `peer` for this rank. */
 MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                           const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
 {
@@ -142,8 +142,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Combines one unit of this node's blocks for a rank. This rank's operand is at `own`. Those of other ranks are in rows
- * of scratch: either they are for this rank, or this rank was given them to send on.
+ * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own`. Those of
+ * other ranks are in rows of scratch: either they are for this rank, or this rank was given them to send on.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                    const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,

@@ -1,6 +1,9 @@
 /*
  * Collectives over several nodes: which bytes a turn moves, who sends them to other nodes for which rank, and where
  * they lie on the way. nodes.h describes the steps of a turn.
+ *
+ * In names, cn stands for these collectives between nodes, cp for those of small blocks as packets (nodes_packets.h),
+ * and cr for the rounds of these (nodes_rounds.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
