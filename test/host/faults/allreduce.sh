@@ -35,7 +35,7 @@ plant ll128-area-shared lines device/types/launch.h "$launcher" \
 plant ll128-no-clearing lines mca/common/team/renew.c mca/common/team/renew.c \
     's/size = 3 \* team/size = 2 * team/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce/allreduce_oneshot.h "$schedule" \
-    's/(unit|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
+    's/(t|d) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
 plant twophase-last-epoch-short schedule device/kern/allreduce/allreduce_twophase.h "$schedule" \
     's/unit < chunk/unit < chunk \&\& epoch->base + unit < epoch->shard/'
 plant scratch-first-barrier scratch device/kern/allreduce/allreduce_scratch.h "$launcher" \

@@ -8,7 +8,8 @@ plant coll-tiles-barrier collectives "$coll/tiles.h" "$launcher" \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+barriers\);/++barriers;/'
 plant coll-direct-begin collectives "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, common, barriers_before \+ 1\);//'
-plant coll-direct-end collectives "$coll/direct.h" "$launcher" 's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
+plant coll-direct-end collectives "$coll/direct.h" "$launcher" \
+    's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
 plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
     's/status = mscclpp_coll_meet\(task, "end of copies"\);//'
 plant coll-nodes-rows collectives_nodes device/types/coll_nodes.h "$launcher" \
@@ -30,11 +31,13 @@ plant rounds-partner collectives_rounds device/lib/nodes_rounds.h "$launcher" \
     's/scheme->node \+ distance\) % scheme->nnodes/scheme->node + distance + (scheme->node == 1)) % scheme->nnodes/'
 plant rounds-two-roots collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     's/args->place\[args->root\]\.node/(epoch->scheme.node == 2 ? 2 : args->place[args->root].node)/'
-plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" 's/message\.count == 0 && ctx->tid == 0/false/'
+plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
+    's/message\.count == 0 && ctx->tid == 0/false/'
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     '/void mscclpp_dev_cr_run\(/,/^}/s/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
-plant coll-strided-end strided "$coll/direct.h" "$launcher" 's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
+plant coll-strided-end strided "$coll/direct.h" "$launcher" \
+    's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
 plant coll-strided-runs strided "$coll/strided.h" "$launcher" 's/\(segment % run \* size\)/(0 * size)/'
 plant coll-strided-lanes strided "$coll/strided.h" "$launcher" 's/thread % lanes, lanes\)/0, lanes)/'
 plant coll-strided-batch strided "$coll/strided.h" "$launcher" \
