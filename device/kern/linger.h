@@ -316,7 +316,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
                               (const char *)args->plan + sizeof(own->plan.common),
                               sizeof(own->plan) - sizeof(own->plan.common));
         if (ctx->block < args->plan_blocks) {
-            (void)mscclpp_dev_plan_find_program(ctx, args->plan, &own->plan_copy, false);
+            (void)mscclpp_dev_plan_load_program(ctx, args->plan, &own->plan_copy, false);
         }
     }
     /*

@@ -263,7 +263,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_
     const mscclpp_dev_plan_args_t *args = &own->plan;
 
     ctx.lingers = true;
-    mscclpp_dev_plan_run(&ctx, args, mscclpp_dev_plan_find_program(&ctx, args, &own->plan_copy, true), false,
+    mscclpp_dev_plan_run(&ctx, args, mscclpp_dev_plan_load_program(&ctx, args, &own->plan_copy, true), false,
                          (int)args->common.dtype, (int)args->common.op);
     return ctx.failed;
 }

@@ -314,7 +314,7 @@ static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t
 
 extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch)
 {
-    const args_t *args = (const args_t *)launch->args; /* the zero-copy arguments begin with the common ones */
+    const args_t *args = (const args_t *)launch->args; /* all arguments begin with the common ones */
     void *parameters[] = {(void *)launch->args};
     int variant;
 

@@ -14,7 +14,7 @@ static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     mscclpp_dev_ctx_t ctx;
 
     mscclpp_dev_ctx_init(&ctx);
-    program = mscclpp_dev_plan_find_program(&ctx, &args, &code_copy, false);
+    program = mscclpp_dev_plan_load_program(&ctx, &args, &code_copy, false);
     mscclpp_dev_block_sync(&ctx);
     mscclpp_dev_plan_run(&ctx, &args, program, true, (int)args.common.dtype, (int)args.common.op);
 }

@@ -41,16 +41,17 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
     if ((unsigned)dtype >= MSCCLPP_DTYPE_LAST || (unsigned)op >= MSCCLPP_OP_LAST) {
         return false;
     }
-    if (dtype >= MSCCLPP_DTYPE_SHORT_INT) {
+    if (dtype >= MSCCLPP_DTYPE_SHORT_INT) { /* pairs of a value and an index */
         return op == MSCCLPP_OP_MAXLOC || op == MSCCLPP_OP_MINLOC;
     }
+    /* GPUs have no such type, and a unit of 16 bytes must not split an element. */
     if (dtype == MSCCLPP_DTYPE_LONG_DOUBLE && (!on_twin || sizeof(long double) != 16)) {
         return false;
     }
     if (dtype == MSCCLPP_DTYPE_COMPLEX64 || dtype == MSCCLPP_DTYPE_COMPLEX128) {
         return op == MSCCLPP_OP_SUM || op == MSCCLPP_OP_PROD;
     }
-    if (dtype >= MSCCLPP_DTYPE_FLOAT16) {
+    if (dtype >= MSCCLPP_DTYPE_FLOAT16) { /* floating-point numbers: no logical operations, and none on bits */
         return op <= MSCCLPP_OP_PROD;
     }
     return op <= MSCCLPP_OP_BXOR;

@@ -143,7 +143,7 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_coll_nodes_packets(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_PLAN:
-        mscclpp_dev_plan_run(ctx, args, mscclpp_dev_plan_find_program(ctx, args, NULL, false), true, dtype, op);
+        mscclpp_dev_plan_run(ctx, args, mscclpp_dev_plan_load_program(ctx, args, NULL, false), true, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;
@@ -454,6 +454,7 @@ int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_l
         queue->graph == NULL) {
         block_t block;
 
+        /* Only lingering kernels use the rest of `block`, and they never run here. Workers wait meanwhile. */
         memset(&block.meeting, 0, sizeof(block.meeting));
         queue->runs_inline = 1;
         pthread_mutex_unlock(&queue->lock);

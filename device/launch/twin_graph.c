@@ -140,6 +140,7 @@ int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void 
     }
     *keeper = (mscclpp_dev_twin_keeper_t){1, release, object};
     pthread_mutex_lock(&queue->lock);
+    /* Finds the job that was recorded last: it keeps the object. */
     for (job_t *job = queue->graph != NULL ? queue->graph->first : NULL; job != NULL; job = job->next) {
         last = job;
     }

@@ -150,8 +150,11 @@ MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* True if no other operation has run in this block since the last mscclpp_dev_enter. */
-MSCCLPP_DEV bool mscclpp_dev_was_alone(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+/*
+ * Takes back what mscclpp_dev_enter has counted. Returns false if another operation of the team runs in this block at
+ * this moment: then the two have overlapped.
+ */
+MSCCLPP_DEV bool mscclpp_dev_exit(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], ~(uint64_t)0) == 1;
 }
@@ -215,7 +218,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     mscclpp_dev_state_t *state = args->state;
     mscclpp_dev_progress_t after;
     mscclpp_dev_ctx_t self = *ctx;
-    bool alone = true;
+    bool was_alone = true;
 
     after.launches = launches + 1;
     after.epoch = epoch;
@@ -226,14 +229,14 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
         self.nblocks = ctx->nblocks;
     }
     if (args->epoch_limit != 0 && self.tid == 0) {
-        alone = mscclpp_dev_was_alone(&self, args);
+        was_alone = mscclpp_dev_exit(&self, args);
     }
     mscclpp_dev_advance_others(&self, state, rung, after);
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     if (self.tid != 0) {
         return;
     }
-    if (!alone) {
+    if (!was_alone) {
         mscclpp_dev_st_release_sys_u64(&args->mailbox->overlapped, 1);
         mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
     }

@@ -247,7 +247,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 
 /*
  * Waits for the data from a node, and stores them into the scratch of the ranks of this node that they are for. The
- * order is the one in which the sender stored the blocks. If there are no data, waits for the empty packet instead.
+ * order is the one in which the sender stored the blocks. If there are no data, and it is not in rounds, waits for the
+ * empty packet instead.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t from_node)
 {

@@ -39,7 +39,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *epoch, mscclpp_dev_c
 
 /*
  * Waits for the packets of one unit of a row and returns their data. If the wait fails, the value is arbitrary, and
- * ctx->failed is set. `peer` names the rank that is late: its number in this node, or that of a channel.
+ * ctx->failed is set. `peer` names the rank that is late: its number in this node, or the `peer` of a channel.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                  mscclpp_dev_cp_row_t row, uint64_t unit, uint32_t peer)

@@ -494,7 +494,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, c
  * not wait for device memory. A program that is too long for `copy` stays where it is; so does any if `copy` is NULL.
  * With `is_copied` set, an earlier call has copied it. All threads must synchronise before they use the program.
  */
-MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_find_program(const mscclpp_dev_ctx_t *ctx,
+MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_load_program(const mscclpp_dev_ctx_t *ctx,
                                                                      const mscclpp_dev_plan_args_t *args,
                                                                      mscclpp_dev_plan_code_copy_t *copy, bool is_copied)
 {

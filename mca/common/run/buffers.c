@@ -51,6 +51,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     if (status != MSCCLPP_OK) {
         return status;
     }
+    /* If some rank's buffers cannot be exported, nobody maps anything. */
     for (rank = 0; rank < runner->group->size; ++rank) {
         all_exportable = all_exportable && mscclpp_group_exchanged(runner->group, rank)->exportable != 0;
     }
@@ -71,6 +72,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
             peer_in[rank] = in_address;
         }
     }
+    /* All ranks vote, also those that could not map a buffer, so that all use the same algorithm. */
     status = mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes,
                                         all_exportable && map_status == MSCCLPP_OK, &all_mapped);
     if (status == MSCCLPP_OK && all_mapped) {
@@ -78,6 +80,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
         *mapped_p = true;
         return MSCCLPP_OK;
     }
+    /* No kernel will use the mappings. */
     while (count > 0) {
         mscclpp_mapping_put(mappings[--count]);
     }

@@ -209,6 +209,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
         mscclpp_linger_clear(runner);
         status = runner->gpu->launch(stream, launch);
         if (status == MSCCLPP_OK && runner->recorded) {
+            /* The operation does not start now, so it is not counted. */
             keep_for_graph(runner, stream);
         } else if (status == MSCCLPP_OK) {
             mscclpp_runner_note_launch(runner, launch->nblocks);
@@ -225,7 +226,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
 
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner)
 {
-    static const uint64_t failed = 1;
+    static const uint64_t failed = 1; /* as a kernel writes it when it gives up, so that all later ones do so at once */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(runner->scratch + runner->layout.state_offset);
     mscclpp_status_t status = mscclpp_runner_take_stream(runner);
 

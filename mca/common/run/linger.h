@@ -34,9 +34,9 @@ typedef struct {
     uint32_t nthreads;    /* of each block of a lingering kernel */
     bool may_cluster;     /* the blocks may form a cluster */
     uint64_t ringable;    /* number of the kernel that may be rung; 0: none. Other threads clear it. */
-    uint64_t last_kernel; /* number of the last kernel launched; 0: none was */
+    uint64_t last_kernel; /* number of the last lingering kernel; 0: there was none */
     uint64_t rung;        /* number of the kernel that was rung for the current operation; 0: none, it was launched */
-    uint32_t nblocks;     /* blocks of the last kernel launched */
+    uint32_t nblocks;     /* blocks of the last lingering kernel */
     double last_end;      /* when the last operation ended, in seconds of mscclpp_now; 0: none has */
     uint64_t rings;       /* operations served without a launch */
     mscclpp_linger_history_t history;

@@ -19,7 +19,7 @@ struct mscclpp_runner {
     mscclpp_group_t *group;
     const mscclpp_gpu_ops_t *gpu;
     int device;
-    mscclpp_layout_t layout;
+    mscclpp_layout_t layout; /* of the scratch */
     mscclpp_mapping_limit_t mapping_limit;
     bool stuck;           /* kernels may still run or peers still write, so what they use is never freed */
     uint32_t block_limit; /* as in mscclpp_select_input_t; equal on all ranks */
@@ -27,18 +27,18 @@ struct mscclpp_runner {
     bool turns;    /* processes share a GPU by turns: their kernels may not run at the same time; equal on all ranks */
     bool queues;   /* the team serves queued operations only: team/queue.h */
     bool recorded; /* operations are being recorded in a graph, and do not start now */
-    uint32_t queue_blocks;        /* the most blocks of a queued operation; 0: no limit */
-    mscclpp_gpu_stream_t *stream; /* the current task's, from the pool; NULL between tasks */
-    char *scratch;                /* this rank's scratch, in device memory */
-    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_mapping_t
-        *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* mappings of `peer_scratch`; NULL: mapped by the handle below */
+    uint32_t queue_blocks;                     /* the most blocks of a queued operation; 0: no limit */
+    mscclpp_gpu_stream_t *stream;              /* the current task's, from the pool; NULL between tasks */
+    char *scratch;                             /* this rank's scratch, in device memory */
+    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' scratch, as this rank's kernels see it */
+    /* The mappings of `peer_scratch`; NULL: it is mapped by the handle below. */
+    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_mailbox_t *mailbox;        /* address for the host */
     mscclpp_dev_mailbox_t *device_mailbox; /* address for kernels */
     uint64_t launches;                     /* operations started on the device; the mailbox counts ended ones */
-    uint64_t
-        captured; /* operations in graphs that still exist, whose memory must stay; read it by the function below */
+    /* Operations in graphs that still exist, whose memory must stay. Read it by mscclpp_runner_is_captured. */
+    uint64_t captured;
     uint32_t reporting_blocks; /* blocks that report the end of the last operation in the mailbox */
     mscclpp_linger_t linger;
     mscclpp_repeats_t repeats;
