@@ -17,7 +17,7 @@ MSCCLPP_DEV void mscclpp_dev_block_copy(const mscclpp_dev_ctx_t *ctx, char *to, 
     uint64_t unit;
 
     for (unit = ctx->tid; unit < units; unit += ctx->nthreads) {
-        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), 0xffffu);
+        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), MSCCLPP_DEV_WHOLE_UNIT);
     }
 }
 
@@ -86,7 +86,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const m
         mscclpp_dev_get_unit(ctx, args, packets + unit * MSCCLPP_DEV_PACKET_STEP, units * MSCCLPP_DEV_PACKET_STEP,
                              &value, flag, width, peer);
         if (!ctx->failed) {
-            mscclpp_dev_st_unit(to, unit, bytes, value, 0xffffu);
+            mscclpp_dev_st_unit(to, unit, bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
         }
     }
 }

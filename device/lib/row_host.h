@@ -154,7 +154,7 @@ MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffe
     const uint64_t present = mscclpp_dev_row_bytes(index + first, end - first, bytes);
     uint64_t unit;
 
-    if (mask != 0xffffu) {
+    if (mask != MSCCLPP_DEV_WHOLE_UNIT) {
         for (unit = first; unit < end; ++unit) {
             mscclpp_dev_st_unit(buffer, index + unit, bytes, mscclpp_dev_ld_vec(from + unit * MSCCLPP_DEV_UNIT), mask);
         }

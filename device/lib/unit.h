@@ -31,9 +31,12 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
     return value;
 }
 
+/* All bytes of a unit, as a mask with one bit for each. */
+#define MSCCLPP_DEV_WHOLE_UNIT 0xffffu
+
 /*
- * Mask of the bytes of a unit that belong to elements. The other bytes are padding inside MINLOC and MAXLOC pairs,
- * which a result must not overwrite.
+ * Mask of the bytes of a unit that belong to elements, one bit for each. The other bytes are padding inside MINLOC and
+ * MAXLOC pairs, which a result must not overwrite.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 {
@@ -44,7 +47,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
     case MSCCLPP_DTYPE_DOUBLE_INT:
         return 0x0fffu;
     default:
-        return 0xffffu;
+        return MSCCLPP_DEV_WHOLE_UNIT;
     }
 }
 
@@ -120,7 +123,7 @@ MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *to, mscclpp_dev_vec_t value,
 {
     uint32_t i;
 
-    if ((uintptr_t)to % 4 == 0 && mask == 0xffffu) {
+    if ((uintptr_t)to % 4 == 0 && mask == MSCCLPP_DEV_WHOLE_UNIT) {
         mscclpp_dev_st_words((char *)to, value, size);
         return;
     }
@@ -176,7 +179,7 @@ MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t b
     char *to = (char *)buffer + offset;
     uint32_t size;
 
-    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)to % 16 == 0 && mask == 0xffffu) {
+    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)to % 16 == 0 && mask == MSCCLPP_DEV_WHOLE_UNIT) {
         mscclpp_dev_st_vec(to, value);
         return;
     }
@@ -184,7 +187,7 @@ MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t b
         return;
     }
     size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
-    if (((uintptr_t)to | (outlined ? size : 0)) % 4 == 0 && mask == 0xffffu) {
+    if (((uintptr_t)to | (outlined ? size : 0)) % 4 == 0 && mask == MSCCLPP_DEV_WHOLE_UNIT) {
         mscclpp_dev_st_words(to, value, outlined ? size / 4 * 4 : size);
         return;
     }

@@ -30,8 +30,8 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_in_steps(const mscclpp_dev_nodes_block_t *blo
 }
 
 /*
- * Sends a step's parts to its peer, with a signal. Called by one thread. Out of line to save
- * registers, as is the next function.
+ * Sends a step's parts to its peer, with a signal. Called by one thread. Out of line to save registers, as is the next
+ * function.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)

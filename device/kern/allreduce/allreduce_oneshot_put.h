@@ -64,8 +64,9 @@ MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
 {
-    return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == 0xffffu ? args->bytes / MSCCLPP_DEV_UNIT
-                                                                                     : 0;
+    return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
+               ? args->bytes / MSCCLPP_DEV_UNIT
+               : 0;
 }
 
 /*

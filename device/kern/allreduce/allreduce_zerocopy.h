@@ -233,7 +233,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     const uint64_t first = common->rank * shard;
     const uint64_t end = first + shard < units ? first + shard : units, whole_end = end < whole ? end : whole;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    const bool moves_whole = mask == 0xffffu && mscclpp_dev_zerocopy_is_aligned(args);
+    const bool moves_whole = mask == MSCCLPP_DEV_WHOLE_UNIT && mscclpp_dev_zerocopy_is_aligned(args);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, common) + 2;

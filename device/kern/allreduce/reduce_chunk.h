@@ -72,7 +72,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *
 
 /*
  * Combines units one by one, `stride` units apart, from number `unit` to the message's end. Serves any number of ranks
- * and any alignment.
+ * and any alignment. No type has padding, since copy engines are not used for those that do.
  */
 MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, bool hot, int dtype, int op,
                                          uint64_t unit, uint64_t stride)
@@ -89,7 +89,8 @@ MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, 
             mscclpp_dev_acc_add(&acc, hot, dtype, op,
                                 mscclpp_dev_ld_unit(mscclpp_dev_chunk_operand(args, rank), unit, args->common.bytes));
         }
-        mscclpp_dev_st_unit(args->common.out, unit, args->common.bytes, mscclpp_dev_acc_get(&acc, dtype), 0xffffu);
+        mscclpp_dev_st_unit(args->common.out, unit, args->common.bytes, mscclpp_dev_acc_get(&acc, dtype),
+                            MSCCLPP_DEV_WHOLE_UNIT);
     }
 }
 

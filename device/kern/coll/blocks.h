@@ -91,7 +91,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t byte
     uint64_t unit;
 
     for (unit = first; unit < units; unit += step) {
-        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), 0xffffu);
+        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), MSCCLPP_DEV_WHOLE_UNIT);
     }
 }
 

@@ -66,7 +66,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32
         values[0] = mscclpp_dev_ld_unit(from, unit, bytes);
         for (i = 0; i < count; ++i) {
             target = first_target + i < count ? first_target + i : first_target + i - count;
-            mscclpp_dev_st_unit(to[target], unit, bytes, values[0], 0xffffu);
+            mscclpp_dev_st_unit(to[target], unit, bytes, values[0], MSCCLPP_DEV_WHOLE_UNIT);
         }
     }
 }
@@ -222,7 +222,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const m
 
     mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     if (!ctx->failed) {
-        if (mscclpp_dev_unit_mask(dtype) == 0xffffu && mscclpp_dev_direct_is_aligned(args, common->nranks)) {
+        if (mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT &&
+            mscclpp_dev_direct_is_aligned(args, common->nranks)) {
             const uint64_t whole_units = common->bytes / MSCCLPP_DEV_UNIT;
 
             for (; unit + (uint64_t)(batch - 1) * threads < whole_units; unit += (uint64_t)batch * threads) {

@@ -415,7 +415,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
             const mscclpp_dev_vec_t value = mscclpp_dev_cp_receive(ctx, epoch, sender, unit);
 
             if (!ctx->failed) {
-                mscclpp_dev_st_unit((char *)args->nodes.common.out + block.offset, unit, block.bytes, value, 0xffffu);
+                mscclpp_dev_st_unit((char *)args->nodes.common.out + block.offset, unit, block.bytes, value,
+                                    MSCCLPP_DEV_WHOLE_UNIT);
             }
         }
     }

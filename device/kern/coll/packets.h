@@ -136,7 +136,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
         for (unit = packets.lane; unit < units; unit += packets.row_threads) {
             mscclpp_dev_coll_packets_get(ctx, &packets, peer, unit, &value);
             if (!ctx->failed) {
-                mscclpp_dev_st_unit((char *)args->out + block.offset, unit, block.bytes, value, 0xffffu);
+                mscclpp_dev_st_unit((char *)args->out + block.offset, unit, block.bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
             }
         }
     }

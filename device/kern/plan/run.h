@@ -275,7 +275,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 
     mscclpp_dev_plan_slice(args, step, run, &from, &bytes);
     units = mscclpp_dev_units(bytes);
-    if (bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == 0xffffu) {
+    if (bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
         unit = mscclpp_dev_plan_bulk(*ctx, args, step, items, from, bytes, run->flag, dtype, op);
     }
     for (; unit < units; unit += ctx->nthreads) {
