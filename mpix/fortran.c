@@ -215,7 +215,7 @@ FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
 /* `text` has `length` characters and is filled up with blanks. */
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {
-    char message[320];
+    char message[320] = ""; /* stays empty if the communicator is refused */
     int failure_code = MPI_SUCCESS, position = 0;
 
     set_ierror(MPIX_Mscclpp_get_async_error(MPI_Comm_f2c(*comm), &failure_code, message, (int)sizeof(message)), ierror);

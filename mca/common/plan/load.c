@@ -66,7 +66,7 @@ mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *repo
     fclose(file);
     if (status == MSCCLPP_OK) {
         status = mscclpp_plan_parse(text, size, report, plan_p);
-        free(text);
     }
+    free(text);
     return status;
 }
