@@ -217,8 +217,8 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
             continue;
         }
         if ((colon != NULL) != (machines[i].numbers > 0) ||
-            (colon != NULL && parse_numbers(colon + 1, &first, &second) != machines[i].numbers) ||
-            first * second < 2 || first * second > SYNTH_MAX_RANKS) {
+            (colon != NULL && parse_numbers(colon + 1, &first, &second) != machines[i].numbers) || first * second < 2 ||
+            first * second > SYNTH_MAX_RANKS) {
             snprintf(why, why_size, "the topology is \"%.80s\"; allowed are %s, with 2 to %d ranks", text,
                      synth_topology_names, SYNTH_MAX_RANKS);
             return MSCCLPP_ERR_INVALID;
