@@ -84,9 +84,10 @@ def worse_ratios(stored, new, options):
 
 
 def longer_times(stored, new, most_over, rival):
-    """Yields a line for each row of the new run that takes more than `most_over` us longer than it may.
+    """Yields a line for each row of the new run that takes over `most_over` us more than the row it is compared with.
 
-    With a rival, ours is compared with theirs of the new run, and otherwise with ours of the stored run.
+    If the runs have a rival, our time is compared with the rival's in the new run, otherwise with our time in the
+    stored run. Rows without that other time are skipped.
     """
     for key, after in new.items():
         if rival != "none" and not has_rival(after):

@@ -127,8 +127,9 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * In the first block: waits for the bell. Returns false when it is time to leave. Only one warp listens, so that a turn
- * needs no barrier of the block. The barrier at the end publishes to the other threads what that warp has received.
+ * In the first block: waits for the bell. Returns false when it is time to leave. Only one warp polls, so that a poll
+ * needs no barrier of the block. The barrier at the end publishes to the other threads what that warp has received. The
+ * operation before has ended, so it is counted whether or not another one follows.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *own)

@@ -234,7 +234,7 @@ bool bench_env_choose_device(bench_env_t *env, const char *device);
 /* Returns the default size of the largest message: what the device can handle in a short time, but at least `min`. */
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
-/* Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed. */
+/* Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed, but for a lack of memory. */
 bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env);
 
@@ -414,8 +414,8 @@ const char *bench_nccl_version(void);
 
 /*
  * Makes a contender that copies to host memory and back, as an application does, with memory for operands and for
- * results of `capacity` bytes each. All ranks return the same: false, after one line, on the twin or if memory is
- * lacking.
+ * results of `capacity` bytes each. All ranks return the same. False on the twin, after one line, or if a rank has no
+ * memory.
  */
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
 void bench_staged_close(bench_contender_t *contender);

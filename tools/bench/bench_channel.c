@@ -144,14 +144,15 @@ static bool run_kernel(side_t *side)
 }
 
 /*
- * Runs the kernel on all pairs, once all ranks are ready. Returns the seconds per round of the slowest rank. If a rank
- * fails, its peer would wait forever, so the program ends.
+ * Runs the kernel on all pairs, once all ranks are ready. `way` is a BENCH_CHANNEL_ constant; a round is one message to
+ * and one fro. Returns the seconds per round of the slowest rank. If a rank fails, its peer would wait forever, so the
+ * program ends.
  */
 static double time_rounds(side_t *side, int way, size_t bytes, int rounds)
 {
     double seconds = 0;
 
-    bench_all(side->env->control, true);
+    bench_all(side->env->control, true); /* a barrier */
     if (side->peer >= 0) {
         side->args.way = (mpix_u32)way;
         side->args.bytes = bytes;
@@ -159,7 +160,7 @@ static double time_rounds(side_t *side, int way, size_t bytes, int rounds)
         if (!run_kernel(side)) {
             MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
         }
-        side->args.last_flag += (mpix_u32)rounds + 1;
+        side->args.last_flag += (mpix_u32)rounds + 1; /* the kernel does one round more, which is not timed */
         seconds = 1e-9 * (double)*side->elapsed_ns / rounds;
     }
     return bench_max(side->env->control, seconds);

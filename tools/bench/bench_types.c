@@ -27,7 +27,7 @@ const int bench_op_count = sizeof(bench_ops) / sizeof(bench_ops[0]);
 MPI_Datatype bench_type_mpi(const bench_type_t *type)
 {
     if (0 == strcmp(type->name, "char")) {
-        return MPI_CHAR; /* the usual latency tests pass it, although the standard names only the signed types */
+        return MPI_CHAR; /* OSU's benchmarks pass it, although MPI reduces only signed and unsigned char */
     }
     switch (type->dtype) {
     case MSCCLPP_DTYPE_INT8:

@@ -168,7 +168,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t position
     }
 }
 
-/* Sends the result of bundle number `index` to all peers, and stores it in this rank's part of the user's buffer. */
+/*
+ * Sends the result of bundle number `index` to all peers, and stores it in this rank's part of the user's buffer.
+ * `const_ranks` is the number of ranks if it is a constant, else 0.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                           int const_ranks, int dtype, uint32_t mask, uint64_t index,
                                           const mscclpp_dev_acc_t *acc)

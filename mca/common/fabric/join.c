@@ -183,7 +183,10 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t 
     return status;
 }
 
-/* Creates the port channels, and writes what kernels need of them. */
+/*
+ * Creates the port channels, and writes to `channels` what kernels need of them. After a failure, `join` still lists
+ * those made so far, for the caller to destroy.
+ */
 static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
                                         mscclpp_dev_port_channel_t *channels)
 {
@@ -206,6 +209,7 @@ static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const msccl
         port.remote = join->ends[peer].remote;
         status = mscclpp_proxy_channel_create(join->fabric->proxy, &port, &channels[i]);
         if (status == MSCCLPP_OK) {
+            /* A kernel that gives up reports this number, which must not look like a rank of this node. */
             channels[i].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)peer;
             join->numbers[join->number_count++] = channels[i].number;
         }

@@ -79,8 +79,8 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 }
 
 /*
- * Looks up a remote buffer, and fills in its rank and type. Operations that take one are over memory or port channels,
- * as check_data has checked. Returns false after a fault.
+ * Finds the remote buffer that `item` names, and sets the item's rank and type. The channel type is memory or port, as
+ * check_data has checked. Returns false after a fault.
  */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {

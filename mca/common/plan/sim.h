@@ -338,12 +338,13 @@ bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 /* sim_stuck.c: reports a deadlock, with a line for each block that waits. */
 void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim);
 
-/*
- * sim_launch.c: the launches of a rank. The first function sets new inputs and starts the next launch, or ends the
- * rank's run if there are no more. The second one does nothing and returns false while a block of the rank runs; else
- * it checks the results of the launch and starts the next one.
- */
+/* sim_launch.c: sets new inputs, and starts the rank's next launch. After the last launch, ends the rank's run. */
 void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank);
+
+/*
+ * sim_launch.c: if all blocks of the rank have ended a launch, checks its results, begins the next launch and returns
+ * true. Returns false if a block still runs or the rank's run has ended.
+ */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank);
 
 #endif

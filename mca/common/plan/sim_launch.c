@@ -53,6 +53,7 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
         if (block->rank != r) {
             continue;
         }
+        /* A block begins with all that the application knows. */
         memcpy(block->actor.now, rank->actor.now, sim->agents * sizeof(*block->actor.now));
         mscclpp_sim_meet(sim, &block->actor);
         block->launch = rank->launch;

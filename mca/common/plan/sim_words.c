@@ -60,19 +60,20 @@ const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uin
     return text;
 }
 
+/* Buffers are tried from the last kind down: in place, the cells that input and output share are called the output. */
 const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size)
 {
     for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
         for (int type = MSCCLPP_PLAN_BUFFERS - 1; type >= 0; --type) {
             const mscclpp_sim_rank_t *rank = &sim->ranks[r];
-            size_t position = cell - rank->base[type], half;
+            size_t position = cell - rank->base[type], half_cells;
 
             if (cell < rank->base[type] || position >= rank->cells[type]) {
                 continue;
             }
             if (type == MSCCLPP_PLAN_SCRATCH) {
-                half = sim->plan->halves ? rank->cells[type] / 2 : rank->cells[type];
-                position %= half;
+                half_cells = sim->plan->halves ? rank->cells[type] / 2 : rank->cells[type];
+                position %= half_cells;
                 position /= packet ? 2 : 1;
                 position /= sim->wrap_cells > 0 ? sim->wrap_cells : sim->cells_per_chunk;
             } else {

@@ -405,8 +405,8 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
 }
 
 /*
- * Waits until the team's last lingering kernel has left, since its blocks use the relay until then. Returns false if it
- * does not leave within `seconds`.
+ * Waits until the team's last lingering kernel has left: until then its blocks use the relay and the team's memory.
+ * Returns false if it does not leave within `seconds`.
  */
 static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {

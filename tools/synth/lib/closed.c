@@ -10,8 +10,8 @@
 
 enum { FEW_CHUNKS = 64 }; /* up to so many, a schedule that does not meet its bound gets whole rounds within nodes */
 
-/* Whether a schedule of so many chunks and sends is allowed. It is asked before the schedule is made, so that none is
- * made that is too large. */
+/* Whether a schedule of so many chunks and sends is allowed. This is asked before a schedule is made, so that no
+ * schedule is made that is too large. */
 static bool fits(int64_t chunks, int most_chunks, int64_t sends)
 {
     return chunks <= most_chunks && chunks <= SYNTH_MAX_CHUNKS && sends <= SYNTH_MAX_SENDS;
@@ -308,16 +308,17 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
 }
 
 /*
- * Makes a broadcast on nodes in two steps, of two chunks. The first chunk goes from the root to the ranks of its
- * position and of its node, and then from these to all others of their nodes. The second chunk crosses to the other
- * nodes by all positions.
+ * Makes a broadcast on nodes in two steps, of two chunks. In step 0 the root sends both chunks to the other ranks of its
+ * node, and to the rank of its position on each other node. In step 1 these ranks spread chunk 0 in their nodes, and
+ * each other rank of the root's node sends chunk 1 to the rank of its position on each other node. Returns NULL if the
+ * limits do not allow it or memory runs out.
  */
-static synth_schedule_t *nodes_broadcast_at_once(const synth_topology_t *topology, const synth_shape_t *shape, int root,
+static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                                  int most_chunks)
 {
     int root_place = place_of(shape, root), node = root_place / shape->gpus, position = root_place % shape->gpus;
     synth_schedule_t *schedule =
-        fits(2, most_chunks, 0) ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2) : NULL;
+        fits(2, most_chunks, 2 * (topology->ranks - 1)) ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2) : NULL;
     bool ok = schedule != NULL && cross_to_nodes(schedule, shape, 0, node, position, 0) &&
               cross_to_nodes(schedule, shape, 1, node, position, 1);
 
@@ -394,7 +395,7 @@ synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_sha
     case SYNTH_ALLTOALL:
         return nodes_alltoall(topology, shape, steps, most_chunks);
     case SYNTH_BROADCAST:
-        return steps == 2 ? nodes_broadcast_at_once(topology, shape, root, most_chunks)
+        return steps == 2 ? nodes_broadcast_two_steps(topology, shape, root, most_chunks)
                           : best_broadcast(topology, shape, root, steps, most_chunks);
     default:
         return NULL;

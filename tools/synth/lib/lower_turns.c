@@ -141,8 +141,8 @@ static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint
     }
 }
 
-/* Writes the send of a chunk to the slots of some ranks. The block first waits for a credit of each of them, and
- * signals to them afterwards. */
+/* Writes what sends a chunk from `from` to all its receivers in the direction `tag`: the block waits for a credit of
+ * each, puts, and signals. `peers` is the set of all these receivers. If it is empty, nothing is written. */
 static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
                     int tag, uint64_t peers)
 {

@@ -49,7 +49,7 @@ typedef struct {
     double deadline; /* by mscclpp_now */
 } program_t;
 
-/* Sets which ranks want the chunks of each rank. */
+/* Sets `wanted`, the ranks that want the chunks of each rank, and `splits`. */
 static void set_wanted(program_t *program, synth_collective_t collective, int root)
 {
     int ranks = program->topology->ranks;

@@ -240,8 +240,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
 
 /*
  * Passes the outer request to the application after the previous component has returned `result` for the inner request.
- * On success the outer request is started, unless it is persistent. On failure it is freed. Returns `result` or an
- * error of its own.
+ * On success progress on the outer request begins, unless it is persistent. On failure it is freed. Returns `result`.
  */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
                                         ompi_request_t **request_p);

@@ -3,14 +3,14 @@
 #include "mca/common/algo/shape/engine_plan.h"
 
 /*
- * The most blocks. Reducing a chunk takes a fraction of the time of its transfers, so few blocks are enough, and most
- * multiprocessors stay free for the application.
+ * The most blocks of the kernel that reduces. Reducing a chunk takes a fraction of the time of its transfers, so few
+ * blocks are enough, and most multiprocessors stay free for the application.
  */
 #define MAX_BLOCKS 24u
 
 /*
- * Fills in the grid of the kernel that reduces one chunk. False if copy engines cannot serve the call, if the message
- * is empty, or if the slots are too small for any chunk.
+ * Chooses the kernel that reduces one chunk, and its grid. Returns false if copy engines cannot serve the call, if the
+ * message is empty, if the slots are too small for any chunk, or if the user's limits leave no warp.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -4,33 +4,34 @@
 #include "mca/common/algo/schedule/schedule.h"
 
 /*
- * The fewest bytes of a shard for one block. Each exchange of a block costs the proxies of both sides a few
- * microseconds, so smaller parts are not worth a block.
+ * A second and any further block is added only if each block has so many bytes of the shard. Each exchange of a block
+ * costs the proxies of both sides a few microseconds, so smaller parts are not worth a block.
  */
 #define BLOCK_MIN ((uint64_t)32 << 10)
 
 /*
- * Fills in the grid. On GPUs, each block has at least BLOCK_MIN bytes of a shard. False if the call is not between
- * nodes, if a slot holds no unit, or if the bulk area is too small for a tile.
+ * Fills in the grid. On GPUs there is one block, or as many as have at least BLOCK_MIN bytes of a shard each. Returns
+ * false if the call is not between nodes, if no rank has a shard, if a slot holds no unit, or if the bulk area is too
+ * small for a tile.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard, tile_units, max_blocks;
+    uint64_t shard_units, tile_units, max_blocks;
 
     if (input->nodes < 2 || input->shards == 0 || input->slot_size < MSCCLPP_DEV_UNIT) {
         return false;
     }
-    shard = (units + input->shards - 1) / input->shards;
+    shard_units = (units + input->shards - 1) / input->shards;
     tile_units = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
-    /* A block's tile should hold at least one unit for each of its threads. */
-    if (tile_units == 0 || !mscclpp_algo_grid(input, shard, limit, tile_units, false, choice)) {
+    /* The blocks share the bulk area. All threads together may be no more than the units of its tile for one block. */
+    if (tile_units == 0 || !mscclpp_algo_grid(input, shard_units, limit, tile_units, false, choice)) {
         return false;
     }
-    max_blocks = input->on_twin ? limit : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
+    max_blocks = input->on_twin ? limit : shard_units * MSCCLPP_DEV_UNIT / BLOCK_MIN;
     max_blocks = max_blocks > limit ? limit : max_blocks == 0 ? 1 : max_blocks;
     choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
     return true;

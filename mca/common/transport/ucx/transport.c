@@ -215,7 +215,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     transport->ucx = ucx;
     transport->pid = getpid();
     transport->registers_host = wants_direct_puts(params);
-    /* The host twin's device memory is ordinary memory, unless the user wants to see the copies. */
+    /* Device memory of the host twin needs no copies. Tests ask for them by `ucx_bounce` = always. */
     transport->copies = !params->gpu->twin || strcmp(params->config->ucx_bounce, "always") == 0;
     if (!init_context(transport) || !start_worker(transport)) {
         ucx_destroy(transport);
