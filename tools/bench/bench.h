@@ -234,7 +234,8 @@ bool bench_env_choose_device(bench_env_t *env, const char *device);
 /* Returns the default size of the largest message: what the device can handle in a short time, but at least `min`. */
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
-/* Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed, but for a lack of memory. */
+/* Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed, but for a
+ * lack of memory. */
 bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env);
 

@@ -94,8 +94,8 @@ typedef struct {
 /*
  * Lets ranks of other nodes put into a memory, and this rank into theirs, over connections of their own. Collective
  * over all ranks of the communicator, each with its status so far in `own_status`. *own_status_p is its status
- * afterwards, on which the ranks have not voted. Fills in channels[i], for kernels, for each port i that has a peer. Returns an error
- * only if the exchange itself fails. After any error *join_p is not set, and nothing is left to free.
+ * afterwards, on which the ranks have not voted. Fills in channels[i], for kernels, for each port i that has a peer.
+ * Returns an error only if the exchange itself fails. After any error *join_p is not set, and nothing is left to free.
  */
 mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
                                      mscclpp_status_t own_status, mscclpp_dev_port_channel_t *channels,

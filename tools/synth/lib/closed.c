@@ -308,17 +308,18 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
 }
 
 /*
- * Makes a broadcast on nodes in two steps, of two chunks. In step 0 the root sends both chunks to the other ranks of its
- * node, and to the rank of its position on each other node. In step 1 these ranks spread chunk 0 in their nodes, and
- * each other rank of the root's node sends chunk 1 to the rank of its position on each other node. Returns NULL if the
- * limits do not allow it or memory runs out.
+ * Makes a broadcast on nodes in two steps, of two chunks. In step 0 the root sends both chunks to the other ranks of
+ * its node, and to the rank of its position on each other node. In step 1 these ranks spread chunk 0 in their nodes,
+ * and each other rank of the root's node sends chunk 1 to the rank of its position on each other node. Returns NULL if
+ * the limits do not allow it or memory runs out.
  */
-static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape, int root,
-                                                 int most_chunks)
+static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
+                                                   int root, int most_chunks)
 {
     int root_place = place_of(shape, root), node = root_place / shape->gpus, position = root_place % shape->gpus;
-    synth_schedule_t *schedule =
-        fits(2, most_chunks, 2 * (topology->ranks - 1)) ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2) : NULL;
+    synth_schedule_t *schedule = fits(2, most_chunks, 2 * (topology->ranks - 1))
+                                     ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2)
+                                     : NULL;
     bool ok = schedule != NULL && cross_to_nodes(schedule, shape, 0, node, position, 0) &&
               cross_to_nodes(schedule, shape, 1, node, position, 1);
 

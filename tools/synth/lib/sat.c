@@ -141,7 +141,8 @@ static bool classify(encoding_t *encoding)
 }
 
 /* Computes, for each chunk and rank, the first step before which the chunk can have arrived, and the last one at whose
- * start the rank can still send it on in time. If a chunk cannot reach a rank that wants it, makes the instance unsatisfiable. */
+ * start the rank can still send it on in time. If a chunk cannot reach a rank that wants it, makes the instance
+ * unsatisfiable. */
 static void find_windows(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
