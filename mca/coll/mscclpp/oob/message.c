@@ -169,13 +169,11 @@ void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module)
     }
 }
 
-void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const int *members, int count,
-                                        uint64_t number)
+void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const int *members, int count,
+                                     mca_coll_mscclpp_oob_kind_t kind, uint64_t number)
 {
-    mca_coll_mscclpp_oob_header_t header = {.magic = MCA_COLL_MSCCLPP_OOB_MAGIC,
-                                            .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN,
-                                            .number = number,
-                                            .call = module->in_hand};
+    mca_coll_mscclpp_oob_header_t header = {
+        .magic = MCA_COLL_MSCCLPP_OOB_MAGIC, .kind = kind, .number = number, .call = module->in_hand};
 
     /* A blocking send of so short a message ends at once, even if the peer does not receive yet. */
     for (int i = 0; i < count; ++i) {
@@ -185,6 +183,12 @@ void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const
                                     MCA_PML_BASE_SEND_STANDARD, module->comm));
         }
     }
+}
+
+void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const int *members, int count,
+                                        uint64_t number)
+{
+    mca_coll_mscclpp_oob_send_empty(module, members, count, MCA_COLL_MSCCLPP_OOB_ABSTAIN, number);
     mca_coll_mscclpp_oob_break_off(module);
 }
 

@@ -143,6 +143,13 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
 void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
 
 /*
+ * Sends a message without data to ranks `members` of the communicator, or to ranks 0 .. count - 1 if `members` is NULL.
+ * Needs no memory, and leaves out this rank.
+ */
+void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const int *members, int count,
+                                     mca_coll_mscclpp_oob_kind_t kind, uint64_t number);
+
+/*
  * Makes the other ranks of all-gather `number` end it with MSCCLPP_ERR_NOT_SUPPORTED. `members` and `count` as for
  * _post_among. Called without the lock. Needs no memory.
  */

@@ -103,15 +103,22 @@ mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const i
                      .received = received,
                      .pitch = pitch};
     mscclpp_status_t status = pairs.arrived != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    int posted = 0;
 
     mca_coll_mscclpp_oob_lock(oob);
     pairs.gather.number = ++oob->exchanges;
-    for (int i = 0; i < count && MSCCLPP_OK == status; ++i) {
-        status = mca_coll_mscclpp_oob_post(oob, peers[i], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
-                                           oob->module->in_hand, (const char *)sent + (size_t)i * pitch, lengths[i]);
+    while (posted < count && MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_oob_post(oob, peers[posted], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
+                                           oob->module->in_hand, (const char *)sent + (size_t)posted * pitch,
+                                           lengths[posted]);
+        posted += MSCCLPP_OK == status;
     }
     pthread_mutex_unlock(&oob->lock);
-    if (MSCCLPP_OK == status) {
+    if (MSCCLPP_OK != status) {
+        /* The peers would wait for ever. A message without data tells them, and needs no memory. */
+        mca_coll_mscclpp_oob_send_empty(oob->module, peers + posted, count - posted, MCA_COLL_MSCCLPP_OOB_PAIR,
+                                        pairs.gather.number);
+    } else {
         status = mca_coll_mscclpp_gather_run(&pairs.gather, &pairs, pairs_step, pairs_watch);
     }
     if (MSCCLPP_OK != status) {
