@@ -285,6 +285,11 @@ static bool faulty_is_capturing(mscclpp_gpu_stream_t *stream)
     return mscclpp_gpu_twin_ops.is_capturing(stream);
 }
 
+static mscclpp_status_t faulty_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object)
+{
+    return mscclpp_gpu_twin_ops.retain(stream, release, object);
+}
+
 const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .name = "host",
     .twin = true,
@@ -311,6 +316,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .stream_destroy = faulty_stream_destroy,
     .stream_wrap = faulty_stream_wrap,
     .is_capturing = faulty_is_capturing,
+    .retain = faulty_retain,
     .stream_query = faulty_stream_query,
     .stream_sync = faulty_stream_sync,
     .copy = faulty_copy,

@@ -220,11 +220,11 @@ cases_nodes_late() {
             --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
     done
     # The other collectives: some need nobody's data at once, so they are called until they wait. In a scan nobody waits
-    # for the last rank but those who wait for one another. In a gather rank 1 may be first to see its time run out: it
-    # waits for the root, which still waits for rank 2 in an earlier call.
+    # for the last rank but those who wait for one another. A rank may be first to see its time run out that waits for
+    # one that still waits for rank 2 in an earlier call.
     for coll in bcast reduce gather scatter allgather alltoall reduce_scatter_block; do
-        late=2
-        [ "$coll" != gather ] || late='[02]'
+        late='[012]'
+        [[ $coll != allgather && $coll != alltoall && $coll != reduce_scatter_block ]] || late=2
         run_saying "nodes:late:timeout:$coll" "$coll call .*ranks that have not (arrived|come): $late(;|$)" 60 -n 3 \
             "${nodes[@]}" --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 later $coll
