@@ -7,8 +7,8 @@
 /*
  * Collective over all ranks; a rank may have no peers. If rank a has rank b among its `count` peers, b has a among its
  * own. `sent` and `received` have `pitch` bytes for each peer, in the order of `peers`. Of those for peer i, the first
- * lengths[i] travel. The caller fills `received` with zeros before the call; they stay where a peer has failed and sends
- * nothing. Returns this rank's own status; the ranks have not voted on it.
+ * lengths[i] travel. The caller fills `received` with zeros before the call; they stay where a peer has failed and
+ * sends nothing. Returns this rank's own status; the ranks have not voted on it.
  */
 mscclpp_status_t mscclpp_oob_exchange(const mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                       const size_t *lengths, void *received, size_t pitch);
