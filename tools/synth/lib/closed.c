@@ -18,23 +18,6 @@ static bool fits(int64_t chunks, int most_chunks, int64_t sends)
 }
 
 /*
- * Completes a schedule whose sends have been added: sorts them, and gives each step the rounds that it needs. Takes
- * ownership. Returns NULL, with the schedule freed, if not all sends were added (`ok` is false) or there are too many
- * steps.
- */
-static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
-{
-    if (schedule == NULL || !ok || steps > SYNTH_MAX_STEPS) {
-        synth_schedule_free(schedule);
-        return NULL;
-    }
-    schedule->steps = steps;
-    synth_schedule_sort(schedule);
-    synth_schedule_fit(topology, schedule);
-    return schedule;
-}
-
-/*
  * Makes a broadcast on a mesh or a switch. In each step but the last, the root gives every rank chunks of its own; in
  * the step after that, each rank passes them on to all others. In the last step the root has nothing left to be passed
  * on and sends chunks to all ranks directly. Each rank gets as many chunks as fill whole rounds of the root's port.
@@ -65,7 +48,7 @@ static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, co
             ok = to == root || synth_schedule_add(schedule, chunk, root, to, steps - 1, false);
         }
     }
-    return finish(topology, schedule, steps, ok);
+    return synth_schedule_finish(topology, schedule, steps, ok);
 }
 
 /* Returns the rank of a node and a position. Numbers of nodes wrap round. */
@@ -203,7 +186,7 @@ static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const
     for (int i = 0; ok && i < ranks; ++i) {
         ok = gather_from(schedule, shape, &parts, steps, i / shape->gpus, i % shape->gpus);
     }
-    return finish(topology, schedule, steps, ok);
+    return synth_schedule_finish(topology, schedule, steps, ok);
 }
 
 /* Makes a gather or scatter on nodes. What an all-gather brings to one rank is a gather that takes no more rounds;
@@ -220,7 +203,7 @@ static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const sy
         ok = synth_schedule_prune(gather);
     }
     if (collective == SYNTH_GATHER || !ok) {
-        return finish(topology, gather, steps, ok);
+        return synth_schedule_finish(topology, gather, steps, ok);
     }
     scatter = synth_schedule_new(SYNTH_SCATTER, topology->ranks, root, gather->chunks);
     ok = scatter != NULL;
@@ -230,7 +213,7 @@ static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const sy
         ok = synth_schedule_add(scatter, send->chunk, send->to, send->from, steps - 1 - send->step, false);
     }
     synth_schedule_free(gather);
-    return finish(topology, scatter, steps, ok);
+    return synth_schedule_finish(topology, scatter, steps, ok);
 }
 
 /*
@@ -267,7 +250,7 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
                  synth_schedule_add(schedule, chunk, via, receiver, 1, false);
         }
     }
-    return finish(topology, schedule, 2, ok);
+    return synth_schedule_finish(topology, schedule, 2, ok);
 }
 
 /*
@@ -332,7 +315,7 @@ static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topol
     for (int other = 0; ok && other < shape->gpus; ++other) {
         ok = other == position || cross_to_nodes(schedule, shape, 1, node, other, 1);
     }
-    return finish(topology, schedule, 2, ok);
+    return synth_schedule_finish(topology, schedule, 2, ok);
 }
 
 /* Makes a broadcast on nodes. Each position does what complete_broadcast does, between nodes, with one step before and
@@ -354,7 +337,7 @@ static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const
             }
         }
     }
-    return finish(topology, schedule, steps, ok);
+    return synth_schedule_finish(topology, schedule, steps, ok);
 }
 
 /* Makes a broadcast with each number of chunks for each node, and returns the one with the fewest rounds for each

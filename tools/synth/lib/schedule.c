@@ -250,3 +250,16 @@ synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather)
     }
     return whole;
 }
+
+synth_schedule_t *synth_schedule_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,
+                                        bool ok)
+{
+    if (schedule == NULL || !ok || steps > SYNTH_MAX_STEPS) {
+        synth_schedule_free(schedule);
+        return NULL;
+    }
+    schedule->steps = steps;
+    synth_schedule_sort(schedule);
+    synth_schedule_fit(topology, schedule);
+    return schedule;
+}

@@ -79,4 +79,12 @@ typedef struct {
  */
 bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault);
 
+/*
+ * Completes a schedule whose sends have been added: sorts them, and gives each step the rounds that it needs. Takes
+ * ownership. Returns NULL, with the schedule freed, if not all sends were added (`ok` is false) or there are too many
+ * steps.
+ */
+synth_schedule_t *synth_schedule_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,
+                                        bool ok);
+
 #endif

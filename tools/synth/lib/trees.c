@@ -186,19 +186,6 @@ static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk
     return true;
 }
 
-/* Completes a schedule. If sends are missing (`ok` is false) or it has too many steps, frees it and returns NULL. */
-static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
-{
-    if (!ok || steps > SYNTH_MAX_STEPS) {
-        synth_schedule_free(schedule);
-        return NULL;
-    }
-    schedule->steps = steps;
-    synth_schedule_sort(schedule);
-    synth_schedule_fit(topology, schedule);
-    return schedule;
-}
-
 struct synth_trees {
     synth_collective_t collective;
     int root, chunks; /* chunks: how many trees, of one chunk each, a rank that has chunks is the root of */
@@ -306,7 +293,7 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
             ok = send_along(schedule, tree, first_chunk + unit * chunks, unit, height, false);
         }
     }
-    return schedule != NULL ? finish(topology, schedule, units - 1 + height, ok) : NULL;
+    return schedule != NULL ? synth_schedule_finish(topology, schedule, units - 1 + height, ok) : NULL;
 }
 
 struct synth_shares {
@@ -384,5 +371,5 @@ synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const s
                  send_along(schedule, &shares->out.tree[i], unit * parts + i, unit + height_in, height_out, false);
         }
     }
-    return schedule != NULL ? finish(topology, schedule, units - 1 + height_in + height_out, ok) : NULL;
+    return schedule != NULL ? synth_schedule_finish(topology, schedule, units - 1 + height_in + height_out, ok) : NULL;
 }
