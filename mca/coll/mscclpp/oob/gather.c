@@ -5,7 +5,14 @@
 
 #include "mca/common/base/call.h"
 #include "mca/common/base/clock.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
+
+/*
+ * Steps of a wait for each turn of Open MPI's progress besides. Most point-to-point layers take such a turn in a probe
+ * that finds no message, so a second one would only yield the processor once more. A few take none.
+ */
+#define PROGRESS_TURNS 4u
 
 int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int index)
 {
@@ -93,6 +100,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, 
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
     mscclpp_status_t status = MSCCLPP_OK;
+    unsigned turns = 0;
 
     while (MSCCLPP_OK == status) {
         mca_coll_mscclpp_oob_lock(oob);
@@ -101,7 +109,9 @@ mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, 
         if (MSCCLPP_IN_PROGRESS != status) {
             return status;
         }
-        mca_coll_mscclpp_progress();
+        if (!mscclpp_fiber_yield() && 0 == ++turns % PROGRESS_TURNS) {
+            opal_progress();
+        }
         status = mca_coll_mscclpp_oob_check(oob);
         if (MSCCLPP_OK == status) {
             status = watch(state);
