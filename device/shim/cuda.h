@@ -221,6 +221,11 @@ MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t value)
     *(uint4 *)p = make_uint4(value.w[0], value.w[1], value.w[2], value.w[3]);
 }
 
+MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
+{
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
 /* Packets. Relaxed order is enough, because the data are in the same vector as the flags that are tested. */
 MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 {

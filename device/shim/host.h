@@ -21,7 +21,8 @@
 
 /*
  * A thread that has read some memory sends a packet; whoever gets the packet may write that memory. No GPU reverses the
- * two, but ThreadSanitizer must be told. Only plans rely on it, whose packets are checked not to order stores.
+ * two, but ThreadSanitizer must be told. Only plans rely on it. Where their packets have to order stores, too, fences
+ * do so, which ThreadSanitizer does not know.
  */
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
@@ -170,6 +171,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
 MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t value)
 {
     *(mscclpp_dev_vec_t *)p = value;
+}
+
+/* See SENDS_PACKET for what ThreadSanitizer is told instead. */
+MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
+{
+#ifndef MSCCLPP_DEV_TELLS_TSAN
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
+#endif
 }
 
 /*

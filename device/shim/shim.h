@@ -10,6 +10,8 @@
  *   mscclpp_dev_ctx_t             who the calling thread is, and whether it gave up waiting
  *   mscclpp_dev_{ld,st,red,atom}_ memory accesses; the memory order and its scope are part of the name, so that
  *                                 ThreadSanitizer sees the protocol on the twin (it does not model fences)
+ *   mscclpp_dev_fence_acq_rel_sys orders a thread's accesses before it and after it, for packets, whose own order is
+ *                                 relaxed
  *   mscclpp_dev_block_sync{,_or}  a barrier of the block's threads; _or also combines a flag of each
  *   MSCCLPP_DEV_WARP              number of threads, from 0 on, that can act as one without a barrier: 32, or 1 on the
  *                                 twin

@@ -115,6 +115,7 @@ struct mscclpp_dev_plan_args {
     uint64_t scratch_bytes;
     uint32_t ready;                       /* MSCCLPP_DEV_PLAN_READIES_ITSELF and so on; for queued launches */
     uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
+    uint32_t orders;                      /* not 0: packets have to order what their senders did before them */
     uint32_t chunks;                      /* in a rank's block of input and output */
     uint32_t alignment;                   /* of chunks, and of the parts of a group, bytes */
     uint32_t width;                       /* MSCCLPP_DEV_LL16 or _LL8 */

@@ -44,6 +44,7 @@ cases_plans() {
             fi
         done
     done
+    cases_plans_ordered "$folder"
     cases_plans_each "$folder"
     cases_plans_multicast "$folder"
     cases_plans_chosen "$folder"
@@ -67,6 +68,22 @@ cases_plans_multicast() {
             run_counting "plans:multicast:$n" 1 'warning: .*allreduce_switch.json: its switch channels .*: not used' \
                 60 "${plan[@]}" "$bindir/test_plans" allreduce unplanned sum 1000
         fi
+    done
+}
+
+# A plan whose packets have to order other stores, which all ranks hear from rank 0, and plans whose packets need not.
+cases_plans_ordered() {
+    local folder=$1 job=(-n 3 "${forced[@]}" --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_plans) check name
+    for check in static full off; do
+        run_counting "plans:ordered:$check" 1 'plan:allgather_ordered .*, whose packets order other stores$' 60 \
+            "${job[@]}" "$folder/3/allgather_ordered.json" --mca coll_mscclpp_plan_check "$check" \
+            "$bindir/test_plans" allgather planned any 1000
+    done
+    run "plans:ordered:lingering" 60 "${job[@]}" "$folder/3/allgather_ordered.json" --mca coll_mscclpp_linger on \
+        "$bindir/test_plans" allgather planned any 1000
+    for name in allreduce_packets allgather_mixed; do
+        run_counting "plans:ordered:not:$name" 0 'packets order other stores' 60 "${job[@]}" "$folder/3/$name.json" \
+            "$bindir/test_plans" "$(kind_of "$name")" planned any 1000
     done
 }
 
@@ -344,8 +361,6 @@ cases_plans_refused() {
     run_counting "plans:refused:hangs" 1 'execution plan .*/hangs.json: deadlock: .*\[deadlock\]: not used' 60 \
         "${job[@]}" "$folder/3/bad/hangs.json" --mca coll_mscclpp_plan_check full "$bindir/test_plans" allreduce \
         unplanned sum 1000
-    run_counting "plans:refused:packet_order" 1 'execution plan .*/packet_order.json: .*\[packet-order\]: not used' 60 \
-        "${job[@]}" "$folder/3/bad/packet_order.json" "$bindir/test_plans" allgather unplanned any 100
     run "plans:proven" 60 "${job[@]}" "$folder/3/allreduce_ring.json" --mca coll_mscclpp_plan_check full \
         "$bindir/test_plans" allreduce planned sum 1000
     # A job simulates what no earlier one has proven; what is refused is refused again.

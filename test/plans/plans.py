@@ -196,6 +196,23 @@ def allreduce_relayed():
     return assemble("allreduce_relayed", "allreduce", ranks, "LL", True, use_double_scratch_buffer=True)
 
 
+def allgather_ordered(n):
+    """A block stores to the output, and packets alone tell another one, which stores there, too."""
+    ranks = [Rank(r, 1, n, 1) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        peers = peers_of(r, n)
+        channels = [rank.channel("memory", p) for p in peers]
+        block, other = rank.block(), rank.block()
+        handshake(block, channels)
+        block.move("put", [local("i", 0)] * (n - 1), [block.remote("memory", p, "o", r) for p in peers], "memory")
+        block.move("copy", [local("i", 0)], [local("o", r)])
+        block.nop()
+        block.move("cpkt", [local("i", 0)], [local("s", 0)])
+        finish(block, channels)
+        other.move("upkt", [local("s", 0)], [local("o", r)])
+    return assemble("allgather_ordered", "allgather", ranks, "LL", use_double_scratch_buffer=True)
+
+
 def all_plans():
     """All of them, by name."""
     return {"allgather_put_2": allgather_put(2), "allgather_put_3": allgather_put(3),
@@ -207,4 +224,4 @@ def all_plans():
             "allgather_get_3": allgather_get(3), "allgather_two_sources_3": allgather_two_sources(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),
             "allreduce_switch_4": allreduce_switch(4),
-            "allreduce_max_3": as_max(allreduce_rres(3))}
+            "allreduce_max_3": as_max(allreduce_rres(3)), "allgather_ordered_3": allgather_ordered(3)}

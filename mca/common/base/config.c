@@ -70,8 +70,8 @@ const mscclpp_param_t mscclpp_params[] = {
                   "or those for which rules name it. A plan that some rank does not have, or refuses, is not used."),
     CONFIG_STRING(plan_check, "static", 4, "static|full|off",
                   "How a plan is checked before its first use, besides the basic checks that every plan has to pass: "
-                  "static (if the order of its stores relies on packets, whether they ensure it), full (rank 0 of the "
-                  "first communicator that uses it simulates it) or off (no further check)."),
+                  "static (none, but it is found out whether its packets have to order other stores), full (rank 0 of "
+                  "the first communicator that uses it simulates it) or off (no further check)."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,

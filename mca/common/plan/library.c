@@ -242,6 +242,7 @@ static void survey_plan(mscclpp_plan_file_t *file)
     for (uint64_t i = 0; survey.has_packets && survey.uses != NULL && i < all_chunks && !file->may_order; ++i) {
         file->may_order = survey.uses[i].is_shared && survey.uses[i].is_written;
     }
+    file->orders = file->may_order;
     file->writes_input = file->writes_input && !plan->in_place;
     free(survey.uses);
 }
@@ -412,42 +413,49 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 }
 
 /*
- * Simulates a plan, and refuses it for what the simulation finds. Unless `all`, one launch is simulated, and the plan
- * is refused only if packets have to order other stores, or if it is too large to find that out.
+ * Simulates a plan, and finds out whether its packets have to order other stores; where that stays open, they have to.
+ * Refuses the plan for what the simulation finds if `all` is set; else one launch is simulated.
  */
 static void simulate(mscclpp_plan_file_t *file, bool all)
 {
     const mscclpp_plan_sim_options_t options = {all ? MSCCLPP_PLAN_LAUNCHES : 1, 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
+    bool is_right;
 
     mscclpp_plan_report_init(&report);
-    if (!mscclpp_plan_simulate(file->plan, &options, &report, &stats) && all) {
+    is_right = mscclpp_plan_simulate(file->plan, &options, &report, &stats);
+    if (!is_right && all) {
         refuse_for(file, &report);
-    } else if (report.no_memory) {
-        refuse(file, "no memory to simulate it");
-    } else if (has_rule(&report, "packet-order") || has_rule(&report, "size-limit")) {
-        refuse(file, "its packets may have to order other stores, which those of these kernels do not [packet-order]");
+    } else if (is_right && !report.no_memory && !has_rule(&report, "size-limit")) {
+        file->orders = has_rule(&report, "packet-order");
     }
     mscclpp_plan_report_destroy(&report);
 }
 
 /*
- * Simulates a plan, unless an earlier process has proven it, and keeps the proof for later ones. A proof by the whole
- * simulation also proves what is said of packets.
+ * Simulates a plan, unless an earlier process has kept what the simulation would find, and keeps it for later ones.
  */
 static void prove_once(mscclpp_plan_file_t *file, bool all)
 {
-    static const char full_proof[] = "full", packets_proof[] = "packets";
+    static const char full_proof[] = "full", unordered_proof[] = "packets", ordered_proof[] = "ordering";
+    const bool has_full_proof = mscclpp_plan_proof_is_kept(file->plan, full_proof);
+    const bool is_unordered = !file->may_order || mscclpp_plan_proof_is_kept(file->plan, unordered_proof);
 
-    if (mscclpp_plan_proof_is_kept(file->plan, full_proof) ||
-        (!all && mscclpp_plan_proof_is_kept(file->plan, packets_proof))) {
+    if ((has_full_proof || !all) && (is_unordered || mscclpp_plan_proof_is_kept(file->plan, ordered_proof))) {
+        file->orders = !is_unordered;
         mscclpp_info("execution plan %s was proven in an earlier run", file->path);
         return;
     }
     simulate(file, all);
-    if (file->refusal == NULL && file->plan != NULL) {
-        mscclpp_plan_proof_keep(file->plan, all ? full_proof : packets_proof);
+    if (file->refusal != NULL || file->plan == NULL) {
+        return;
+    }
+    if (all) {
+        mscclpp_plan_proof_keep(file->plan, full_proof);
+    }
+    if (file->may_order) {
+        mscclpp_plan_proof_keep(file->plan, file->orders ? ordered_proof : unordered_proof);
     }
 }
 

@@ -11,7 +11,7 @@
 /* How much of a plan is proven by simulation. Every plan has to pass the checks that need no simulation anyway. */
 typedef enum {
     MSCCLPP_PLAN_PROVE_NONE,    /* nothing */
-    MSCCLPP_PLAN_PROVE_PACKETS, /* that packets need not order other stores, if the plan's accesses leave that open */
+    MSCCLPP_PLAN_PROVE_PACKETS, /* nothing; but it is found out whether packets have to order other stores */
     MSCCLPP_PLAN_PROVE_ALL      /* all that the simulation checks */
 } mscclpp_plan_prove_t;
 
@@ -34,6 +34,7 @@ typedef struct {
     bool writes_input;            /* it writes the input, although it is not in place */
     bool mixes;                   /* the scratch holds packets and other data */
     bool may_order;               /* packets may have to order other stores: only a simulation can tell */
+    bool orders;                  /* so they have to, as far as mscclpp_plan_library_prove knows */
     bool extreme;                 /* it serves only the operation `reduce`, min or max */
     bool multicast;               /* it has operations on switch channels */
     mscclpp_plan_reduce_t reduce; /* if `extreme` */

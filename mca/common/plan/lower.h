@@ -26,8 +26,7 @@ typedef struct {
  * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds what kernels can run, or
  * MSCCLPP_ERR_NO_MEMORY. After a failure there is nothing to destroy.
  *
- * The caller must not use a plan whose simulation notes `packet-order`: packets of these kernels do not order the
- * stores before them.
+ * If the plan's simulation notes `packet-order`, the caller has to set `orders` in the kernel's arguments.
  */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
                                     mscclpp_plan_program_t *program, const char **why_p);

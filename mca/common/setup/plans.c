@@ -19,6 +19,7 @@
 typedef struct {
     uint64_t digest; /* of the file */
     uint64_t state;  /* READY, REFUSED or OF_OTHER_GPUS, as that rank sees it */
+    uint64_t orders; /* rank 0's entry, not 0: the plan's packets have to order other stores */
 } entry_t;
 
 enum { READY, REFUSED, OF_OTHER_GPUS };
@@ -130,9 +131,11 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
             mscclpp_warn("%s: execution plan %s: more than %d plans for one communicator: not used",
                          team->group.oob.label, file->path, PLANS_MAX);
         } else {
-            list->entries[list->count++] = (entry_t){file->digest, file->refusal != NULL    ? REFUSED
-                                                                   : is_for_gpu(team, file) ? READY
-                                                                                            : OF_OTHER_GPUS};
+            list->entries[list->count++] = (entry_t){file->digest,
+                                                     file->refusal != NULL    ? REFUSED
+                                                     : is_for_gpu(team, file) ? READY
+                                                                              : OF_OTHER_GPUS,
+                                                     file->orders};
         }
     }
 }
@@ -232,12 +235,13 @@ static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, msc
         plan->file = file;
         plan->rule = mscclpp_rule_by_plan(file->plan->name);
         plan->refused = UINT64_MAX;
+        plan->orders = list_of_0->entries[i].orders != 0;
         ++team->plan_count;
     }
     if (team->group.oob.rank == 0) {
         for (int i = 0; i < team->plan_count; ++i) {
-            mscclpp_info("%s: %s from %s", team->group.oob.label, team->plans[i].file->label,
-                         team->plans[i].file->path);
+            mscclpp_info("%s: %s from %s%s", team->group.oob.label, team->plans[i].file->label,
+                         team->plans[i].file->path, team->plans[i].orders ? ", whose packets order other stores" : "");
         }
     }
     return MSCCLPP_OK;

@@ -16,20 +16,6 @@
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
 #define IMAGE_ALIGNMENT 64 /* of parts that only this rank uses, bytes */
 
-uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
-{
-    const mscclpp_plan_t *definition = plan->file->plan;
-    const bool input = buffer == MSCCLPP_PLAN_INPUT;
-
-    if (plan->file->alone) {
-        return definition->ranks[team->group.oob.rank].chunks[buffer];
-    }
-    return definition->collective == MSCCLPP_PLAN_ALLTOALL ||
-                   definition->collective == (input ? MSCCLPP_PLAN_REDUCESCATTER : MSCCLPP_PLAN_ALLGATHER)
-               ? definition->rank_count
-               : 1;
-}
-
 /* Returns the most blocks that any buffer of any rank has. */
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
 {
@@ -154,6 +140,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->half = plan->room.half;
     args->scratch_bytes = plan->room.in - plan->room.scratch;
     args->mixes = plan->file->mixes;
+    args->orders = plan->orders;
     args->chunks = plan->file->chunks;
     args->alignment = plan->file->unit;
     args->width = MSCCLPP_DEV_LL16;

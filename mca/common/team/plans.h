@@ -34,6 +34,7 @@ struct mscclpp_team_plan {
     mscclpp_plan_room_t room;
     uint64_t chunk;                         /* chunk size of the last call, bytes; equal on all ranks */
     uint64_t launches;                      /* number of launches since the room was made */
+    bool orders;                            /* its packets have to order other stores; equal on all ranks */
     bool replayed;                          /* a graph repeats launches, which the host does not see */
     uint64_t refused;                       /* the smallest chunk for which there was no memory; equal on all ranks */
     char *given_up;                         /* the memory of a room out of use, kept while peers may still map it */

@@ -17,6 +17,20 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
     return collectives[plan->collective];
 }
 
+uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
+{
+    const mscclpp_plan_t *definition = plan->file->plan;
+    const bool input = buffer == MSCCLPP_PLAN_INPUT;
+
+    if (plan->file->alone) {
+        return definition->ranks[team->group.oob.rank].chunks[buffer];
+    }
+    return definition->collective == MSCCLPP_PLAN_ALLTOALL ||
+                   definition->collective == (input ? MSCCLPP_PLAN_REDUCESCATTER : MSCCLPP_PLAN_ALLGATHER)
+               ? definition->rank_count
+               : 1;
+}
+
 /* True if a plan can do an operation. A plan that says sum can do every one; a plan that says max or min, only that. */
 static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 {

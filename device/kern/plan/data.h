@@ -1,0 +1,335 @@
+/* The steps of an execution plan that move data: sources are combined, and the result goes to all targets. */
+#ifndef MSCCLPP_DEVICE_KERN_PLAN_DATA_H
+#define MSCCLPP_DEVICE_KERN_PLAN_DATA_H
+
+#include "device/lib/packet.h"
+#include "device/lib/reduce.h"
+#include "device/types/hot.h"
+#include "device/types/plan.h"
+
+/* The part of one item that a step works on. */
+typedef struct {
+    char *address;
+    uint64_t bytes; /* bytes from `address` to the end of the accessible memory */
+    uint32_t rank;  /* whose memory it is, by its number in the plan */
+    bool packets;   /* the data are packets */
+} mscclpp_dev_plan_span_t;
+
+/* A block's program. `steps`, `items` and `links` begin with the block's first ones, whose numbers are in `first`. */
+typedef struct {
+    const mscclpp_dev_plan_step_t *steps;
+    const mscclpp_dev_plan_item_t *items;
+    const mscclpp_dev_plan_link_t *links;
+    mscclpp_dev_plan_start_t first;
+} mscclpp_dev_plan_program_t;
+
+/* How far a block has come in its program. */
+typedef struct {
+    mscclpp_dev_plan_program_t program;
+    uint64_t turn, turns; /* of the loop that it is in: the current one, and how many; 0 turns: it is in none */
+    uint64_t unit;        /* bytes that a turn handles */
+    uint32_t flag;        /* of the packets of this launch */
+} mscclpp_dev_plan_run_t;
+
+/* The items of a step: its sources, and then its targets. */
+MSCCLPP_DEV const mscclpp_dev_plan_item_t *mscclpp_dev_plan_items(const mscclpp_dev_plan_run_t *run,
+                                                                  const mscclpp_dev_plan_step_t *step)
+{
+    return &run->program.items[step->items - run->program.first.item];
+}
+
+/* Link number `i` of a step. */
+MSCCLPP_DEV mscclpp_dev_plan_link_t mscclpp_dev_plan_link(const mscclpp_dev_plan_run_t *run,
+                                                          const mscclpp_dev_plan_step_t *step, uint32_t i)
+{
+    return run->program.links[step->links + i - run->program.first.link];
+}
+
+/*
+ * Sets the range of bytes of a step that this block handles now: *bytes bytes from *from on. That is what the turn of a
+ * loop leaves it, or its part in a group of blocks, or everything. The range may be empty.
+ */
+MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
+                                        const mscclpp_dev_plan_run_t *run, uint64_t *from, uint64_t *bytes)
+{
+    const uint64_t total = step->size * args->chunk;
+
+    *from = 0;
+    *bytes = total;
+    if (run->turns > 0) {
+        *from = run->turn * run->unit;
+        *bytes = *from >= total ? 0 : total - *from < run->unit ? total - *from : run->unit;
+    } else if (step->parts > 0) {
+        const uint64_t units = total / args->alignment;
+        const uint64_t units_each = units / step->parts;
+        const uint64_t longer_parts = units % step->parts;
+
+        *from = (step->part * units_each + (step->part < longer_parts ? step->part : longer_parts)) * args->alignment;
+        *bytes = (units_each + (step->part < longer_parts)) * args->alignment;
+    }
+}
+
+/* Where an item's data lie, from byte `from` of its chunks on. `flag` selects the half of a scratch. */
+MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
+                                                          const mscclpp_dev_plan_item_t *item, uint64_t from,
+                                                          uint32_t flag)
+{
+    mscclpp_dev_plan_span_t span;
+    const uint64_t offset = item->chunk * args->chunk + from;
+
+    span.rank = item->base / MSCCLPP_DEV_PLAN_BUFFERS;
+    span.packets = item->packets != 0;
+    span.address = args->bases[item->base];
+    if (item->base % MSCCLPP_DEV_PLAN_BUFFERS == MSCCLPP_DEV_PLAN_SCRATCH) {
+        span.address += (flag % 2 == 0 ? args->half : 0) + (span.packets ? 2 : 1) * offset;
+        span.bytes = MSCCLPP_DEV_PLAN_NO_END;
+    } else {
+        /* Bytes behind the end of a rank's block read as 0 and are not written. */
+        span.address += item->block * args->stride + offset;
+        span.bytes = offset < args->block_bytes ? args->block_bytes - offset : 0;
+    }
+    return span;
+}
+
+/*
+ * Loads a unit of a span. If the span holds packets, waits for those of the unit. If the wait fails, sets ctx->failed,
+ * and the value is undefined.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                                    const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag)
+{
+    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
+
+    if (!span->packets) {
+        return mscclpp_dev_ld_unit(span->address, unit, span->bytes);
+    }
+    mscclpp_dev_get_unit(ctx, &args->common, span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP,
+                         &value, flag, (int)args->width, args->names[span->rank]);
+    MSCCLPP_DEV_SAW_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
+    return value;
+}
+
+/* Stores a unit of a span, as a packet if the span holds packets. */
+MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
+                                        uint64_t unit, uint32_t flag, mscclpp_dev_vec_t value, uint32_t mask)
+{
+    if (span->packets) {
+        MSCCLPP_DEV_SENDS_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
+        mscclpp_dev_put_unit(span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, value, flag,
+                             (int)args->width);
+    } else {
+        mscclpp_dev_st_unit(span->address, unit, span->bytes, value, mask);
+    }
+}
+
+/* Units of each operand that a thread loads before it uses the first. */
+#define MSCCLPP_DEV_PLAN_BATCH 4u
+
+/*
+ * True if the `count` items consist of whole units at multiples of the units' size, none is cut off by the end of its
+ * block, and none holds packets.
+ */
+MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *items,
+                                           uint32_t count, uint64_t from, uint64_t bytes, uint32_t flag)
+{
+    uintptr_t all_bits = bytes;
+    uint32_t i;
+
+    for (i = 0; i < count; ++i) {
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], from, flag);
+
+        if (span.packets || span.bytes < bytes) {
+            return false;
+        }
+        all_bits |= (uintptr_t)span.address;
+    }
+    return all_bits % MSCCLPP_DEV_UNIT == 0;
+}
+
+/* Loads a batch of an item's units: number `unit`, and the further ones `stride` units apart. */
+MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *item,
+                                             uint64_t from, uint32_t flag, uint64_t unit, uint64_t stride,
+                                             mscclpp_dev_vec_t *values)
+{
+    const char *first = mscclpp_dev_plan_span(args, item, from, flag).address + unit * MSCCLPP_DEV_UNIT;
+    uint32_t i;
+
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < MSCCLPP_DEV_PLAN_BATCH; ++i) {
+        values[i] = mscclpp_dev_ld_vec(first + i * stride * MSCCLPP_DEV_UNIT);
+    }
+}
+
+/*
+ * Executes a step on whole units, batch by batch, as long as this thread has whole batches. Returns the first unit of
+ * this thread that is left. The thread loads its units of the next operand while it combines those of one.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                              const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
+                                              uint64_t from, uint32_t flag, uint64_t units, bool hot, int dtype, int op)
+{
+    const uint64_t stride = ctx->nthreads;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH], next[MSCCLPP_DEV_PLAN_BATCH];
+    mscclpp_dev_acc_t acc[MSCCLPP_DEV_PLAN_BATCH];
+    uint64_t unit;
+    uint32_t i, j;
+
+    for (unit = ctx->tid; unit + (MSCCLPP_DEV_PLAN_BATCH - 1) * stride < units;
+         unit += MSCCLPP_DEV_PLAN_BATCH * stride) {
+        mscclpp_dev_plan_load_batch(args, &items[0], from, flag, unit, stride, values);
+        if (step->sources > 1) {
+            mscclpp_dev_plan_load_batch(args, &items[1], from, flag, unit, stride, next);
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
+            }
+            for (i = 1; i < step->sources; ++i) {
+                MSCCLPP_DEV_UNROLL
+                for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                    values[j] = next[j];
+                }
+                if (i + 1 < step->sources) {
+                    mscclpp_dev_plan_load_batch(args, &items[i + 1], from, flag, unit, stride, next);
+                }
+                MSCCLPP_DEV_UNROLL
+                for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                    mscclpp_dev_acc_add(&acc[j], hot, dtype, op, values[j]);
+                }
+            }
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                values[j] = mscclpp_dev_acc_get(&acc[j], dtype);
+            }
+        }
+        for (i = 0; i < step->targets; ++i) {
+            char *first =
+                mscclpp_dev_plan_span(args, &items[step->sources + i], from, flag).address + unit * MSCCLPP_DEV_UNIT;
+
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                mscclpp_dev_st_vec(first + j * stride * MSCCLPP_DEV_UNIT, values[j]);
+            }
+        }
+    }
+    return unit;
+}
+
+/*
+ * mscclpp_dev_plan_batches for types and operations that are looked up at run time. Out of line, since inlined, it
+ * would take more registers than there are.
+ */
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
+                                                          const mscclpp_dev_plan_step_t *step,
+                                                          const mscclpp_dev_plan_item_t *items, uint64_t from,
+                                                          uint32_t flag, uint64_t units, int dtype, int op)
+{
+    return mscclpp_dev_plan_batches(&ctx, args, step, items, from, flag, units, false, dtype, op);
+}
+
+/*
+ * mscclpp_dev_plan_batches for any step. The type and operation are constants in it if they are hot ones. If the step's
+ * items are not whole units, nothing is done, and it returns this thread's first unit. Out of line, so that short
+ * messages need not keep its registers.
+ */
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
+                                                   const mscclpp_dev_plan_step_t *step,
+                                                   const mscclpp_dev_plan_item_t *items, uint64_t from, uint64_t bytes,
+                                                   uint32_t flag, int dtype, int op)
+{
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);
+    const uint64_t units = bytes / MSCCLPP_DEV_UNIT;
+
+    if (!mscclpp_dev_plan_is_whole(args, items, step->sources + step->targets, from, bytes, flag)) {
+        return ctx.tid;
+    }
+#define MSCCLPP_DEV_PLAN_MATCH(dtype_, op_)                                                                            \
+    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (int)(op_)) {                                               \
+        return mscclpp_dev_plan_batches(&ctx, args, step, items, from, flag, units, true, (int)(dtype_), (int)(op_));  \
+    }
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_PLAN_MATCH)
+#undef MSCCLPP_DEV_PLAN_MATCH
+    return mscclpp_dev_plan_batches_any(ctx, args, step, items, from, flag, units, dtype, op);
+}
+
+/*
+ * Waits for a unit's packets from all sources, for plans whose packets have to order other accesses. What this thread
+ * does next comes after all that their senders did before. So it comes before the unit's plain sources are read.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                                        const mscclpp_dev_plan_item_t *items, uint32_t sources,
+                                                        uint64_t from, uint64_t unit, uint32_t flag)
+{
+    bool has_packets = false;
+    uint32_t i;
+
+    for (i = 0; i < sources && !ctx->failed; ++i) {
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], from, flag);
+
+        if (span.packets) {
+            (void)mscclpp_dev_plan_load(ctx, args, &span, unit, flag);
+            has_packets = true;
+        }
+    }
+    if (has_packets) {
+        mscclpp_dev_fence_acq_rel_sys();
+    }
+}
+
+/*
+ * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets, of which
+ * those that hold packets are the last. After a failure nothing more is stored. `bulk` is a constant: whether code for
+ * many units is compiled in.
+ */
+MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                       const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
+                                       bool bulk, int dtype, int op)
+{
+    const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    uint64_t from, bytes, units, unit = ctx->tid;
+    mscclpp_dev_plan_span_t span;
+    mscclpp_dev_vec_t value;
+    mscclpp_dev_acc_t acc;
+    uint32_t i;
+
+    mscclpp_dev_plan_slice(args, step, run, &from, &bytes);
+    units = mscclpp_dev_units(bytes);
+    if (bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
+        unit = mscclpp_dev_plan_bulk(*ctx, args, step, items, from, bytes, run->flag, dtype, op);
+    }
+    for (; unit < units; unit += ctx->nthreads) {
+        bool is_first_packet = true;
+
+        if (args->orders != 0) {
+            mscclpp_dev_plan_after_packets(ctx, args, items, step->sources, from, unit, run->flag);
+        }
+        for (i = 0; i < step->sources; ++i) {
+            span = mscclpp_dev_plan_span(args, &items[i], from, run->flag);
+            value = mscclpp_dev_plan_load(ctx, args, &span, unit, run->flag);
+            if (step->sources == 1) {
+                break;
+            }
+            if (i == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, value);
+            } else {
+                mscclpp_dev_acc_add(&acc, false, dtype, op, value);
+            }
+        }
+        if (step->sources > 1) {
+            value = mscclpp_dev_acc_get(&acc, dtype);
+        }
+        if (ctx->failed) {
+            return;
+        }
+        for (i = 0; i < step->targets; ++i) {
+            span = mscclpp_dev_plan_span(args, &items[step->sources + i], from, run->flag);
+            if (args->orders != 0 && span.packets && is_first_packet) {
+                mscclpp_dev_fence_acq_rel_sys();
+                is_first_packet = false;
+            }
+            mscclpp_dev_plan_store(args, &span, unit, run->flag, value, mask);
+        }
+    }
+}
+
+#endif
