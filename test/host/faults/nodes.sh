@@ -46,8 +46,7 @@ plant halving-no-wait halving "$steps" "$launcher" 's/tile->index \* step->all \
 plant halving-first-tile-only halving "$steps" "$launcher" 's/tile->index \* step->all \+ step->number\)/step->number)/'
 plant halving-early-push halving "$steps" "$launcher" \
     '/void mscclpp_dev_steps_turn\(/,/^}/s/^        mscclpp_dev_block_sync\(ctx\);$//'
-plant halving-order halving "$steps" "$launcher" \
-    's/const bool received_first = .*/const bool received_first = ctx->block == 0;/'
+plant halving-received-offset halving "$steps" "$launcher" 's/\(unit - first_unit\) \*/unit */'
 plant halving-few-sets halving "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 plant halving-uncounted halving "$steps" "$launcher" 's/block->tiles \* step->all;/block->tiles;/'
 plant halving-partner halving mca/common/fabric/steps.c mca/common/fabric/steps.c \
