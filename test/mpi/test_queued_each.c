@@ -2,6 +2,9 @@
  * Each queued collective (mpix/include/mpix_mscclpp.h), checked by what it is to do: blocks of one size and blocks that
  * differ, out of place and in place, and in graphs.
  */
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -307,6 +310,78 @@ static void in_place_graph(void)
     mq_stream_free(each.stream);
 }
 
+/* Makes Linux run the threads of this process's proxies only where a processor has nothing else to do. */
+static void delay_proxies(void)
+{
+    const struct sched_param parameters = {0};
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+
+    while (tasks != NULL && (task = readdir(tasks)) != NULL) {
+        char path[300], name[32] = "";
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
+        file = fopen(path, "r");
+        if (file != NULL && fgets(name, sizeof(name), file) != NULL && 0 == strncmp(name, "mscclpp-proxy", 13)) {
+            MT_CHECK(0 == sched_setscheduler(atoi(task->d_name), SCHED_IDLE, &parameters), "cannot delay a thread");
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+}
+
+/*
+ * Frees a communicator as soon as this rank has the result of a replay, although other nodes may still wait for what
+ * its proxy is to send. The first rank's proxies are late.
+ */
+static void freed_at_once(void)
+{
+    enum { ROUNDS = 10 };
+    const size_t size = sizeof(int) * BLOCK_MAX * (size_t)mt_size;
+    each_t each = {.stream = mq_stream_make(), .salt = 9900};
+    MPI_Comm comm;
+
+    each.in = mt_buffer_alloc(MT_DEVICE, size, 0);
+    each.out = mt_buffer_alloc(MT_DEVICE, size, 0);
+    each.host = mt_host_alloc(size);
+    for (int round = 0; round < ROUNDS; ++round) {
+        void *graph;
+
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        MT_MPI(MPIX_Mscclpp_alltoall_enqueue(each.in.data, BLOCK_MAX, MPI_INT, each.out.data, BLOCK_MAX, MPI_INT, comm,
+                                             each.stream));
+        mq_capture_begin(each.stream);
+        MT_MPI(MPIX_Mscclpp_alltoall_enqueue(each.in.data, BLOCK_MAX, MPI_INT, each.out.data, BLOCK_MAX, MPI_INT, comm,
+                                             each.stream));
+        graph = mq_capture_end(each.stream);
+        mq_stream_wait(each.stream);
+        if (mt_rank == 0) {
+            delay_proxies();
+        }
+        each_fill(&each, mt_size, BLOCK_MAX);
+        mt_barrier(MPI_COMM_WORLD);
+        mq_graph_launch(graph, each.stream);
+        mq_stream_wait(each.stream);
+        MT_MPI(MPI_Comm_free(&comm));
+        each_get(&each, mt_size * BLOCK_MAX);
+        --each.salt;
+        for (int rank = 0; rank < mt_size; ++rank) {
+            each_compare(&each, rank * BLOCK_MAX, BLOCK_MAX, rank, mt_rank * BLOCK_MAX, "alltoall, the last replay");
+        }
+        ++each.salt;
+        mt_barrier(MPI_COMM_WORLD);
+    }
+    mt_buffer_free(&each.in, "in");
+    mt_buffer_free(&each.out, "out");
+    free(each.host);
+    mq_stream_free(each.stream);
+}
+
 /* Between nodes those whose blocks differ wait: their lists of blocks would have to be kept. */
 enum { COLLECTIVES = 18, VARIED = 6 };
 
@@ -347,5 +422,6 @@ int main(int argc, char **argv)
     }
     collectives();
     in_place_graph();
+    freed_at_once();
     return mt_finish();
 }

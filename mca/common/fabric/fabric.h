@@ -133,6 +133,12 @@ void mscclpp_fabric_stop(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric);
 
 /*
+ * Waits until the peers have what kernels that ended have sent, at most a second, and then abandons the fabric. For
+ * fabrics whose kernels graphs still hold: their last replay may have ended before its data have left.
+ */
+void mscclpp_fabric_retire(mscclpp_fabric_t *fabric);
+
+/*
  * Returns the ranks of other nodes that have sent nothing in the current call (mscclpp_board_add_absent), as far as
  * this rank's host can tell. Each of them stands for its node, since it may itself be waiting for other ranks of that
  * node. `may_ask`: the GPU runtime may be called.

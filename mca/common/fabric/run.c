@@ -163,6 +163,12 @@ void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)
     }
 }
 
+void mscclpp_fabric_retire(mscclpp_fabric_t *fabric)
+{
+    mscclpp_fabric_await_delivery(fabric);
+    mscclpp_fabric_abandon(fabric);
+}
+
 /* Makes progress on the proxy for a waiting host. If the proxy fails, it tells the kernel, and the call fails. */
 static mscclpp_status_t pump(void *context)
 {

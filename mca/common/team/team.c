@@ -177,7 +177,7 @@ static void destroy(mscclpp_team_t *team)
     in_graphs = disable_in_graphs(team);
     mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
     if (in_graphs && team->fabric != NULL) {
-        mscclpp_fabric_abandon(team->fabric); /* kernels of the graphs read its memory, which is never freed */
+        mscclpp_fabric_retire(team->fabric); /* kernels of the graphs read its memory, which is never freed */
     } else {
         mscclpp_plans_leave(team);
         mscclpp_fabric_destroy(team->fabric);
