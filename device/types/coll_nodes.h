@@ -62,6 +62,19 @@
          ? ((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)(nnodes_)*MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT    \
          : (slot_size_))
 
+/*
+ * Signals that node `to_` receives from node `from_` in each turn of tiles. `exchange_` is MSCCLPP_DEV_NODES_DIRECT or,
+ * where MSCCLPP_DEV_COLL_RINGS holds, MSCCLPP_DEV_NODES_RING.
+ */
+#define MSCCLPP_DEV_COLL_NODES_SIGNALS(exchange_, nnodes_, to_, from_)                                                 \
+    ((uint64_t)((from_) == (to_)                                       ? 0                                             \
+                : (exchange_) != MSCCLPP_DEV_NODES_RING                ? 1                                             \
+                : (from_) == MSCCLPP_DEV_NODES_BEHIND(nnodes_, to_, 1) ? (nnodes_)-1                                   \
+                                                                       : 0))
+
+/* True for patterns whose tiles can go around a ring of nodes: each rank has one block for all others. */
+#define MSCCLPP_DEV_COLL_RINGS(pattern_) ((pattern_) == MSCCLPP_DEV_ALLGATHER)
+
 /* The sizes of the blocks, 32 bits each, precede the data. */
 #define MSCCLPP_DEV_COLL_NODES_HEAD(blocks_)                                                                           \
     (((blocks_) * sizeof(uint32_t) + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT)
@@ -82,9 +95,9 @@ typedef struct {
 
 /*
  * Arguments of the kernels of these collectives. In `nodes.common`, rank and nranks count only the ranks of this rank's
- * node, and bytes is the size of one block if all have the same size. `nodes.pattern` is not used. All other ranks here
- * are numbered as in the communicator. The lists are in device memory, since a communicator may have any number of
- * ranks.
+ * node, and bytes is the size of one block if all have the same size. `nodes.pattern` says how tiles go from node to
+ * node: MSCCLPP_DEV_NODES_DIRECT or MSCCLPP_DEV_NODES_RING. All other ranks here are numbered as in the
+ * communicator. The lists are in device memory, since a communicator may have any number of ranks.
  */
 typedef struct {
     mscclpp_dev_nodes_args_t nodes;

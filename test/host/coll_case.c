@@ -7,12 +7,13 @@
 #include "test/host/elements.h"
 #include "test/host/reference.h"
 
-const char *const case_algos[CASE_ALGOS] = {
+const char *const case_algos[CASE_RING + 1] = {
     [MSCCLPP_COLL_BY_PACKETS] = "packets",
     [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
     [MSCCLPP_COLL_BY_ENGINES] = "engines",
     [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
     [CASE_AUTO] = "auto",
+    [CASE_RING] = "nodes_ring",
 };
 
 /* The selector's limits for packets on the twin, in bytes that a rank sends to all others together. */
@@ -422,7 +423,7 @@ static int find_served(const case_t *c, size_t scratch_size)
     if (c->choice.nodes < 0 ? n > 1 : c->choice.nodes > 0 && n > (uint64_t)c->choice.nodes) {
         return CASE_BY_NODES;
     }
-    if (algo == CASE_AUTO) {
+    if (algo == CASE_AUTO || algo == CASE_RING) {
         algo = c->most * (n > 1 ? n - 1 : 1) <= (n <= 2 ? AUTO_TWO : AUTO_MORE) ? MSCCLPP_COLL_BY_PACKETS
                                                                                 : MSCCLPP_COLL_BY_ZEROCOPY;
     }
@@ -585,6 +586,6 @@ bool case_read_choice(const char *text, case_choice_t *choice)
     return sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d%c", &c->coll, &c->algo, &c->ranks, &c->blocks,
                   &c->threads, &c->size, &c->dtype, &c->op, &c->place, &c->in_align, &c->out_align, &c->root, &c->kind,
                   &c->layout, &c->nodes, &rest) == CHOICES &&
-           c->coll >= 0 && c->coll <= CASE_ALLREDUCE && c->algo >= 0 && c->algo < CASE_ALGOS && c->ranks >= 1 &&
+           c->coll >= 0 && c->coll <= CASE_ALLREDUCE && c->algo >= 0 && c->algo <= CASE_RING && c->ranks >= 1 &&
            c->ranks <= RANKS_MAX;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/types/coll_nodes.h"
 #include "device/types/nodes.h"
 #include "test/unit/unit.h"
 
@@ -98,20 +99,23 @@ int coll_end_packets, coll_end_rounds;
 static bool check_name(const coll_end_t *end, const case_t *c, const char *before)
 {
     const char *name = mscclpp_team_last_algorithm(end->team);
+    const bool in_ring = c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE &&
+                         MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
     const char *wanted = c->served == CASE_NOTHING    ? before
-                         : c->served == CASE_BY_NODES ? "nodes"
-                                                      : case_algos[c->served];
+                         : c->served != CASE_BY_NODES ? case_algos[c->served]
+                         : in_ring                    ? "nodes_ring"
+                                                      : "nodes";
     char what[128];
 
     /* Where every rank knows that there are no data, nothing has served the call. */
     if (c->served == CASE_NOTHING && strcmp(name, "none") == 0) {
         return true;
     }
-    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_packets") == 0 && !c->varied) {
+    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_packets") == 0 && !c->varied && !in_ring) {
         __atomic_fetch_add(&coll_end_packets, 1, __ATOMIC_RELAXED);
         return true;
     }
-    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_rounds") == 0 && !c->varied) {
+    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_rounds") == 0 && !c->varied && !in_ring) {
         __atomic_fetch_add(&coll_end_rounds, 1, __ATOMIC_RELAXED);
         return true;
     }

@@ -211,7 +211,8 @@ static bool call_storm(storm_t *storm)
     return true;
 }
 
-static int storm_rounds; /* calls that went in rounds, of all ranks */
+static int storm_rounds;  /* calls that went in rounds, of all ranks */
+static int storm_in_ring; /* the same in a ring of nodes */
 
 static void run_storm_on(rank_t *rank)
 {
@@ -238,6 +239,9 @@ static void run_storm_on(rank_t *rank)
         if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_rounds") == 0) {
             __atomic_fetch_add(&storm_rounds, 1, __ATOMIC_RELAXED);
         }
+        if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_ring") == 0) {
+            __atomic_fetch_add(&storm_in_ring, 1, __ATOMIC_RELAXED);
+        }
     }
     __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
                        __ATOMIC_RELAXED);
@@ -246,10 +250,13 @@ static void run_storm_on(rank_t *rank)
     free(storm.out);
 }
 
-/* `fanout`: the parameter nodes_fanout; `renews`: packet flags begin again after some calls. */
-static void run_storm(int ranks, int nodes, int fanout, bool renews)
+/*
+ * `algo` is what parameters ask for, and `fanout` the parameter nodes_fanout; `renews`: packet flags begin again after
+ * some calls.
+ */
+static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews)
 {
-    const case_choice_t choice = {.algo = CASE_AUTO, .ranks = ranks, .blocks = 2, .threads = 2, .nodes = nodes};
+    const case_choice_t choice = {.algo = algo, .ranks = ranks, .blocks = 2, .threads = 2, .nodes = nodes};
     mscclpp_config_t config;
 
     coll_end_configure(&config, &choice, options.timeout);
@@ -267,7 +274,7 @@ static void test_storm(int scale)
 
     (void)scale;
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(ranks[i], shapes[i], 64, i % 2 == 0);
+        run_storm(CASE_AUTO, ranks[i], shapes[i], 64, i % 2 == 0);
     }
 }
 
@@ -279,10 +286,24 @@ static void test_rounds(int scale)
 
     (void)scale;
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(ranks[i], shapes[i], fanouts[i], i % 2 == 0);
+        run_storm(CASE_AUTO, ranks[i], shapes[i], fanouts[i], i % 2 == 0);
     }
     printf("%d calls in rounds\n", storm_rounds);
     CHECK(storm_rounds > 0);
+}
+
+/* The same where calls go around a ring of nodes if they can. */
+static void test_ring(int scale)
+{
+    static const int ranks[] = {2, 3, 5, 8, 6, 10}, shapes[] = {1, 1, 1, 1, -3, 2};
+    size_t i;
+
+    (void)scale;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+        run_storm(CASE_RING, ranks[i], shapes[i], 64, i % 2 == 0);
+    }
+    printf("%d calls in a ring\n", storm_in_ring);
+    CHECK(storm_in_ring > 0);
 }
 
 /* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */
@@ -311,10 +332,7 @@ static void test_rung(int scale)
 }
 
 static const part_t parts[] = {
-    {"storm", test_storm},
-    {"rounds", test_rounds},
-    {"rung", test_rung},
-    {NULL, NULL},
+    {"storm", test_storm}, {"rounds", test_rounds}, {"ring", test_ring}, {"rung", test_rung}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

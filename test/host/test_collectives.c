@@ -14,6 +14,7 @@
 #include "test/unit/unit.h"
 
 #define MOST_RANKS 9
+#define MOST_IN_RING 16
 
 static const struct {
     int blocks;
@@ -30,7 +31,13 @@ static const int node_shapes[] = {1, 2, 3, 5, -2, -3};
 
 #define SHAPES ((int)(sizeof(node_shapes) / sizeof(node_shapes[0])))
 
-static bool over_nodes; /* the current matrix is that of several nodes */
+/* The collectives of the matrix of rings of nodes. */
+static const mscclpp_coll_t ring_colls[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLGATHERV};
+
+#define RING_COLLS ((int)(sizeof(ring_colls) / sizeof(ring_colls[0])))
+
+static bool over_nodes; /* the current matrix is one of several nodes */
+static bool in_ring;    /* it is that of rings of nodes */
 
 static parts_options_t options;
 static uint64_t base_seed = 1;
@@ -57,10 +64,15 @@ enum {
 static const char *const dim_names[DIMS] = {"collective", "algorithm", "ranks",  "grid", "size", "type",   "operation",
                                             "place",      "input",     "output", "root", "kind", "layout", "served"};
 
+static int coll_of(const int *row)
+{
+    return in_ring ? (int)ring_colls[row[BY_COLL]] : row[BY_COLL];
+}
+
 static void choice_of(const int *row, case_choice_t *choice)
 {
-    choice->coll = row[BY_COLL];
-    choice->algo = over_nodes ? CASE_AUTO : row[BY_ALGO];
+    choice->coll = coll_of(row);
+    choice->algo = in_ring ? CASE_RING : over_nodes ? CASE_AUTO : row[BY_ALGO];
     choice->nodes = over_nodes ? node_shapes[row[BY_ALGO]] : 0;
     choice->ranks = row[BY_RANKS] + 1;
     choice->blocks = grids[row[BY_GRID]].blocks;
@@ -95,15 +107,15 @@ static void settle(const void *context, int *row)
     case_choice_t choice;
     case_t c;
 
-    if (!case_combines(row[BY_COLL])) {
+    if (!case_combines(coll_of(row))) {
         row[BY_DTYPE] = row[BY_OP] = -1;
     }
     while (row[BY_OP] >= 0 && !mscclpp_dev_supports((mscclpp_dtype_t)row[BY_DTYPE], (mscclpp_op_t)row[BY_OP], true)) {
         row[BY_OP] = (row[BY_OP] + 1) % MSCCLPP_OP_LAST;
     }
-    row[BY_PLACE] = case_knows_in_place(row[BY_COLL]) ? row[BY_PLACE] : -1;
-    row[BY_ROOT] = case_has_root(row[BY_COLL]) && row[BY_RANKS] > 0 ? row[BY_ROOT] : -1;
-    row[BY_LAYOUT] = case_varies(row[BY_COLL]) ? row[BY_LAYOUT] : -1;
+    row[BY_PLACE] = case_knows_in_place(coll_of(row)) ? row[BY_PLACE] : -1;
+    row[BY_ROOT] = case_has_root(coll_of(row)) && row[BY_RANKS] > 0 ? row[BY_ROOT] : -1;
+    row[BY_LAYOUT] = case_varies(coll_of(row)) ? row[BY_LAYOUT] : -1;
     /* One grid for each algorithm and number of ranks, so that all grids get equally many. */
     row[BY_GRID] = one_grid ? (row[BY_ALGO] + row[BY_RANKS]) % GRIDS : row[BY_GRID];
     choice_of(row, &choice);
@@ -123,6 +135,13 @@ static const covering_t nodes_matrix = {
     .dims = DIMS,
     .values = {MSCCLPP_COLL_NEIGHBORS, SHAPES, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
                ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
+    .settle = settle,
+};
+
+static const covering_t ring_matrix = {
+    .dims = DIMS,
+    .values = {RING_COLLS, SHAPES, MOST_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
+               ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
     .settle = settle,
 };
 
@@ -219,7 +238,8 @@ static void run_matrix(const covering_t *covering)
     const double started = mscclpp_now();
     covering_result_t result;
 
-    over_nodes = covering == &nodes_matrix;
+    in_ring = covering == &ring_matrix;
+    over_nodes = in_ring || covering == &nodes_matrix;
     covering_build(covering, base_seed, &result);
     printf("%d cases cover %d pairs, %d others cannot be; %.1f s\n", result.count, result.pairs, result.impossible,
            mscclpp_now() - started);
@@ -242,9 +262,16 @@ static void test_nodes(int scale)
     CHECK(coll_end_packets > 0);
 }
 
+static void test_ring(int scale)
+{
+    (void)scale;
+    run_matrix(&ring_matrix);
+}
+
 static const part_t parts[] = {
     {"matrix", test_matrix},
     {"nodes", test_nodes},
+    {"ring", test_ring},
     {NULL, NULL},
 };
 

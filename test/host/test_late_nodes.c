@@ -13,10 +13,16 @@
 /* Seconds by which a deadline may be missed on a busy machine. */
 #define SLACK 8.0
 
+/* Bytes of a rank's block of an all-gather. */
+#define GATHERED 20000
+
+/* What is called: an all-reduce by steps, a broadcast in rounds, or an all-gather in a ring. */
+typedef enum { BY_STEPS, IN_ROUNDS, IN_RING } way_t;
+
 /* The plan of one test, shared by its ranks. */
 typedef struct {
     int culprit;
-    bool steps; /* the call is an all-reduce */
+    way_t way;
     mscclpp_status_t status[RANKS_MAX];
     double seconds[RANKS_MAX];
 } plan_t;
@@ -39,9 +45,38 @@ static mscclpp_status_t broadcast(const rank_t *rank, mscclpp_team_t *team, uint
     return status;
 }
 
+/* An all-gather of many tiles in a ring. */
+static mscclpp_status_t gather_all(const rank_t *rank, mscclpp_team_t *team, uint64_t call)
+{
+    static char in[GATHERED], out[16][16 * GATHERED];
+    const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_ALLGATHER,
+                                      .in = in,
+                                      .out = out[rank->rank],
+                                      .known = true,
+                                      .count = sizeof(in),
+                                      .dtype = MSCCLPP_DTYPE_UINT8,
+                                      .op = MSCCLPP_OP_SUM,
+                                      .call = call};
+    const mscclpp_status_t status = mscclpp_collective(team, &args);
+
+    CHECK_TEXT(mscclpp_team_last_algorithm(team), "nodes_ring");
+    return status;
+}
+
+/* Makes a call of the plan. */
+static mscclpp_status_t call_by(const rank_t *rank, traffic_t *traffic, uint64_t call)
+{
+    const way_t way = ((const plan_t *)rank->argument)->way;
+    bool right = false;
+
+    return way == BY_STEPS    ? traffic_call(traffic, 10, &right)
+           : way == IN_ROUNDS ? broadcast(rank, traffic->team, call)
+                              : gather_all(rank, traffic->team, call);
+}
+
 /*
- * A call in which the culprit does not arrive: an all-reduce by steps, or a broadcast in rounds. All ranks have made
- * such a call before, since the first one connects nodes, and these tests' exchange has no deadline.
+ * A call in which the culprit does not arrive. All ranks have made such a call before, since the first one connects
+ * nodes, and these tests' exchange has no deadline.
  */
 static void miss_between(rank_t *rank)
 {
@@ -52,14 +87,14 @@ static void miss_between(rank_t *rank)
     traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
     CHECK_EQ(traffic_call(&traffic, 10, &right), MSCCLPP_OK);
     CHECK_TEXT(mscclpp_team_last_algorithm(traffic.team), "nodes_doubling");
-    if (!plan->steps) {
-        CHECK_EQ(broadcast(rank, traffic.team, 2), MSCCLPP_OK);
+    if (plan->way != BY_STEPS) {
+        CHECK_EQ(call_by(rank, &traffic, 2), MSCCLPP_OK);
     }
     meet(rank);
     if (rank->rank != plan->culprit) {
         const double started = mscclpp_now();
 
-        plan->status[rank->rank] = plan->steps ? traffic_call(&traffic, 10, &right) : broadcast(rank, traffic.team, 3);
+        plan->status[rank->rank] = call_by(rank, &traffic, 3);
         plan->seconds[rank->rank] = mscclpp_now() - started;
     }
     meet(rank);
@@ -70,7 +105,7 @@ static void miss_between(rank_t *rank)
  * Between nodes most ranks wait for others that wait, too. All name the one that does not come, in one line before the
  * deadline and in another one at the deadline, whatever the number of ranks.
  */
-static void test_missing_between(int ranks, int per_node, int culprit, bool steps)
+static void test_missing_between(int ranks, int per_node, int culprit, way_t way)
 {
     int failed_before = unit_failed, rank, timeouts = 0;
     mscclpp_config_t config;
@@ -84,12 +119,13 @@ static void test_missing_between(int ranks, int per_node, int culprit, bool step
     config.ucx = false;
     config.transport = "shm";
     config.ranks_per_node = per_node;
+    config.allgather_algorithm = "nodes_ring";
     config.nodes_fanout = 1;
     config.timeout = 5;
     config.warn_after = 0.5;
     memset(&plan, 0, sizeof(plan));
     plan.culprit = culprit;
-    plan.steps = steps;
+    plan.way = way;
     log_record_clear();
     CHECK_EQ(run_ranks(ranks, &config, miss_between, &plan), 0);
     for (rank = 0; rank < ranks; ++rank) {
@@ -117,8 +153,9 @@ int main(void)
     alarm(600);
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
     mscclpp_gpu_twin_set_filter(user_is_host);
-    test_missing_between(9, 1, 6, true);
-    test_missing_between(9, 1, 3, false);
-    test_missing_between(11, 3, 7, false);
+    test_missing_between(9, 1, 6, BY_STEPS);
+    test_missing_between(9, 1, 3, IN_ROUNDS);
+    test_missing_between(11, 3, 7, IN_ROUNDS);
+    test_missing_between(7, 2, 3, IN_RING);
     return unit_end();
 }

@@ -1,6 +1,7 @@
 /* What is chosen for the collectives other than all-reduce (mca/common/algo/coll.c). */
 #include "mca/common/algo/coll.h"
 #include "device/types/coll_nodes.h"
+#include "mca/common/algo/schedule/cost.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"
 
@@ -225,17 +226,65 @@ static mscclpp_select_input_t many_nodes(uint32_t nodes)
     return input;
 }
 
+/* Tiles of large blocks go in a ring where the cost model says so, which then explains that. */
+static void test_ring(void)
+{
+    mscclpp_select_input_t input = many_nodes(8);
+    mscclpp_coll_choice_t choice;
+    char text[512];
+
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, MIB, true), MSCCLPP_COLL_BY_NODES);
+    REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, false, true, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_RING);
+    CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_RING);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_COLL_NODES);
+    CHECK(mscclpp_coll_explain(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, &choice, text, sizeof(text)));
+    CHECK(strstr(text, "over 8 nodes: nodes_ring; by the cost model nodes ") != NULL);
+    CHECK(strstr(text, " us, nodes_ring ") != NULL);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHERV, 64 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, false, true, &choice) == MSCCLPP_OK);
+    CHECK(!mscclpp_coll_explain(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, &choice, text, sizeof(text)));
+    /* Small blocks still travel as packets, which no flag of the choice sends around. */
+    REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 8, false, true, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_DIRECT);
+    input.nodes = input.all_ranks = 2; /* where a ring is the same as tiles to all */
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    input = many_nodes(8);
+    input.is_one_host = true;
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    input.is_one_host = false;
+    protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_COLL_BY_NODES;
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_COLL_AUTO;
+    /* With measured figures of a slow network, latencies weigh less. */
+    input.transport = "verbs";
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 6 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    protocol.figures[mscclpp_cost_transport("verbs")] =
+        (mscclpp_rule_figures_t){.is_given = 1, .latency = 3e-6, .overhead = 0.5e-6, .gap = 0.1e-6, .bandwidth = 1e9};
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 6 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
+    protocol.figures[mscclpp_cost_transport("verbs")].is_given = 0;
+}
+
 /* A name chooses among the three where they are possible; on one node it chooses nothing. */
 static void test_named(void)
 {
     for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
-        for (int algo = MSCCLPP_COLL_BY_NODES; algo <= MSCCLPP_COLL_BY_NODES_ROUNDS; ++algo) {
+        const bool rings = MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern((mscclpp_coll_t)coll));
+
+        for (int algo = MSCCLPP_COLL_BY_NODES; algo <= MSCCLPP_COLL_BY_NODES_RING; ++algo) {
             const char *name = mscclpp_coll_algo_name((mscclpp_coll_algo_t)algo);
             mscclpp_select_input_t input = many_nodes(5);
 
             protocol.coll_algorithm[coll] = mscclpp_coll_algo_find_any(name);
             CHECK_EQ(protocol.coll_algorithm[coll], algo);
             CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_COLL_AUTO); /* no name for rules */
+            if (algo == MSCCLPP_COLL_BY_NODES_RING) {
+                /* Where a ring is not possible, the name changes nothing. */
+                CHECK_EQ(choose(&input, coll, 8, true) == algo, rings);
+                CHECK_EQ(choose(&input, coll, MIB, true), rings ? algo : MSCCLPP_COLL_BY_NODES);
+                continue;
+            }
             CHECK_EQ(choose(&input, coll, 8, true), algo);
             CHECK_EQ(choose(&input, coll, MIB, true), MSCCLPP_COLL_BY_NODES);
             protocol.nodes_fanout = 1;
@@ -289,6 +338,7 @@ int main(void)
     test_forced();
     test_grids();
     test_nodes();
+    test_ring();
     test_named();
     test_rounds();
     return unit_end();

@@ -26,18 +26,7 @@
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_RING_H
 
 #include "device/kern/allreduce/allreduce_nodes_tile.h"
-#include "device/lib/port_channel.h"
-
-/* The node that this node sends to, and the node that it receives from. */
-MSCCLPP_DEV uint32_t mscclpp_dev_ring_successor(const mscclpp_dev_nodes_args_t *nodes)
-{
-    return MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, 1);
-}
-
-MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t *nodes)
-{
-    return MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, 1);
-}
+#include "device/lib/nodes_ring.h"
 
 /*
  * Number of signals that a node has sent to its successor before turn `turn`: one for each tile that it has given, n -
@@ -52,8 +41,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *bl
 
 /*
  * The number of the signal that a node waits for in step `step` of turn `turn`, in round reduce or gather. The
- * predecessor has sent that many signals once it has sent this one. Out of line, like the functions for one thread
- * below, because the kernel is short of registers.
+ * predecessor has sent that many signals once it has sent this one. Out of line, because the kernel is short of
+ * registers.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t turn,
                                                      uint32_t step, bool gather)
@@ -74,16 +63,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming(const mscclpp_dev_nodes_block_t *
     return tile->set + MSCCLPP_DEV_NODES_RING_ROOM(block->nodes->nnodes, block->nodes->slot_size);
 }
 
-/* Puts bytes to the successor, with a signal. Called by one thread, as are the next two functions. */
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
-                                              uint64_t to, uint64_t from, uint64_t bytes)
-{
-    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_successor(nodes));
-
-    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel], to, from, bytes);
-}
-
-/* Sends a part of a tile to the successor, into the area that begins at offset `area`, with a signal. */
+/*
+ * Sends a part of a tile to the successor, into the area that begins at offset `area`, with a signal. Called by one
+ * thread.
+ */
 MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                        const mscclpp_dev_nodes_tile_t *tile, uint32_t part, uint64_t area)
 {
@@ -91,15 +74,6 @@ MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     const uint64_t end = mscclpp_dev_nodes_begin(tile, part + 1) * MSCCLPP_DEV_UNIT;
 
     mscclpp_dev_ring_put(ctx, block->nodes, area + begin, tile->set + begin, end - begin);
-}
-
-/* Waits for signal `number` of this operation from the predecessor, counted from 1. */
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
-                                                uint64_t number)
-{
-    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_predecessor(nodes));
-
-    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel], number);
 }
 
 /*

@@ -16,10 +16,10 @@
  * partial results of all nodes, its own included, in node order, as an all-reduce does. Partial results travel in the
  * type of the elements; 16-bit floats are rounded to it in between.
  *
- * Each owner signals each other node in each turn, even if it has sent nothing. So a turn is an exchange like those of
- * an all-reduce, and both use the same sets of slots in turn. They are enough for the same reasons
- * (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes e + 3, and the sender of e + 3 gave
- * it after it had taken e + 1 at least.
+ * Each owner signals each other node in each turn, even if it has sent nothing; in a ring (nodes_ring.h) it signals
+ * only the next one. So a turn is an exchange like those of an all-reduce, and both use the same sets of slots in turn.
+ * They are enough for the same reasons (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes
+ * e + 3, and the sender of e + 3 gave it after it had taken e + 1 at least.
  *
  * Why three sets of rows are enough: other ranks write the rows of turn t + 3, and an owner's data to send in that
  * turn, once they have taken t + 1, because the steps follow one another as give t + 2, take t + 1, give t + 3. The
@@ -30,6 +30,7 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
 
+#include "device/kern/coll/nodes_ring.h"
 #include "device/kern/coll/nodes_turn.h"
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
@@ -229,23 +230,6 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, con
     }
 }
 
-/* Size of what was stored for a node, in bytes, sizes of blocks included. 0: that node needs none of it. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_stored_bytes(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                                 uint32_t to_node)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t count = mscclpp_dev_cn_count(state, turn, args->nodes.node, state->index, to_node);
-    const uint32_t *head = (const uint32_t *)(args->nodes.exchange + mscclpp_dev_cn_outgoing(state, turn, to_node));
-    const bool has_data = mscclpp_dev_cn_flows(state, turn, args->nodes.node, state->index, to_node);
-    uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
-    uint32_t i;
-
-    for (i = 0; i < count && has_data; ++i) {
-        bytes += mscclpp_dev_cn_padded(head[i]);
-    }
-    return has_data ? bytes : 0;
-}
-
 /*
  * Waits until this turn's data have come from the nodes that are `begin` to `end` - 1 nodes before this one. Called by
  * all threads, which divide the nodes among themselves. Sets ctx->failed in all of them if a wait fails.
@@ -269,25 +253,28 @@ MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 /*
  * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes: first to the nodes after this one.
  * Before each further batch, it waits for the data of as many nodes before this one, so a node exchanges data with only
- * a few others at a time. Called by all threads, which divide the nodes among themselves.
+ * a few others at a time. In a ring, sends them to the next node only. Called by all threads, which divide the nodes
+ * among themselves.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const uint32_t past_last = mscclpp_dev_cn_in_ring(state) ? 2 : nodes->nnodes; /* distance */
     uint32_t begin, end, distance;
 
-    for (begin = 1; begin < nodes->nnodes && !ctx->failed; begin = end) {
-        end = nodes->nnodes - begin < nodes->fanout ? nodes->nnodes : begin + nodes->fanout;
+    for (begin = 1; begin < past_last && !ctx->failed; begin = end) {
+        end = past_last - begin < nodes->fanout ? past_last : begin + nodes->fanout;
         for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
             const uint32_t to_node = (nodes->node + distance) % nodes->nnodes;
 
             mscclpp_dev_port_put_with_signal(
                 ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
                 mscclpp_dev_cn_incoming(state, turn, nodes->node), mscclpp_dev_cn_outgoing(state, turn, to_node),
-                mscclpp_dev_cn_stored_bytes(state, turn, to_node));
+                mscclpp_dev_cn_slot_bytes(state, turn, mscclpp_dev_cn_outgoing(state, turn, to_node), nodes->node,
+                                          to_node));
         }
-        if (end < nodes->nnodes) {
+        if (end < past_last) {
             mscclpp_dev_cn_await(ctx, state, turn, begin, end);
         }
     }
@@ -464,14 +451,18 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_stat
                                      const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    uint32_t from_node;
+    const uint32_t nnodes = args->nodes.nnodes;
+    uint32_t distance;
 
-    if (state->is_owner) {
-        mscclpp_dev_cn_await(ctx, state, turn, 1, args->nodes.nnodes);
+    if (state->is_owner && !mscclpp_dev_cn_in_ring(state)) {
+        mscclpp_dev_cn_await(ctx, state, turn, 1, nnodes);
     }
-    for (from_node = 0; from_node < args->nodes.nnodes && state->is_owner && !ctx->failed; ++from_node) {
-        if (from_node != args->nodes.node) {
-            mscclpp_dev_cn_hand_out(ctx, state, turn, from_node);
+    for (distance = 1; distance < nnodes && state->is_owner && !ctx->failed; ++distance) {
+        if (mscclpp_dev_cn_in_ring(state)) {
+            mscclpp_dev_cn_ring_pass_on(ctx, state, turn, distance);
+        }
+        if (!ctx->failed) {
+            mscclpp_dev_cn_hand_out(ctx, state, turn, MSCCLPP_DEV_NODES_BEHIND(nnodes, args->nodes.node, distance));
         }
     }
     mscclpp_dev_barrier(ctx, &args->nodes.common, ++state->barriers);
@@ -497,8 +488,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, co
 
     nodes->exchanged[ctx->block] = state->exchanged + state->turns;
     for (node = 0; node < nodes->nnodes; ++node) {
-        if (node != nodes->node) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected += state->turns;
+        const uint64_t in_turn = MSCCLPP_DEV_COLL_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node);
+
+        if (in_turn > 0) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected +=
+                state->turns * in_turn;
         }
     }
 }

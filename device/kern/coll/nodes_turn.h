@@ -282,6 +282,25 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
 }
 
+/*
+ * Bytes of the data of node `from` at `slot`, sizes of blocks included, if they are to go to node `to`. 0: that node
+ * needs none of them.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_slot_bytes(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
+                                               uint64_t slot, uint32_t from, uint32_t to)
+{
+    const uint32_t count = mscclpp_dev_cn_count(state, turn, from, state->index, to);
+    const uint32_t *head = (const uint32_t *)(state->args->nodes.exchange + slot);
+    const bool has_data = mscclpp_dev_cn_flows(state, turn, from, state->index, to);
+    uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
+    uint32_t i;
+
+    for (i = 0; i < count && has_data; ++i) {
+        bytes += mscclpp_dev_cn_padded(head[i]);
+    }
+    return has_data ? bytes : 0;
+}
+
 /* The first rank of a node: its row takes the node's partial result. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
 {

@@ -107,6 +107,7 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
     return algo == MSCCLPP_COLL_BY_NODES           ? "nodes"
            : algo == MSCCLPP_COLL_BY_NODES_PACKETS ? "nodes_packets"
            : algo == MSCCLPP_COLL_BY_NODES_ROUNDS  ? "nodes_rounds"
+           : algo == MSCCLPP_COLL_BY_NODES_RING    ? "nodes_ring"
                                                    : algo_names[algo];
 }
 
@@ -126,7 +127,7 @@ int mscclpp_coll_algo_find_any(const char *name)
 {
     int i;
 
-    for (i = MSCCLPP_COLL_BY_NODES; i <= MSCCLPP_COLL_BY_NODES_ROUNDS; ++i) {
+    for (i = MSCCLPP_COLL_BY_NODES; i <= MSCCLPP_COLL_BY_NODES_RING; ++i) {
         if (strcmp(name, mscclpp_coll_algo_name((mscclpp_coll_algo_t)i)) == 0) {
             return i;
         }
@@ -232,6 +233,7 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
         grid.nblocks /= 2;
     }
     choice->algo = MSCCLPP_COLL_BY_NODES;
+    choice->exchange = MSCCLPP_DEV_NODES_DIRECT;
     choice->kernel = MSCCLPP_KERNEL_COLL_NODES;
     choice->nblocks = grid.nblocks;
     choice->nthreads = grid.nthreads;
@@ -241,6 +243,44 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
                    : row_pitch - MSCCLPP_DEV_UNIT < put_tile ? row_pitch - MSCCLPP_DEV_UNIT
                                                              : put_tile;
     return choice->tile != 0;
+}
+
+/* Returns the seconds that a schedule takes by the cost model. Returns HUGE_VAL if there is no such schedule. */
+static double cost_of(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
+                      uint64_t block_bytes, uint32_t radix)
+{
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    mscclpp_schedule_t schedule;
+
+    if (!mscclpp_schedule_init(&schedule, kind, pattern, input->nodes, 0, 0, radix)) {
+        return HUGE_VAL;
+    }
+    return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
+}
+
+/* Returns the seconds that tiles take by the cost model: from each node to all others at once, or in a ring. */
+static double tiles_cost(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                         mscclpp_coll_algo_t algo)
+{
+    return cost_of(input, algo == MSCCLPP_COLL_BY_NODES_RING ? MSCCLPP_SCHEDULE_RING : MSCCLPP_SCHEDULE_DIRECT,
+                   patterns[coll], block_bytes, 0);
+}
+
+/*
+ * Lets the choice for tiles go in a ring, if a parameter or the cost model asks for that. `forced` is the algorithm
+ * that the parameter asks for. On one host, where nodes share no links, the cost model has no reason to ask for it.
+ */
+static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
+                            mscclpp_coll_choice_t *choice)
+{
+    const bool asked_for = forced == MSCCLPP_COLL_BY_NODES_RING;
+    const bool pays = !input->is_one_host && tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES_RING) <
+                                                 tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
+
+    if (MSCCLPP_DEV_COLL_RINGS(patterns[coll]) && (asked_for || (forced != MSCCLPP_COLL_BY_NODES && pays))) {
+        choice->algo = MSCCLPP_COLL_BY_NODES_RING;
+        choice->exchange = MSCCLPP_DEV_NODES_RING;
+    }
 }
 
 /*
@@ -257,13 +297,8 @@ static double packets_cost(const mscclpp_select_input_t *input, mscclpp_coll_t c
     const mscclpp_schedule_kind_t kind = radix == 0                         ? MSCCLPP_SCHEDULE_DIRECT
                                          : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
                                                                             : MSCCLPP_SCHEDULE_BRUCK;
-    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
-    mscclpp_schedule_t schedule;
 
-    if (!mscclpp_schedule_init(&schedule, kind, pattern, input->nodes, 0, 0, radix)) {
-        return HUGE_VAL;
-    }
-    return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
+    return cost_of(input, kind, (int)pattern, block_bytes, radix);
 }
 
 /* True if an owner's data of `units` units a block fit in a set of packet slots, in rounds with this radix. */
@@ -339,6 +374,7 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
         radix = 0;
     }
     choice->algo = radix != 0 ? MSCCLPP_COLL_BY_NODES_ROUNDS : MSCCLPP_COLL_BY_NODES_PACKETS;
+    choice->exchange = MSCCLPP_DEV_NODES_DIRECT;
     choice->kernel = MSCCLPP_KERNEL_COLL_NODES_PACKETS;
     choice->nblocks = 1;
     choice->nthreads = grid.nthreads;
@@ -348,22 +384,34 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     return true;
 }
 
-void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
-    int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model nodes_packets ",
+    int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model ",
                         mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
                         mscclpp_coll_algo_name(choice->algo));
     uint32_t radix;
 
-    for (radix = 0; radix <= ROUNDS_RADIX_MAX && used >= 0 && (size_t)used < size; radix = radix == 0 ? 2 : 2 * radix) {
-        used += snprintf(text + used, size - (size_t)used, radix == 0 ? "%.1f us" : ", nodes_rounds %.1f us by %u",
+    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && !MSCCLPP_DEV_COLL_RINGS(patterns[coll])) {
+        return false;
+    }
+    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES) {
+        used += snprintf(text + used, size - (size_t)used, "nodes %.1f us, nodes_ring %.1f us",
+                         tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES) * 1e6,
+                         tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES_RING) * 1e6);
+    }
+    for (radix = 0;
+         radix <= ROUNDS_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
+         radix = radix == 0 ? 2 : 2 * radix) {
+        used += snprintf(text + used, size - (size_t)used,
+                         radix == 0 ? "nodes_packets %.1f us" : ", nodes_rounds %.1f us by %u",
                          packets_cost(input, coll, block_bytes, radix) * 1e6, radix);
     }
     if (used >= 0 && (size_t)used < size) {
         mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);
     }
+    return true;
 }
 
 /* Fills in the choice for one of the algorithms within a node. False if it cannot serve the call. */
@@ -427,7 +475,9 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        if (!input->replayed && forced != MSCCLPP_COLL_BY_NODES) {
+        choose_exchange(input, coll, block_bytes, forced, &choice);
+        if (!input->replayed && forced != MSCCLPP_COLL_BY_NODES &&
+            !(forced == MSCCLPP_COLL_BY_NODES_RING && choice.algo == MSCCLPP_COLL_BY_NODES_RING)) {
             (void)shape_nodes_packets(input, coll, block_bytes, varied, forced, &choice);
         }
         *choice_p = choice;

@@ -7,6 +7,7 @@
 #define MCA_COMMON_ALGO_COLL_H
 
 #include "device/types/coll.h"
+#include "device/types/nodes.h"
 #include "mca/common/algo/algo.h"
 #include "mca/common/base/colls.h"
 #include "mca/common/base/status.h"
@@ -99,7 +100,8 @@ typedef enum {
     /* Algorithms between nodes. Parameters may ask for them, but no rule does. */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
     MSCCLPP_COLL_BY_NODES_PACKETS,                /* packets, from each node to all others at once */
-    MSCCLPP_COLL_BY_NODES_ROUNDS                  /* packets, in rounds (device/lib/nodes_rounds.h) */
+    MSCCLPP_COLL_BY_NODES_ROUNDS,                 /* packets, in rounds (device/lib/nodes_rounds.h) */
+    MSCCLPP_COLL_BY_NODES_RING                    /* tiles, each node passing on what it has received */
 } mscclpp_coll_algo_t;
 
 /* Returns the algorithm's name, as parameters (<name>_algorithm) have it, and rules for algorithms within a node. */
@@ -125,6 +127,7 @@ typedef struct {
     uint64_t epochs; /* epochs (packet flags) that the kernel uses */
     uint64_t tile;   /* between nodes, without packets: bytes of a tile (mscclpp_dev_coll_nodes_args_t) */
     uint32_t radix;  /* of rounds between nodes; 0: the call does not go in rounds */
+    mscclpp_dev_nodes_pattern_t exchange; /* how tiles go between nodes: DIRECT or RING */
 } mscclpp_coll_choice_t;
 
 /*
@@ -136,10 +139,11 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);
 
 /*
- * Writes the times that the cost model expects of packets between nodes, as one line without a newline. For calls that
- * mscclpp_coll_select gave nodes_packets or nodes_rounds to. Truncates the line to `size` bytes.
+ * Writes the times that the cost model expects between nodes, as one line without a newline: of packets if `choice` is
+ * nodes_packets or nodes_rounds, else of tiles. Truncates the line to `size` bytes. Returns false, and writes nothing,
+ * if nodes exchange such tiles in one way only.
  */
-void mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size);
 
 #endif

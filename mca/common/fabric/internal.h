@@ -21,11 +21,11 @@ typedef struct {
 } mscclpp_fabric_memory_t;
 
 /*
- * A kind of links: which nodes an owner of a shard exchanges with. These are all nodes, or those of its list of steps;
- * any larger number is a radix, and stands for the nodes of rounds with this radix.
+ * A kind of links: which nodes an owner of a shard exchanges with. These are all nodes, those of its list of steps, or
+ * its neighbours in a ring; any number in between is a radix, and stands for the nodes of rounds with this radix.
  */
 typedef uint32_t mscclpp_fabric_links_t;
-enum { MSCCLPP_FABRIC_ALL = 0, MSCCLPP_FABRIC_STEPS = 1, MSCCLPP_FABRIC_RADIX_MAX = 63 };
+enum { MSCCLPP_FABRIC_ALL = 0, MSCCLPP_FABRIC_STEPS = 1, MSCCLPP_FABRIC_RING = 63 };
 
 /* What a fabric knows of one node. */
 typedef struct {
@@ -83,7 +83,8 @@ struct mscclpp_fabric {
     mscclpp_dev_port_channel_t *channels;
     mscclpp_dev_step_t *device_steps;
     mscclpp_fabric_steps_t doubling, halving; /* the lists of these two patterns */
-    uint32_t pattern;                         /* of the current all-reduce; else MSCCLPP_DEV_NODES_DIRECT */
+    uint32_t pattern;                         /* of the current call (mscclpp_dev_nodes_pattern_t) */
+    uint64_t coll_tiles; /* of the current call if it is no all-reduce and uses no packets; else 0 */
 
     mscclpp_dev_rounds_t rounds; /* in which the current call's packets go; radix 0: it does not send in rounds */
     uint64_t pitch;              /* units of a place for packets in these rounds */

@@ -62,6 +62,14 @@ static bool is_in_steps(const mscclpp_fabric_t *fabric, uint32_t node)
     return is_in_list(&fabric->doubling, node) || is_in_list(&fabric->halving, node);
 }
 
+/* Tells whether the node is next to this one in the ring of nodes. */
+static bool is_in_ring(const mscclpp_fabric_t *fabric, uint32_t node)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+
+    return node == MSCCLPP_DEV_NODES_AHEAD(count, own, 1) || node == MSCCLPP_DEV_NODES_BEHIND(count, own, 1);
+}
+
 /* True if links of this kind include `node` and it is not connected yet. */
 static bool needs(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
 {
@@ -70,6 +78,7 @@ static bool needs(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, 
     }
     return links == MSCCLPP_FABRIC_ALL     ? true
            : links == MSCCLPP_FABRIC_STEPS ? is_in_steps(fabric, (uint32_t)node)
+           : links == MSCCLPP_FABRIC_RING  ? is_in_ring(fabric, (uint32_t)node)
                                            : is_in_rounds(fabric, links, (uint32_t)node);
 }
 

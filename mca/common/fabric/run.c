@@ -357,8 +357,11 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
                                          uint64_t tiles, const char *what)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
-    mscclpp_status_t status = mscclpp_fabric_link_for_call(fabric, args->radix);
-    int node;
+    const mscclpp_fabric_links_t links = args->nodes.pattern == MSCCLPP_DEV_NODES_RING ? MSCCLPP_FABRIC_RING
+                                         : args->radix != 0                            ? args->radix
+                                                                                       : MSCCLPP_FABRIC_ALL;
+    mscclpp_status_t status = mscclpp_fabric_link_for_call(fabric, links);
+    uint32_t node;
 
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_place(fabric, args);
@@ -376,16 +379,20 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     }
     ++fabric->calls;
     fabric->first_flag = tiles == 0 ? (uint32_t)fabric->runner->epochs : 0;
-    fabric->pattern = MSCCLPP_DEV_NODES_DIRECT;
+    fabric->pattern = args->nodes.pattern;
+    fabric->coll_tiles = tiles;
     note_rounds(fabric, args);
     status = run_with_proxy(fabric, launch, what, args->most);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
     mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
-    for (node = 0; node < fabric->nodes.count; ++node) {
-        fabric->node[node].exchanges += tiles;
+    for (node = 0; node < (uint32_t)fabric->nodes.count; ++node) {
+        fabric->node[node].exchanges +=
+            tiles * MSCCLPP_DEV_COLL_NODES_SIGNALS(args->nodes.pattern, (uint32_t)fabric->nodes.count,
+                                                   (uint32_t)fabric->nodes.node, node);
     }
+    fabric->coll_tiles = 0;
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
 }

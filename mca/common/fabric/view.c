@@ -170,6 +170,22 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
     return 0;
 }
 
+/*
+ * For a call in a ring that is no all-reduce: returns the previous node if it has not sent all of its signals yet. That
+ * node may itself be waiting for the one before it. 0: it has sent all.
+ */
+static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+    const uint32_t previous = MSCCLPP_DEV_NODES_BEHIND(count, own, 1);
+    const uint64_t owed =
+        fabric->coll_tiles * MSCCLPP_DEV_COLL_NODES_SIGNALS(MSCCLPP_DEV_NODES_RING, count, own, previous);
+
+    return count_signals(fabric, tokens, (int)previous) < fabric->node[previous].exchanges + owed
+               ? mscclpp_board_add_absent(0, fabric->nodes.owners[previous])
+               : 0;
+}
+
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const bool packets = fabric->first_flag != 0;
@@ -187,6 +203,9 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     }
     if (packets && fabric->rounds.radix != 0) {
         return find_in_rounds(fabric);
+    }
+    if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_RING) {
+        return find_in_ring(fabric, tokens);
     }
     if (steps != NULL) {
         return find_partner(fabric, steps, tokens);

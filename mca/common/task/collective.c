@@ -132,6 +132,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     args.most = task->largest;
     args.tile = task->choice.tile;
     args.radix = task->choice.radix;
+    args.nodes.pattern = task->choice.exchange;
     args.pattern = (uint32_t)task->pattern;
     args.root = (uint32_t)task->root;
     args.in_place = task->in_place;
@@ -218,7 +219,7 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
     return mscclpp_by_plan(task->team, &call, served_p);
 }
 
-/* Logs what the cost model says of packets between nodes: on rank 0, once for sizes up to the next power of two. */
+/* Logs what the cost model says of a call between nodes: on rank 0, once for sizes up to the next power of two. */
 static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
@@ -226,10 +227,11 @@ static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_se
     uint64_t *logged = &team->logged_costs[task->args->coll];
     char text[512];
 
-    if (task->choice.algo > MSCCLPP_COLL_BY_NODES && (*logged & size_class) == 0 && team->group.oob.rank == 0) {
+    if (task->choice.algo >= MSCCLPP_COLL_BY_NODES && (*logged & size_class) == 0 && team->group.oob.rank == 0) {
         *logged |= size_class;
-        mscclpp_coll_explain(input, task->args->coll, task->largest, &task->choice, text, sizeof(text));
-        mscclpp_info("%s: %s", team->group.oob.label, text);
+        if (mscclpp_coll_explain(input, task->args->coll, task->largest, &task->choice, text, sizeof(text))) {
+            mscclpp_info("%s: %s", team->group.oob.label, text);
+        }
     }
 }
 

@@ -35,6 +35,15 @@ plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     's/message\.count == 0 && ctx->tid == 0/false/'
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     '/void mscclpp_dev_cr_run\(/,/^}/s/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
+ring=$coll/nodes_ring.h
+plant coll-ring-own-unawaited collectives_ring "$ring" "$launcher" \
+    's/return turn->index \+ 1 \+/return turn->index +/'
+plant coll-ring-early collectives_ring "$ring" "$launcher" \
+    's/passed_on_in_a_turn \+ step - 1;/passed_on_in_a_turn + step - 2;/'
+plant coll-ring-sync collectives_ring "$ring" "$launcher" \
+    's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
+plant coll-ring-few-sets collectives_ring "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
+plant coll-ring-uncounted collectives_ring device/types/coll_nodes.h "$launcher" 's/\? \(nnodes_\)-1 /? 1 /'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'

@@ -17,7 +17,7 @@ plant nodes-second-barrier nodes "$nodes" "$launcher" \
     '/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
 plant nodes-one-scratch nodes "$tile" "$launcher" 's/ \+ tile->index % 2\)/)/'
 ring=device/kern/allreduce/allreduce_nodes_ring.h
-plant ring-no-wait ring "$ring" "$launcher" '/void mscclpp_dev_ring_await\(/,/^}/s/, number\);/, 0);/'
+plant ring-no-wait ring device/lib/nodes_ring.h "$launcher" '/void mscclpp_dev_ring_await\(/,/^}/s/, number\);/, 0);/'
 plant ring-own-part-unawaited ring "$ring" "$launcher" 's/(ring_before\(block, turn - 1\)) \+ 1;/\1;/'
 plant ring-result-unawaited ring "$ring" "$launcher" 's/(gather \? mscclpp_dev_ring_before\(block, turn\))/\1 - 1/'
 plant ring-gather-too-early ring "$ring" "$launcher" 's/\(gather \? reduces : 0\)/0/'

@@ -43,6 +43,10 @@ run_collectives_rounds() {
     run test_coll_storm --timeout "$deadline" rounds
 }
 
+run_collectives_ring() {
+    run test_coll_storm --timeout "$deadline" ring
+}
+
 run_collectives_storm() {
     run test_coll_storm --timeout "$deadline" storm
 }

@@ -1,0 +1,40 @@
+/*
+ * A ring of nodes: a kernel sends only to the next node, and receives only from the previous one. Each function below
+ * the first two is called by one thread. They are out of line because kernels with a ring are short of registers.
+ */
+#ifndef MSCCLPP_DEVICE_LIB_NODES_RING_H
+#define MSCCLPP_DEVICE_LIB_NODES_RING_H
+
+#include "device/lib/port_channel.h"
+#include "device/types/nodes.h"
+
+/* The node that this node sends to, and the node that it receives from. */
+MSCCLPP_DEV uint32_t mscclpp_dev_ring_successor(const mscclpp_dev_nodes_args_t *nodes)
+{
+    return MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, 1);
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t *nodes)
+{
+    return MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, 1);
+}
+
+/* Puts bytes to the successor, with a signal. Offsets are in the exchange area. */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                              uint64_t to, uint64_t from, uint64_t bytes)
+{
+    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_successor(nodes));
+
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel], to, from, bytes);
+}
+
+/* Waits for signal `number` of this operation from the predecessor, counted from 1. */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                                uint64_t number)
+{
+    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_predecessor(nodes));
+
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel], number);
+}
+
+#endif
