@@ -41,6 +41,8 @@ cases_late() {
         run_saying "late:killed:later" 'all that are left have ended well' 60 -n 3 --enable-recovery "${forced[@]}" \
             --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5
     fi
+    run_failing "late:aborted" ': rank [01] has waited [0-9.]+ s; ranks that have not arrived: 2' 30 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_warn_after 1 --mca coll_mscclpp_timeout 120 "$bindir/test_late" aborted 3
     run_saying "late:timeout:spawned" 'ranks that have not arrived: 1' 60 -n 1 "${forced[@]}" \
         --mca coll_mscclpp_timeout 1 "$bindir/test_late" spawned 3
     # This layer of Open MPI keeps messages that a communicator has left behind for the next one with its id.

@@ -50,6 +50,7 @@ cases_plans() {
     cases_plans_chosen "$folder"
     cases_plans_run "$folder"
     cases_plans_refused "$folder"
+    cases_plans_late "$folder"
     cases_plans_between "$folder"
     cases_plans_synthesised
     cases_plans_measured "$folder"
@@ -338,6 +339,51 @@ cases_plans_run() {
         "$folder/3" "$bindir/test_plan_run" custom_halo_packets
     run "plans:run:mapped" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_plans \
         "$folder/3" "$bindir/test_plan_run" custom_halo
+}
+
+# Ranks that are late, dead or abort the job while a plan serves the call: as with other algorithms (cases_late).
+cases_plans_late() {
+    local folder=$1 name kind how where late job warn=(--mca coll_mscclpp_warn_after 1 --mca coll_mscclpp_timeout 120)
+    for name in allreduce_packets nodes/allreduce_hierarchical; do
+        where=(-n 3 "${forced[@]}" --mca coll_mscclpp_plans "$folder/3/$name.json")
+        late=2
+        if [[ $name == nodes/* ]]; then
+            where=(-n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans
+                "$folder/4/$name.json")
+            late=3
+        fi
+        kind="call 2 of 4000 bytes \(plan:${name#nodes/}\): rank [0-2] has waited [0-9.]+ s; ranks .* arrived: $late$"
+        run_saying "plans:late:warn:$name" "$kind" 60 "${where[@]}" "${warn[@]}" "$bindir/test_late" warn 3 later
+        run_failing "plans:aborted:$name" "$kind" 60 "${where[@]}" "${warn[@]}" "$bindir/test_late" aborted 4
+        job=("${where[@]}" --mca coll_mscclpp_timeout 2)
+        run_saying "plans:late:timeout:$name" "ranks that have not (arrived|come): $late" 60 "${job[@]}" \
+            "$bindir/test_late" timeout 6 later
+        for how in within amid; do
+            if wanted "plans:killed:$how:$name" && ! lets_others_go_on; then
+                skip "plans:killed:$how:$name" "this mpirun ends all ranks where one is killed"
+                continue
+            fi
+            # Amid a call, it may or may not have been seen to arrive.
+            kind='all that are left have ended well'
+            [ $how = amid ] || kind="plan:${name#nodes/}.* did not end .* not (arrived|come): $late(;|$)"
+            run_saying "plans:killed:$how:$name" "$kind" 60 --enable-recovery "${job[@]}" "$bindir/test_late" \
+                killed 6 $how 100
+        done
+    done
+    # By the ranks' own buffers, which the hosts exchange before the kernel; and other collectives.
+    for name in allgather_direct allreduce_twophase reducescatter_direct alltoall_direct; do
+        kind=$(kind_of "$name")
+        if [ "$kind" != allgather ] && [ "${MSCCLPP_TEST_LONG:-0}" != 1 ]; then
+            skip "plans:late:timeout:$name" "set MSCCLPP_TEST_LONG=1"
+            continue
+        fi
+        run_saying "plans:late:timeout:$name" "call [0-9]+ of .*; ranks that have not (arrived|come): 2" 60 -n 3 \
+            "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_plans "$folder/3/$name.json" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later \
+            "${kind/reducescatter/reduce_scatter_block}"
+    done
+    run "plans:late:next job" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_plans "$folder/3/allreduce_packets.json" \
+        "$bindir/test_plans" allreduce planned sum 1000
 }
 
 # What no rank uses, and what is said of it.

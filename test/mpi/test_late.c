@@ -10,6 +10,7 @@
  * by SIGKILL while kernels run, "within" a call that the others have not begun, or "amid" calls back to back of so many
  * ints. The others' call must end with an error within SECONDS. Where MPS serves the ranks of a GPU, those on
  * communicators without the dead rank may end with an error, too, and nothing may hang; each rank prints what it saw.
+ *        test_late aborted SECONDS: the last rank calls MPI_Abort in place of the call, after so many seconds
  *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
  * some are left to MPI_Finalize
  */
@@ -323,6 +324,19 @@ static void __attribute__((noreturn)) die_while_busy(MPI_Comm comm, int seconds,
     leave(rest);
 }
 
+/* The last rank calls MPI_Abort while the others wait for it in a call, which must not end before they are ended. */
+static void abort_job(MPI_Comm comm, int seconds)
+{
+    mt_call_t call = mt_call(comm, 1000, 2);
+
+    if (mt_rank == mt_size - 1) {
+        (void)sleep((unsigned)seconds);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    mt_verify(&call);
+    MT_CHECK(false, "the call has ended");
+}
+
 #define DUPLICATES 3
 
 /* What was given up holds up nobody who disconnects from the other job, which MPI_Finalize does of itself. */
@@ -388,6 +402,8 @@ int main(int argc, char **argv)
         die_while_busy(comm, seconds, 0 == strcmp(argv[3], "within"), atoi(argv[4]));
     } else if (argc > 1 && 0 == strcmp(argv[1], "killed")) {
         die_and_go_on(comm, seconds);
+    } else if (argc > 1 && 0 == strcmp(argv[1], "aborted")) {
+        abort_job(comm, seconds);
     } else {
         warn(comm, seconds);
     }

@@ -47,6 +47,7 @@ typedef struct {
     bool answered;       /* it has answered */
     int answer;          /* the rank that it waits for, if it has answered */
     unsigned hops;       /* answers that led to a further rank */
+    int unknown;         /* ranks that were asked although none is known to wait for them */
     uint64_t named_call; /* the last call in which another rank has named the late one */
 } mscclpp_group_inquiry_t;
 
@@ -99,6 +100,7 @@ typedef struct {
      */
     uint64_t (*find_absent)(void *context, bool may_ask);
     void *absent_context;
+    bool asks_all; /* the host cannot see whom a kernel waits for, so a search asks all ranks in turn */
 } mscclpp_group_t;
 
 /*

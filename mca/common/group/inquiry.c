@@ -4,7 +4,8 @@
  * A rank sees only those that owe it data, and these may be waiting themselves: for the next rank of a tree, or for one
  * of their node. So a rank that has waited too long asks the first one that it waits for. A rank that waits in
  * the same call answers with the rank that it waits for in turn, which is asked next. The rank that does not answer
- * within a second is not in the call: it is late, silent or gone.
+ * within a second is not in the call: it is late, silent or gone. Where the host cannot see whom a kernel waits for,
+ * all ranks are asked in turn. Such a call is one that no rank can end before all have come.
  *
  * In most calls, all ranks find it at about the same time. The one that follows it in the numbering names it first,
  * and tells all others. Each further rank waits 10 ms longer before it would name it, too. So one line is logged, and
@@ -45,6 +46,20 @@ static void ask(mscclpp_group_t *group, int rank, double now)
     }
 }
 
+/*
+ * Returns the next rank to ask if a search knows of none: each in turn, from the one after this rank on. -1: there is
+ * none, or the search is only to follow what is known.
+ */
+static int next_unknown(mscclpp_group_t *group)
+{
+    const int size = group->oob.size;
+
+    if (!group->asks_all || ++group->inquiry.unknown >= size) {
+        return -1;
+    }
+    return (group->members[group->rank] + group->inquiry.unknown) % size;
+}
+
 /* Begins a search. In one call there are at most two: one for the warning, and one at the deadline. */
 static void begin(mscclpp_group_t *group, bool at_deadline, double now)
 {
@@ -53,7 +68,8 @@ static void begin(mscclpp_group_t *group, bool at_deadline, double now)
     inquiry->call = group->call;
     inquiry->at_deadline = at_deadline;
     inquiry->hops = 0;
-    ask(group, inquiry->waits_for, now);
+    inquiry->unknown = 0;
+    ask(group, inquiry->waits_for >= 0 ? inquiry->waits_for : next_unknown(group), now);
 }
 
 /* Returns how many seconds longer than ANSWER_SECONDS this rank waits before it names `late`. */
@@ -82,11 +98,16 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
         return MSCCLPP_INQUIRY_FOUND;
     }
     if (inquiry->answered) {
+        int next = inquiry->answer;
+
         /* The chain ends at a rank that knows of no other, leads back to this rank, or goes in a circle. */
-        if (inquiry->answer < 0 || inquiry->answer == group->members[group->rank] || ++inquiry->hops > HOPS_MAX) {
+        if (next < 0 || next == group->members[group->rank] || ++inquiry->hops > HOPS_MAX) {
+            next = next_unknown(group);
+        }
+        if (next < 0) {
             return MSCCLPP_INQUIRY_FOUND;
         }
-        ask(group, inquiry->answer, now);
+        ask(group, next, now);
     }
     if (now - inquiry->asked_at < ANSWER_SECONDS + turn_of(group, inquiry->asked_rank)) {
         return MSCCLPP_INQUIRY_SEARCHING;

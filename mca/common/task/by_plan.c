@@ -118,9 +118,13 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
         }
         plan->args.ready = MSCCLPP_DEV_PLAN_IS_READY;
     }
-    return status == MSCCLPP_OK
-               ? mscclpp_fabric_run_joined(team->fabric, run->queue, launch, run->call->bytes, plan->file->label)
-               : status;
+    /* A rank may end a plan of its own kind of collective before all have come. */
+    team->group.asks_all = run->queue == NULL && !plan->file->alone;
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_run_joined(team->fabric, run->queue, launch, run->call->bytes, plan->file->label);
+    }
+    team->group.asks_all = false;
+    return status;
 }
 
 /*
@@ -235,7 +239,7 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
     if (!is_dense(run)) {
         return MSCCLPP_OK; /* copies would overwrite the padding within elements */
     }
-    status = mscclpp_plans_make_room(run->team, run->plan, run->chunk, true, served_p);
+    status = mscclpp_plans_make_room(run->team, run->plan, run->chunk, true, run->call->bytes, served_p);
     return status == MSCCLPP_OK && *served_p ? run_apart(run) : status;
 }
 
@@ -307,7 +311,7 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
     if (is_always_apart(run)) {
         return serve_apart(run, served_p);
     }
-    status = mscclpp_plans_make_room(team, run->plan, run->chunk, false, served_p);
+    status = mscclpp_plans_make_room(team, run->plan, run->chunk, false, run->call->bytes, served_p);
     if (status != MSCCLPP_OK || !*served_p) {
         return status;
     }
@@ -348,7 +352,8 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
 {
     const plan_run_t run = describe(team, call);
     bool has_memory;
-    mscclpp_status_t status = mscclpp_plans_make_room(team, run.plan, run.chunk, is_always_apart(&run), &has_memory);
+    mscclpp_status_t status =
+        mscclpp_plans_make_room(team, run.plan, run.chunk, is_always_apart(&run), call->bytes, &has_memory);
 
     mscclpp_runner_give_stream(&team->runner);
     return status;

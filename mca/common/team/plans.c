@@ -390,6 +390,7 @@ static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own
 /* A new room of a plan, from its allocation to the vote of all ranks on it. */
 typedef struct {
     mscclpp_plan_room_t room;
+    uint64_t bytes;              /* of the call that needs it, for messages */
     uint64_t local;              /* offset of what only this rank uses, bytes */
     mscclpp_status_t own_status; /* this rank's status of the last step that it has tried */
     const char *step;            /* that step, for messages */
@@ -401,8 +402,7 @@ typedef struct {
  * Makes a room on all ranks, and lets them vote on it. The result is in `attempt`; its `room` becomes the one that the
  * plan does not keep. Returns an error only if the exchange itself fails.
  */
-static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
-                                      attempt_t *attempt)
+static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, attempt_t *attempt)
 {
     mscclpp_board_buffers_t *mine;
     mscclpp_status_t status;
@@ -418,7 +418,7 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
         attempt->own_status = team->runner.gpu->export_memory(attempt->room.base, &mine->out);
     }
     mine->exportable = attempt->own_status == MSCCLPP_OK;
-    status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", chunk);
+    status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", attempt->bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -439,7 +439,7 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
         replace_room(team, plan, &attempt->room, attempt->local, &attempt->own_status);
         plan->given_up = attempt->room.base; /* whichever of the two rooms the plan does not keep */
     }
-    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk,
+    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", attempt->bytes,
                                         attempt->own_status == MSCCLPP_OK, &attempt->all_succeeded);
     if (status == MSCCLPP_OK && team->fabric != NULL) {
         status = vote_of_nodes(team, attempt->own_status, &attempt->all_succeeded);
@@ -465,7 +465,7 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
     leave_fabric(&attempt->room);
     close_peers(team, &attempt->room);
     plan->given_up = attempt->room.base;
-    status = meet_ranks(team, "memory of a plan, given up by all", chunk);
+    status = meet_ranks(team, "memory of a plan, given up by all", attempt->bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -479,15 +479,15 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
 }
 
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
-                                         bool *has_memory_p)
+                                         uint64_t bytes, bool *has_memory_p)
 {
     const bool flags_used_up = is_used_up(team, plan);
-    attempt_t attempt = {.whose = -1};
+    attempt_t attempt = {.bytes = bytes, .whose = -1};
     mscclpp_status_t status;
 
     *has_memory_p = true;
     if (has_room(plan, chunk, areas) && !flags_used_up) {
-        status = chunk == plan->chunk ? MSCCLPP_OK : meet_ranks(team, "chunks of a plan of another size", chunk);
+        status = chunk == plan->chunk ? MSCCLPP_OK : meet_ranks(team, "chunks of a plan of another size", bytes);
         plan->chunk = chunk;
         return status;
     }
@@ -502,7 +502,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     attempt.room.chunk =
         room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
     attempt.room.areas = areas || plan->room.areas;
-    status = exchange_room(team, plan, chunk, &attempt);
+    status = exchange_room(team, plan, &attempt);
     if (status == MSCCLPP_OK) {
         status = free_unused_rooms(team, plan, chunk, &attempt);
     }
@@ -540,7 +540,7 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
             continue;
         }
         total += local;
-        status = mscclpp_plans_make_room(team, plan, room.chunk, true, &has_memory);
+        status = mscclpp_plans_make_room(team, plan, room.chunk, true, QUEUED_MAX, &has_memory);
     }
     return status;
 }

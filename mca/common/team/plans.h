@@ -68,11 +68,11 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
 /*
  * Makes sure that the plan has a room for chunks of `chunk` bytes, with areas if `areas` is set. If the chunk size
  * differs from that of the last call, all ranks meet: the scratch is divided anew, so no peer may still be in an
- * earlier call. All ranks call this function alike, while no operation of the team is in flight. *has_memory_p, equal
- * on all ranks, is false if there is no memory. An error breaks the team.
+ * earlier call. All ranks call this function alike, while no operation of the team is in flight. `bytes` is the call's
+ * size, for messages. *has_memory_p, equal on all ranks, is false if there is no memory. An error breaks the team.
  */
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
-                                         bool *has_memory_p);
+                                         uint64_t bytes, bool *has_memory_p);
 
 /* True if the plan has such a room already, so that mscclpp_plans_make_room would make none. Equal on all ranks. */
 bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas);
