@@ -1,5 +1,4 @@
-/* The search along the front: cheap methods first; then, for each number of steps, the bound, and schedules that come
- * closer and closer to it. */
+/* The search along the front: cheap methods first; then, for each number of steps, its bound and schedules up to it. */
 #include "tools/synth/lib/front.h"
 
 #include <stdarg.h>
@@ -39,7 +38,8 @@ enum {
     MOST_LITERALS = 3000000, /* links * steps * ranks * chunks; larger tries are skipped */
     MOST_ROUNDS = 10000,     /* a bound with more rounds is not tried with packed trees */
     PASSES = 5,              /* how often all tries are gone through, each time with more seconds for each */
-    FIRST_TRIES = 12         /* the first pass takes only so many tries */
+    FIRST_TRIES = 12,        /* the first pass takes only so many tries */
+    FLOW_ROUNDS_BEYOND = 2   /* how many more rounds than the bound are tried by flows */
 };
 
 /* The state of one search. Functions that find schedules look for those of `dual` on `topology`. */
@@ -107,8 +107,8 @@ static bool meets(const search_t *search, int steps, synth_rational_t bound)
     return find_best(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
 }
 
-/* Turns a schedule of the dual into one of the collective, if they differ, and replays it. Takes ownership of the given
- * schedule. Returns a schedule that is proven right; NULL if it is wrong, which is reported, or if memory runs out. */
+/* Turns a schedule of the dual into one of the collective, if they differ, and replays it. Takes ownership. Returns a
+ * schedule that is proven right; NULL if it is wrong, which is reported, or if memory runs out. */
 static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, const char *by)
 {
     synth_fault_t fault;
@@ -158,8 +158,8 @@ static bool is_wanted(const search_t *search, int chunks)
     return search->options->chunks == 0 || search->options->chunks == chunks;
 }
 
-/* Adds schedules by formulas, for each number of steps that is searched later, and beyond these for ever twice as many.
- * Ends once a schedule meets the bound of all numbers of steps. */
+/* Adds schedules by formulas: for each number of steps that search_all_steps goes through, and then for numbers of
+ * steps that double each time. Ends once a schedule meets `bound`, which holds for any number of steps. */
 static void try_closed(search_t *search, synth_rational_t bound)
 {
     int first = search->options->steps != 0 ? search->options->steps : search->front->least_steps;
@@ -180,16 +180,15 @@ static void try_closed(search_t *search, synth_rational_t bound)
 }
 
 /* Adds schedules that need no search: first by shortest paths, then by the greedy choice. Fewer chunks come first, as
- * they take less time. Large machines and numbers of chunks are left out. */
+ * they take less time. What has many links and chunks is left out; one schedule is made even if the time is up. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
     int root = search->options->root, least = least_chunks(search), most_chunks = search->options->most_chunks;
     double size_per_chunk = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
 
-    for (int chunks = least;
-         chunks <= (most_chunks > least ? most_chunks : least) && !meets(search, SYNTH_MAX_STEPS, bound) &&
-         (chunks == least || !stop_if_over(search)); /* one schedule is made even if the time is up */
+    for (int chunks = least; chunks <= (most_chunks > least ? most_chunks : least) &&
+                             !meets(search, SYNTH_MAX_STEPS, bound) && (chunks == least || !stop_if_over(search));
          chunks += least) {
         if (is_wanted(search, chunks) && (chunks == least || size_per_chunk * chunks < SHORTEST_SIZE)) {
             offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
@@ -207,20 +206,20 @@ static void try_direct(search_t *search, synth_rational_t bound)
 }
 
 /*
- * Adds schedules of packed trees, with ever twice as many units until one meets the bound. They keep those links busy
- * all the time that the bound says are the bottleneck. Without a wish for steps or chunks, the trees are kept in the
- * front, too. Only for all-gather and broadcast.
+ * Adds schedules of packed trees, which keep those links busy all the time that are the bottleneck. The number of units
+ * doubles until a schedule meets the bound. If neither steps nor chunks are asked for, the front also gets one turn of
+ * the trees, for pipelines. Does nothing unless the dual is an all-gather or a broadcast.
  */
-static void try_trees(search_t *search, synth_rational_t least)
+static void try_trees(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
     synth_trees_t *trees;
 
-    if ((search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) || least.num >= MOST_ROUNDS ||
-        meets(search, SYNTH_MAX_STEPS, least)) {
+    if ((search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) || bound.num >= MOST_ROUNDS ||
+        meets(search, SYNTH_MAX_STEPS, bound)) {
         return;
     }
-    trees = synth_trees_new(topology, search->dual, search->options->root, (int)least.num, (int)least.den,
+    trees = synth_trees_new(topology, search->dual, search->options->root, (int)bound.num, (int)bound.den,
                             search->options->seconds / 8);
     if (trees == NULL) {
         return;
@@ -229,7 +228,7 @@ static void try_trees(search_t *search, synth_rational_t least)
         search->front->trees = replay(search, synth_trees_schedule(topology, trees, 1), "packed trees");
     }
     for (int units = 1; synth_trees_chunks(trees) * units <= search->options->tree_chunks &&
-                        !meets(search, SYNTH_MAX_STEPS, least) && !stop_if_over(search);
+                        !meets(search, SYNTH_MAX_STEPS, bound) && !stop_if_over(search);
          units *= 2) {
         if (is_wanted(search, synth_trees_chunks(trees) * units)) {
             offer(search, synth_trees_schedule(topology, trees, units), "packed trees", SYNTH_HEURISTIC);
@@ -279,15 +278,15 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
 }
 
 /*
- * Looks for one schedule by satisfiability: first for one that has all symmetries, then for any. What is found goes to
- * the front and the cache; what was tried in vain is noted in `try` and in the cache. On pass 0 the second search gets
- * only a quarter of the time.
+ * Looks for one schedule by satisfiability: first for one that has all symmetries, then for any, on pass 0 with only a
+ * quarter of the time. What is found goes to the front and the cache; what was tried in vain is noted in `try` and in
+ * the cache, unless it was cut short.
  */
 static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 {
     static const double pass_seconds[PASSES] = {1, 2, 6, 30, 200};
     double seconds = pass_seconds[pass];
-    bool optimistic = pass % 2 == 1;
+    bool optimistic = pass % 2 == 1; /* neither is always faster, so the passes alternate */
     synth_demand_t *demand =
         synth_demand_new(search->dual, search->topology->ranks, search->options->root, try->chunks);
     synth_symmetry_t *identity = calloc(1, sizeof(*identity));
@@ -331,8 +330,8 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
     synth_demand_free(demand);
 }
 
-/* Searches for a few seconds for schedules of few chunks that have all symmetries, before the bounds of each number of
- * steps are computed, which takes long. Tries that find nothing are repeated later, with more time. */
+/* Searches a few seconds for schedules of few chunks that have all symmetries, before search_all_steps, which first
+ * spends long on bounds. Tries that find nothing are not noted: they are repeated there with more time. */
 static void search_shortly(search_t *search, synth_rational_t bound)
 {
     int least = least_chunks(search), first_steps = search->front->least_steps;
@@ -374,13 +373,12 @@ static void search_shortly(search_t *search, synth_rational_t bound)
 }
 
 /* Searches for better schedules of so many steps, from the least ratio up. Each pass gives each try more time. Ends
- * once a schedule meets the bound, all tries that are small enough are decided, all passes are made, or the time is
- * up. */
+ * once a schedule meets the bound, all tries that are small enough are decided, all passes are made, or time is up. */
 static void search_steps(search_t *search, int steps, synth_rational_t bound)
 {
     try_t *tries = malloc(sizeof(*tries) * MOST_TRIES);
     int count = tries != NULL ? list_tries(search, steps, bound, tries) : 0;
-    size_t literals = (size_t)search->topology->link_count * (size_t)steps * (size_t)search->topology->ranks;
+    size_t literals_per_chunk = (size_t)search->topology->link_count * (size_t)steps * (size_t)search->topology->ranks;
     bool is_met = false;
 
     for (size_t pass = 0; pass < PASSES; ++pass) {
@@ -393,7 +391,7 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
             bool has_best = find_best(search, steps, &best);
 
             if (tries[i].is_impossible || (has_best && synth_compare(ratio, best) >= 0) ||
-                literals * (size_t)tries[i].chunks > MOST_LITERALS) {
+                literals_per_chunk * (size_t)tries[i].chunks > MOST_LITERALS) {
                 continue;
             }
             if ((size_t)tries[i].passes <= pass) {
@@ -409,8 +407,9 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
     free(tries);
 }
 
-/* Gather and scatter: adds schedules by flows, for more and more chunks, until one meets the bound or the most chunks
- * are reached. */
+/* Adds schedules of a gather or scatter by flows, for one chunk, two chunks and so on, until one meets the bound or the
+ * options allow no more chunks. For each number of chunks only the first schedule is added: it has the fewest rounds.
+ */
 static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
     int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
@@ -419,7 +418,8 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
         int64_t rounds = synth_ceiling(bound, chunks);
 
         rounds = rounds < steps ? steps : rounds;
-        for (int64_t most_rounds = rounds + 2; is_wanted(search, chunks) && rounds <= most_rounds; ++rounds) {
+        for (int64_t most_rounds = rounds + FLOW_ROUNDS_BEYOND; is_wanted(search, chunks) && rounds <= most_rounds;
+             ++rounds) {
             synth_rational_t best;
             synth_schedule_t *schedule;
 
@@ -435,7 +435,7 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Sets the bound of the points of so many steps, and marks those that meet it as proven. */
+/* Sets the bound of all points of so many steps, and labels those that meet it as proven. */
 static void label_proven(search_t *search, int steps, synth_rational_t bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
@@ -450,31 +450,32 @@ static void label_proven(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Sets the bounds of the points whose number of steps was not searched: the bound for any number, or that of a formula.
- * Marks those that meet them as proven. */
-static void label_others(search_t *search, synth_rational_t least)
+/* Labels the points whose number of steps was not searched. Their bound is the larger one of that for any number of
+ * steps and that of a formula. */
+static void label_others(search_t *search, synth_rational_t any_steps_bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
         int steps = search->front->point[i].schedule->steps;
 
         if (search->front->point[i].bound.num == 0) {
-            label_proven(search, steps, synth_larger(least, synth_closed_bound(&search->shape, search->dual, steps)));
+            label_proven(search, steps,
+                         synth_larger(any_steps_bound, synth_closed_bound(&search->shape, search->dual, steps)));
         }
     }
 }
 
 /* Goes through the numbers of steps upwards: computes the bound of each, then searches for schedules that meet it. Ends
- * early once a schedule meets `least`, the bound for any number of steps: then the front is complete. */
-static void search_all_steps(search_t *search, synth_rational_t least)
+ * early once a schedule meets the bound for any number of steps: then the front is complete. */
+static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
 {
-    bool has_flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER,
-         has_steps = search->options->steps != 0;
+    bool has_flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER;
+    bool has_steps = search->options->steps != 0;
     int first = has_steps ? search->options->steps : search->front->least_steps;
     int last = has_steps ? first : first + STEPS_BEYOND;
 
     for (int steps = first; steps <= last && !stop_if_over(search); ++steps) {
         synth_rational_t closed_bound = synth_closed_bound(&search->shape, search->dual, steps);
-        synth_rational_t bound = synth_larger(least, closed_bound);
+        synth_rational_t bound = synth_larger(any_steps_bound, closed_bound);
         double time_left = search->end - mscclpp_now();
         synth_slp_t slp;
 
@@ -493,7 +494,7 @@ static void search_all_steps(search_t *search, synth_rational_t least)
             search_steps(search, steps, bound);
         }
         label_proven(search, steps, bound);
-        if (meets(search, steps, least)) {
+        if (meets(search, steps, any_steps_bound)) {
             search->front->complete = true;
             break;
         }

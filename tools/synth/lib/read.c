@@ -14,12 +14,12 @@ typedef struct {
     size_t why_size;
     synth_topology_t *topology;
     const mscclpp_json_t *groups;        /* the value of "groups" */
-    signed char state[SYNTH_MAX_GROUPS]; /* of each group: 0, RESOLVING or RESOLVED */
-    int links[SYNTH_MAX_LINKS];          /* of the group that is added to the topology */
+    signed char state[SYNTH_MAX_GROUPS]; /* of each group, while one is added: 0, RESOLVING or RESOLVED */
+    int links[SYNTH_MAX_LINKS];          /* of the group that is added: positions in the topology */
     int link_count;
 } reader_t;
 
-enum { RESOLVING = 1, RESOLVED = 2 };
+enum { RESOLVING = 1, RESOLVED = 2 }; /* a group that is met again while it is RESOLVING holds itself */
 
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -65,8 +65,8 @@ static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char
     return true;
 }
 
-/* Whether a value is an array. `what` names it in messages. */
-static bool is_array(reader_t *reader, const mscclpp_json_t *value, const char *what)
+/* Refuses a value that is missing or no array. `what` names it in the message. */
+static bool expect_array(reader_t *reader, const mscclpp_json_t *value, const char *what)
 {
     char text[64];
 
@@ -76,8 +76,8 @@ static bool is_array(reader_t *reader, const mscclpp_json_t *value, const char *
     return true;
 }
 
-/* Whether an object has no other keys than these. The list ends with NULL. */
-static bool has_known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
+/* Refuses an object that has other keys than these. The list of keys ends with NULL; `what` names the object. */
+static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
 {
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
         size_t i = 0;
@@ -97,7 +97,7 @@ static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char 
 {
     int most = reader->topology->ranks - 1;
 
-    if (!is_array(reader, value, what)) {
+    if (!expect_array(reader, value, what)) {
         return false;
     }
     if (value->count < 2 || value->count > 3) {
@@ -118,7 +118,7 @@ static bool add_link(reader_t *reader, const char *what, int from, int to, int c
            refuse(reader, "%s makes the link %d to %d larger than %d", what, from, to, SYNTH_MAX_CAPACITY);
 }
 
-/* Reads and adds the links, if there are any. With `both`, each stands for both directions. */
+/* Reads and adds the links, if there are any; none may come twice. With `both`, each stands for both directions. */
 static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
 {
     int i = 0;
@@ -126,7 +126,7 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
     if (links == NULL) {
         return true;
     }
-    if (!is_array(reader, links, "\"links\"")) {
+    if (!expect_array(reader, links, "\"links\"")) {
         return false;
     }
     for (const mscclpp_json_t *link = links->first; link != NULL; link = link->next, ++i) {
@@ -152,7 +152,7 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
 static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *what, uint64_t *set_p)
 {
     *set_p = 0;
-    if (!is_array(reader, value, what)) {
+    if (!expect_array(reader, value, what)) {
         return false;
     }
     for (const mscclpp_json_t *item = value->first; item != NULL; item = item->next) {
@@ -196,7 +196,7 @@ static const mscclpp_json_t *find_group(const reader_t *reader, const char *name
     return NULL;
 }
 
-/* Adds all links from "from" to "to" to the list of links. Missing links are made, with the group's capacity. */
+/* Adds the links from the group's "from" to its "to" to the list of links. A missing link is made, with `capacity`. */
 static bool add_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)
 {
     uint64_t senders, receivers;
@@ -218,11 +218,10 @@ static bool add_product(reader_t *reader, const mscclpp_json_t *group, const cha
     return true;
 }
 
-/* Adds the links of a group, and those of the groups that it names, to the list of links. Refuses a group that contains
- * itself, directly or through others. */
+/* Adds the links of a group, and of the groups that it holds, to the list of links. Refuses one that holds itself. */
 static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
 {
-    const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner = mscclpp_json_get(group, "groups");
+    const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner_names = mscclpp_json_get(group, "groups");
     char what[SYNTH_NAME + 16];
     int from, to, capacity;
 
@@ -234,7 +233,7 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
     if (!read_whole(reader, mscclpp_json_get(group, "cap"), what, 1, SYNTH_MAX_CAPACITY, &capacity)) {
         return false;
     }
-    if (links != NULL && !is_array(reader, links, what)) {
+    if (links != NULL && !expect_array(reader, links, what)) {
         return false;
     }
     for (const mscclpp_json_t *link = links != NULL ? links->first : NULL; link != NULL; link = link->next) {
@@ -250,18 +249,19 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
         !add_product(reader, group, what, capacity)) {
         return false;
     }
-    if (inner != NULL && !is_array(reader, inner, what)) {
+    if (inner_names != NULL && !expect_array(reader, inner_names, what)) {
         return false;
     }
-    for (const mscclpp_json_t *name = inner != NULL ? inner->first : NULL; name != NULL; name = name->next) {
-        const mscclpp_json_t *other;
+    for (const mscclpp_json_t *name = inner_names != NULL ? inner_names->first : NULL; name != NULL;
+         name = name->next) {
+        const mscclpp_json_t *inner;
         int inner_position = 0;
 
-        other = name->type == MSCCLPP_JSON_STRING ? find_group(reader, name->text, &inner_position) : NULL;
-        if (other == NULL) {
+        inner = name->type == MSCCLPP_JSON_STRING ? find_group(reader, name->text, &inner_position) : NULL;
+        if (inner == NULL) {
             return refuse(reader, "%s holds a group that is not there", what);
         }
-        if (!resolve(reader, other, inner_position)) {
+        if (!resolve(reader, inner, inner_position)) {
             return false;
         }
     }
@@ -269,7 +269,7 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
     return true;
 }
 
-/* Reads all groups, if there are any, and adds them to the topology. */
+/* Adds all groups, if there are any. Checks the form of all first, because a group may hold groups that come later. */
 static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
 {
     static const char *const keys[] = {"name", "links", "from", "to", "groups", "cap", NULL};
@@ -278,7 +278,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     if (groups == NULL) {
         return true;
     }
-    if (!is_array(reader, groups, "\"groups\"")) {
+    if (!expect_array(reader, groups, "\"groups\"")) {
         return false;
     }
     if (groups->count > SYNTH_MAX_GROUPS) {
@@ -292,7 +292,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
             return refuse(reader, "a group is %s; it has to be an object", mscclpp_json_type_name(group->type));
         }
         name = mscclpp_json_get(group, "name");
-        if (!has_known_keys(reader, group, "a group", keys)) {
+        if (!expect_known_keys(reader, group, "a group", keys)) {
             return false;
         }
         if (name == NULL || name->type != MSCCLPP_JSON_STRING || strlen(name->text) >= SYNTH_NAME) {
@@ -331,7 +331,7 @@ static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
     if (nodes == NULL) {
         return true;
     }
-    if (!is_array(reader, nodes, "\"nodes\"")) {
+    if (!expect_array(reader, nodes, "\"nodes\"")) {
         return false;
     }
     for (const mscclpp_json_t *item = nodes->first; item != NULL; item = item->next, ++node) {
@@ -360,7 +360,7 @@ static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
     if (gpus == NULL) {
         return true;
     }
-    if (!is_array(reader, gpus, "\"gpus\"")) {
+    if (!expect_array(reader, gpus, "\"gpus\"")) {
         return false;
     }
     if ((int)gpus->count != reader->topology->ranks) {
@@ -377,7 +377,7 @@ static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
     return true;
 }
 
-/* Reads a positive number, if it is there; otherwise *rate_p stays. */
+/* Reads a positive number into *rate_p, which has to be 0 before. Without a value it stays 0, which means unknown. */
 static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *what, double *rate_p)
 {
     char text[64];
@@ -394,7 +394,7 @@ static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char 
                                                     what, value_text(value, text, sizeof(text)));
 }
 
-/* Makes the topology, without links, with the name that the file gives. */
+/* Makes the topology with the name that the file gives, and without links. */
 static bool make_topology(reader_t *reader, const mscclpp_json_t *root, int ranks)
 {
     const mscclpp_json_t *name = mscclpp_json_get(root, "name");
@@ -415,7 +415,7 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
     const mscclpp_json_t *both = mscclpp_json_get(root, "bidirectional");
     int version, ranks;
 
-    if (!has_known_keys(reader, root, "the topology", keys) ||
+    if (!expect_known_keys(reader, root, "the topology", keys) ||
         !read_whole(reader, mscclpp_json_get(root, "version"), "\"version\"", 1, 1, &version) ||
         !read_whole(reader, mscclpp_json_get(root, "ranks"), "\"ranks\"", 2, SYNTH_MAX_RANKS, &ranks) ||
         !make_topology(reader, root, ranks)) {
@@ -432,14 +432,14 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
            read_rate(reader, mscclpp_json_get(root, "alpha_us"), "\"alpha_us\"", &reader->topology->alpha_us);
 }
 
-/* Reads a switch of msccl-tools, [sources, targets, capacity, name], as a group. */
+/* Reads a switch of msccl-tools, [sources, targets, capacity, name]: a group of the links from sources to targets. */
 static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
 {
     uint64_t from, to;
     int capacity, links[SYNTH_MAX_LINKS], count = 0;
     char name[SYNTH_NAME];
 
-    if (!is_array(reader, item, "a switch")) {
+    if (!expect_array(reader, item, "a switch")) {
         return false;
     }
     if (item->count != 4 || item->last->type != MSCCLPP_JSON_STRING) {
@@ -472,7 +472,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
     const mscclpp_json_t *links = mscclpp_json_get(root, "links"), *switches = mscclpp_json_get(root, "switches");
     int to = 0;
 
-    if (!has_known_keys(reader, root, "the topology", keys) || !is_array(reader, links, "\"links\"")) {
+    if (!expect_known_keys(reader, root, "the topology", keys) || !expect_array(reader, links, "\"links\"")) {
         return false;
     }
     if (links->count < 2 || links->count > SYNTH_MAX_RANKS) {
@@ -484,7 +484,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
     for (const mscclpp_json_t *row = links->first; row != NULL; row = row->next, ++to) {
         int from = 0, capacity;
 
-        if (!is_array(reader, row, "a row of \"links\"")) {
+        if (!expect_array(reader, row, "a row of \"links\"")) {
             return false;
         }
         if (row->count != links->count) {
@@ -503,7 +503,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
             }
         }
     }
-    if (switches != NULL && !is_array(reader, switches, "\"switches\"")) {
+    if (switches != NULL && !expect_array(reader, switches, "\"switches\"")) {
         return false;
     }
     for (const mscclpp_json_t *item = switches != NULL ? switches->first : NULL; item != NULL; item = item->next) {

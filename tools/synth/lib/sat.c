@@ -27,13 +27,13 @@ typedef struct {
     const synth_symmetry_t *symmetry;
     int steps, rounds;
     CCaDiCaL *solver;
-    int next;                       /* number of the solver's next variable */
+    int next_variable;              /* the number that the solver's next variable gets */
     int *have_class, *send_class;   /* [chunk * ranks + rank], [chunk * links + link]: the number of the class */
     int have_classes, send_classes; /* how many there are */
     int *have, *send;               /* [step * classes + class]: NEVER, ALWAYS, or the number of a variable */
     int *extra;                     /* [step * (rounds + 1) + j]: the variable "the step has more than j + 1 rounds" */
-    int *earliest, *latest;  /* [chunk * ranks + rank]: the first step before which the chunk can be there, and the last
-                           one before which it is still of use there */
+    int *earliest;           /* [chunk * ranks + rank]: the first step before which the rank can have the chunk */
+    int *latest;             /* likewise: the last step before which the chunk is still of use there */
     unsigned char *is_first; /* [chunk]: 1 for the first of its class; clauses are written for these alone */
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* in links */
     double deadline;                                /* by mscclpp_now */
@@ -140,8 +140,8 @@ static bool classify(encoding_t *encoding)
     return true;
 }
 
-/* Computes, for each chunk and rank, the first step before which the chunk can have arrived, and the last one at whose
- * start the rank can still send it on in time. If a chunk cannot reach a rank that wants it, makes the instance
+/* Computes `earliest` and `latest`. A chunk is of use at a rank that wants it, and at one from where it can still reach
+ * such a rank in time. If a chunk cannot reach a rank that wants it, makes the instance
  * unsatisfiable. */
 static void find_windows(encoding_t *encoding)
 {
@@ -167,15 +167,15 @@ static void find_windows(encoding_t *encoding)
     }
 }
 
-/* Returns the entry of "the rank has the chunk before the step". */
-static int *have_at(encoding_t *encoding, int step, int chunk, int rank)
+/* Returns the entry of `have` for "the rank has the chunk before the step". */
+static int *have_entry(encoding_t *encoding, int step, int chunk, int rank)
 {
     return &encoding
                 ->have[step * encoding->have_classes + encoding->have_class[chunk * encoding->demand->ranks + rank]];
 }
 
-/* Returns the entry of "the link carries the chunk in the step". */
-static int *send_at(encoding_t *encoding, int step, int chunk, int link)
+/* Returns the entry of `send` for "the link carries the chunk in the step". */
+static int *send_entry(encoding_t *encoding, int step, int chunk, int link)
 {
     return &encoding->send[step * encoding->send_classes +
                            encoding->send_class[chunk * encoding->topology->link_count + link]];
@@ -191,13 +191,13 @@ static void number_variables(encoding_t *encoding)
     for (int step = 0; step <= encoding->steps; ++step) {
         for (int chunk = 0; chunk < demand->count; ++chunk) {
             for (int rank = 0; encoding->is_first[chunk] != 0 && rank < ranks; ++rank) {
-                int *have = have_at(encoding, step, chunk, rank);
+                int *have = have_entry(encoding, step, chunk, rank);
 
                 if (step >= encoding->earliest[chunk * ranks + rank] && *have == NEVER) {
                     bool is_certain = rank == demand->source[chunk] ||
                                       (step == encoding->steps && (demand->wanted[chunk] >> rank & 1) != 0);
 
-                    *have = is_certain ? ALWAYS : encoding->next++;
+                    *have = is_certain ? ALWAYS : encoding->next_variable++;
                 }
             }
         }
@@ -208,19 +208,20 @@ static void number_variables(encoding_t *encoding)
 
                 if (link->to != demand->source[chunk] && step >= encoding->earliest[chunk * ranks + link->from] &&
                     step + 1 <= encoding->latest[chunk * ranks + link->to] &&
-                    *send_at(encoding, step, chunk, link_number) == NEVER) {
-                    *send_at(encoding, step, chunk, link_number) = encoding->next++;
+                    *send_entry(encoding, step, chunk, link_number) == NEVER) {
+                    *send_entry(encoding, step, chunk, link_number) = encoding->next_variable++;
                 }
             }
         }
         for (int j = 0; step < encoding->steps && j < encoding->rounds - encoding->steps; ++j) {
-            encoding->extra[step * (encoding->rounds + 1) + j] = encoding->next++;
+            encoding->extra[step * (encoding->rounds + 1) + j] = encoding->next_variable++;
         }
     }
 }
 
-/* Adds "if the condition, then the entry", or "then not the entry" if `sign` is -1. The condition is a variable. */
-static void implies(encoding_t *encoding, int condition, int entry, int sign)
+/* Adds the clause "if the condition holds, then the entry does", or "then the entry does not" if `sign` is -1. The
+ * condition is a variable; the entry may also be NEVER or ALWAYS. */
+static void add_implication(encoding_t *encoding, int condition, int entry, int sign)
 {
     bool is_true = sign > 0 ? entry == ALWAYS : entry == NEVER, is_false = sign > 0 ? entry == NEVER : entry == ALWAYS;
     int literals[2] = {-condition, sign * entry};
@@ -235,17 +236,17 @@ static void implies(encoding_t *encoding, int condition, int entry, int sign)
 static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 {
     const synth_topology_t *topology = encoding->topology;
-    int before = *have_at(encoding, step, chunk, rank), after = *have_at(encoding, step + 1, chunk, rank);
+    int before = *have_entry(encoding, step, chunk, rank), after = *have_entry(encoding, step + 1, chunk, rank);
     int arrivals[SYNTH_MAX_RANKS + 2], count = 0;
 
     for (int from = 0; from < topology->ranks; ++from) {
         int link = from == rank ? -1 : topology->link_between[from][rank];
-        int send = link < 0 ? NEVER : *send_at(encoding, step, chunk, link);
+        int send = link < 0 ? NEVER : *send_entry(encoding, step, chunk, link);
 
         if (send != NEVER) {
-            implies(encoding, send, *have_at(encoding, step, chunk, from), 1);
-            implies(encoding, send, after, 1);
-            implies(encoding, send, before, -1);
+            add_implication(encoding, send, *have_entry(encoding, step, chunk, from), 1);
+            add_implication(encoding, send, after, 1);
+            add_implication(encoding, send, before, -1);
             for (int i = 0; i < count; ++i) {
                 add_clause(encoding, 2, (int[]){-arrivals[i], -send});
             }
@@ -253,7 +254,7 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
         }
     }
     if (before > 0) {
-        implies(encoding, before, after, 1);
+        add_implication(encoding, before, after, 1);
     }
     if (after == NEVER || before == ALWAYS) {
         return;
@@ -267,14 +268,14 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
     add_clause(encoding, count, arrivals);
 }
 
-/* Extends a counter by one literal. A counter says how many of its literals are true: if more than j are, counter[j] is
- * true, for every j below `most`. *length is how many entries it has so far. */
-static void count_up(encoding_t *encoding, int literal, int *counter, int *length, int most)
+/* Adds a literal to those that a counter counts. If more than j of them are true, then counter[j] is, for every j below
+ * `most`. The entries are replaced by new variables; *length is how many there are. */
+static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int most)
 {
     int longer[MOST_COUNTED], longer_length = *length < most ? *length + 1 : most;
 
     for (int j = 0; j < longer_length; ++j) {
-        longer[j] = encoding->next++;
+        longer[j] = encoding->next_variable++;
         if (j < *length) {
             add_clause(encoding, 2, (int[]){-counter[j], longer[j]});
         }
@@ -300,10 +301,10 @@ static bool write_capacity(encoding_t *encoding, const int *links, int count, in
     }
     for (int chunk = 0; chunk < encoding->demand->count; ++chunk) {
         for (int i = 0; i < count; ++i) {
-            int send = *send_at(encoding, step, chunk, links[i]);
+            int send = *send_entry(encoding, step, chunk, links[i]);
 
             if (send != NEVER) {
-                count_up(encoding, send, counter, &length, most_counted);
+                extend_counter(encoding, send, counter, &length, most_counted);
             }
         }
     }
@@ -355,7 +356,7 @@ static void write_rounds(encoding_t *encoding)
             if (j > 0) {
                 add_clause(encoding, 2, (int[]){-extra[j], extra[j - 1]});
             }
-            count_up(encoding, extra[j], counter, &length, extras + 1);
+            extend_counter(encoding, extra[j], counter, &length, extras + 1);
         }
     }
     if (length > extras) {
@@ -383,7 +384,7 @@ static bool encode(encoding_t *encoding)
     }
     synth_topology_distances(encoding->topology, encoding->distance);
     find_windows(encoding);
-    encoding->next = 1;
+    encoding->next_variable = 1;
     number_variables(encoding);
     for (int step = 0; step < encoding->steps; ++step) {
         for (int chunk = 0; chunk < encoding->demand->count; ++chunk) {
@@ -391,7 +392,7 @@ static bool encode(encoding_t *encoding)
                 write_chunk(encoding, chunk, rank, step);
             }
         }
-        if (encoding->next > MOST_VARIABLES || should_end(encoding)) {
+        if (encoding->next_variable > MOST_VARIABLES || should_end(encoding)) {
             return false;
         }
     }
@@ -399,7 +400,7 @@ static bool encode(encoding_t *encoding)
     return write_capacities(encoding);
 }
 
-/* Returns the schedule that the solver found; NULL if memory runs out. */
+/* Returns the schedule that the solver found, without sends that no rank needs; NULL if memory runs out. */
 static synth_schedule_t *decode(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -409,7 +410,7 @@ static synth_schedule_t *decode(encoding_t *encoding)
     for (int step = 0; ok && step < encoding->steps; ++step) {
         for (int chunk = 0; ok && chunk < demand->count; ++chunk) {
             for (int link = 0; ok && link < encoding->topology->link_count; ++link) {
-                int send = *send_at(encoding, step, chunk, link);
+                int send = *send_entry(encoding, step, chunk, link);
 
                 if (send > 0 && ccadical_val(encoding->solver, send) > 0) {
                     ok = synth_schedule_add(schedule, chunk, encoding->topology->links[link].from,

@@ -8,7 +8,7 @@
 typedef enum {
     SYNTH_SAT_FOUND,   /* there is one: *schedule_p */
     SYNTH_SAT_NONE,    /* there is none; with symmetries: none that has them */
-    SYNTH_SAT_UNKNOWN, /* out of time or memory, or told to stop */
+    SYNTH_SAT_UNKNOWN, /* out of time or memory, told to stop, or the instance is too large */
     SYNTH_SAT_ABSENT   /* built without CaDiCaL */
 } synth_sat_answer_t;
 

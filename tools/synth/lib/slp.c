@@ -70,29 +70,30 @@ static void set_wanted(program_t *program, synth_collective_t collective, int ro
 /* Returns the link that a symmetry maps the given link onto. */
 static int link_image(const program_t *program, int symmetry, int link)
 {
-    const synth_link_t *from = &program->topology->links[link];
+    const synth_link_t *ends = &program->topology->links[link];
     const unsigned char *map = program->symmetry.map[symmetry];
 
-    return program->topology->link_between[map[from->from]][map[from->to]];
+    return program->topology->link_between[map[ends->from]][map[ends->to]];
 }
 
-/* Whether a symmetry maps one group onto another. Symmetry 0 is the identity. */
+/* Whether a symmetry maps one group onto another: their capacities are equal, and the images of the one's links are the
+ * other's links. Symmetry 0 is the identity, for which this says whether two groups have the same links. */
 static bool is_image(const program_t *program, int symmetry, int group, int other)
 {
-    const synth_group_t *from = &program->topology->groups[group], *to = &program->topology->groups[other];
-    int same = 0;
+    const synth_group_t *mapped = &program->topology->groups[group], *candidate = &program->topology->groups[other];
+    int common_links = 0;
 
-    if (to->count != from->count || to->capacity != from->capacity) {
+    if (candidate->count != mapped->count || candidate->capacity != mapped->capacity) {
         return false;
     }
-    for (int i = 0; i < from->count; ++i) {
-        int image = link_image(program, symmetry, from->links[i]);
+    for (int i = 0; i < mapped->count; ++i) {
+        int image = link_image(program, symmetry, mapped->links[i]);
 
-        for (int j = 0; j < to->count; ++j) {
-            same += to->links[j] == image;
+        for (int j = 0; j < candidate->count; ++j) {
+            common_links += candidate->links[j] == image;
         }
     }
-    return same == from->count;
+    return common_links == mapped->count;
 }
 
 /*
@@ -116,7 +117,8 @@ static int group_image(const program_t *program, int symmetry, int group)
 
 /*
  * Finds what the symmetries map onto one another, and numbers it: pairs of source and link (`orbit`), and links and
- * groups (`price_class`). Also sets `is_first`. Returns false if memory runs out; the caller frees what was allocated.
+ * groups (`price_class`). Also sets `is_first`. Pairs whose source has no chunks get no number. Returns false if memory
+ * runs out; the caller frees what was allocated.
  */
 static bool classify(program_t *program)
 {
@@ -140,42 +142,44 @@ static bool classify(program_t *program)
             program->is_first[source] = program->is_first[source] && program->symmetry.map[symmetry][source] >= source;
         }
         for (int link = 0; program->wanted[source] != 0 && link < links; ++link) {
-            int number = program->orbits;
+            int orbit = program->orbits;
 
             if (program->orbit[source * links + link] >= 0) {
                 continue;
             }
-            program->orbit_link[number] = link;
+            program->orbit_link[orbit] = link;
             ++program->orbits;
             for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
-                int *number_p =
+                int *image_orbit_p =
                     &program
                          ->orbit[program->symmetry.map[symmetry][source] * links + link_image(program, symmetry, link)];
 
-                program->orbit_size[number] += *number_p < 0;
-                *number_p = number;
+                program->orbit_size[orbit] += *image_orbit_p < 0;
+                *image_orbit_p = orbit;
             }
         }
     }
     for (int item = 0; item < price_count; ++item) { /* a link or a group */
-        int number = program->price_classes;
+        int class = program->price_classes;
 
         if (program->price_class[item] >= 0) {
             continue;
         }
         ++program->price_classes;
         for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
-            int *number_p = &program->price_class[item < links ? link_image(program, symmetry, item)
-                                                               : links + group_image(program, symmetry, item - links)];
+            int *image_class_p =
+                &program->price_class[item < links ? link_image(program, symmetry, item)
+                                                   : links + group_image(program, symmetry, item - links)];
 
-            program->class_size[number] += *number_p < 0;
-            *number_p = number;
+            program->class_size[class] += *image_class_p < 0;
+            *image_class_p = class;
         }
     }
     return true;
 }
 
-/* Returns the row of the simplex for an orbit in a layer. */
+/* Returns the row of the simplex for an orbit in a layer. Behind these rows there is one more for each layer, which
+ * bounds the cost of the layer's prices. */
 static int row_of(const program_t *program, int layer, int orbit)
 {
     return layer * program->orbits + orbit;
@@ -189,9 +193,9 @@ static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, count;
-    int *rows = malloc(sizeof(int) * (size_t)(program->orbits + 1));
-    double *values = malloc(sizeof(double) * (size_t)(program->orbits + 1));
-    bool ok = rows != NULL && values != NULL;
+    int *entry_row = malloc(sizeof(int) * (size_t)(program->orbits + 1));
+    double *entry_value = malloc(sizeof(double) * (size_t)(program->orbits + 1));
+    bool ok = entry_row != NULL && entry_value != NULL;
 
     program->price_column = calloc((size_t)(program->layers * program->price_classes), sizeof(int));
     ok = ok && program->price_column != NULL;
@@ -206,7 +210,8 @@ static bool add_prices(program_t *program)
             }
             count = 0;
             for (int orbit = 0; orbit < program->orbits; ++orbit) {
-                int link = program->orbit_link[orbit], uses = program->price_class[link] == class;
+                int link = program->orbit_link[orbit];
+                int uses = program->price_class[link] == class; /* how many prices of the class the link pays */
 
                 for (int j = 0; j < topology->group_count; ++j) {
                     for (int i = 0; program->price_class[links + j] == class && i < topology->groups[j].count; ++i) {
@@ -214,23 +219,23 @@ static bool add_prices(program_t *program)
                     }
                 }
                 if (uses > 0) {
-                    rows[count] = row_of(program, layer, orbit);
-                    values[count++] = -uses;
+                    entry_row[count] = row_of(program, layer, orbit);
+                    entry_value[count++] = -uses;
                 }
             }
-            rows[count] = program->layers * program->orbits + layer;
-            values[count++] = (double)capacity * program->class_size[class];
+            entry_row[count] = program->layers * program->orbits + layer;
+            entry_value[count++] = (double)capacity * program->class_size[class];
             program->price_column[layer * program->price_classes + class] =
-                synth_simplex_column(program->simplex, 0, count, rows, values);
+                synth_simplex_column(program->simplex, 0, count, entry_row, entry_value);
             ok = program->price_column[layer * program->price_classes + class] >= 0;
         }
     }
-    free(rows);
-    free(values);
+    free(entry_row);
+    free(entry_value);
     return ok;
 }
 
-/* Returns the vertex of a rank after so many steps. If the number of steps is free, a rank has only one. */
+/* Returns the vertex of a rank after so many steps. If the number of steps is free, each rank has only one vertex. */
 static int vertex_of(const program_t *program, int rank, int step)
 {
     return program->steps == 0 ? rank : step * program->topology->ranks + rank;
@@ -296,16 +301,16 @@ static int64_t set_capacities(program_t *program, int source, uint64_t receivers
 }
 
 /*
- * Adds the minimum cut that the last flow found: for each of these receivers beyond it, one chunk of the source has to
- * cross. Returns false if memory runs out.
+ * Adds the minimum cut that the last flow found: one chunk of the source has to cross it for each of these receivers
+ * that lies beyond it. Returns false if memory runs out; then the program cannot be solved further.
  */
 static bool add_cut(program_t *program, int source, uint64_t receivers)
 {
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, count = 0;
     cut_t *cut = &program->cut[program->cut_count];
-    int *rows;
-    double *values;
+    int *entry_row;
+    double *entry_value;
 
     cut->source = source;
     cut->needed = 0;
@@ -314,11 +319,11 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
             (receivers >> rank & 1) != 0 && !synth_flow_near(program->flow, vertex_of(program, rank, program->steps));
     }
     cut->arc = malloc(sizeof(int) * (size_t)(program->layers * links));
-    rows = malloc(sizeof(int) * (size_t)(program->layers * links));
-    values = malloc(sizeof(double) * (size_t)(program->layers * links));
-    if (cut->arc == NULL || rows == NULL || values == NULL) {
-        free(rows);
-        free(values);
+    entry_row = malloc(sizeof(int) * (size_t)(program->layers * links));
+    entry_value = malloc(sizeof(double) * (size_t)(program->layers * links));
+    if (cut->arc == NULL || entry_row == NULL || entry_value == NULL) {
+        free(entry_row);
+        free(entry_value);
         return false;
     }
     for (int layer = 0; layer < program->layers; ++layer) {
@@ -327,17 +332,17 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
                 !synth_flow_near(program->flow, vertex_of(program, topology->links[link].to, layer + 1))) {
                 int orbit = program->orbit[source * links + link];
 
-                rows[count] = row_of(program, layer, orbit);
-                values[count] = 1.0 / program->orbit_size[orbit];
+                entry_row[count] = row_of(program, layer, orbit);
+                entry_value[count] = 1.0 / program->orbit_size[orbit];
                 cut->arc[count++] = layer * links + link;
             }
         }
     }
     cut->count = count;
-    cut->column = synth_simplex_column(program->simplex, cut->needed, count, rows, values);
+    cut->column = synth_simplex_column(program->simplex, cut->needed, count, entry_row, entry_value);
     ++program->cut_count;
-    free(rows);
-    free(values);
+    free(entry_row);
+    free(entry_value);
     return cut->column >= 0;
 }
 
@@ -371,10 +376,10 @@ static int separate(program_t *program)
 }
 
 /*
- * Returns the bound that the solution gives, computed in whole numbers: the weights of cuts are rounded to multiples of
- * 1/parts, and the prices of links become as high as these cuts then need. The result is a valid bound whatever
- * rounding loses; it is 0/1 if memory runs out or nothing costs anything. Everything is multiplied by the number of
- * symmetries, which the size of each orbit divides.
+ * Returns the bound that the solution gives, computed in whole numbers: what the cuts gain, divided by what the prices
+ * of the dearest layer cost. The weights of cuts are rounded to multiples of 1/parts, and the prices of links are made
+ * as high as these cuts then need. The result is a valid bound whatever rounding loses; it is 0/1 if memory runs out or
+ * nothing costs anything. Everything is multiplied by the number of symmetries, which each orbit's size divides.
  */
 static synth_rational_t evaluate(const program_t *program, const double *weight, int64_t parts)
 {
@@ -441,6 +446,7 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
  */
 static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 {
+    /* with many divisors, so that many fractions become exact */
     static const int64_t fine_parts[] = {5040, 55440, 720720, 1 << 20};
     double *weight = malloc(sizeof(*weight) * (size_t)(program->cut_count + 1));
 
@@ -482,7 +488,8 @@ static void write_loads(const program_t *program, double *load)
 /*
  * Solves the program: alternates between the simplex method and the search for violated cuts. After the deadline, the
  * cuts known so far still give a bound. With `load`, writes the loads instead of a bound; then a missed deadline is
- * MSCCLPP_ERR_TIMEOUT. The caller frees what the program holds.
+ * MSCCLPP_ERR_TIMEOUT. Returns MSCCLPP_ERR_NOT_SUPPORTED if the program has too many rows. The caller frees what the
+ * program holds, whatever is returned.
  */
 static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp)
 {
