@@ -50,6 +50,7 @@ static const char help[] =
     "Interrupted, it prints what it has. Exit status: 0, 1 if nothing was found or a file cannot be read, 2 for wrong\n"
     "usage.\n";
 
+/* Options without a letter: values above those of all letters. */
 enum {
     ROOT = 256,
     STEPS,
@@ -69,28 +70,28 @@ enum {
     VERSION
 };
 
-static const struct option table[] = {{"topology", required_argument, NULL, 't'},
-                                      {"collective", required_argument, NULL, 'c'},
-                                      {"root", required_argument, NULL, ROOT},
-                                      {"steps", required_argument, NULL, STEPS},
-                                      {"chunks", required_argument, NULL, CHUNKS},
-                                      {"most-chunks", required_argument, NULL, MOST_CHUNKS},
-                                      {"time-limit", required_argument, NULL, TIME_LIMIT},
-                                      {"no-search", no_argument, NULL, NO_SEARCH},
-                                      {"discover", no_argument, NULL, DISCOVER},
-                                      {"only", required_argument, NULL, ONLY},
-                                      {"cache", required_argument, NULL, CACHE},
-                                      {"no-cache", no_argument, NULL, NO_CACHE},
-                                      {"bounds", no_argument, NULL, BOUNDS},
-                                      {"json", no_argument, NULL, JSON},
-                                      {"output", required_argument, NULL, 'o'},
-                                      {"instances", required_argument, NULL, INSTANCES},
-                                      {"in-place", no_argument, NULL, IN_PLACE},
-                                      {"svg", required_argument, NULL, SVG},
-                                      {"verbose", no_argument, NULL, 'v'},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {"version", no_argument, NULL, VERSION},
-                                      {NULL, 0, NULL, 0}};
+static const struct option option_table[] = {{"topology", required_argument, NULL, 't'},
+                                             {"collective", required_argument, NULL, 'c'},
+                                             {"root", required_argument, NULL, ROOT},
+                                             {"steps", required_argument, NULL, STEPS},
+                                             {"chunks", required_argument, NULL, CHUNKS},
+                                             {"most-chunks", required_argument, NULL, MOST_CHUNKS},
+                                             {"time-limit", required_argument, NULL, TIME_LIMIT},
+                                             {"no-search", no_argument, NULL, NO_SEARCH},
+                                             {"discover", no_argument, NULL, DISCOVER},
+                                             {"only", required_argument, NULL, ONLY},
+                                             {"cache", required_argument, NULL, CACHE},
+                                             {"no-cache", no_argument, NULL, NO_CACHE},
+                                             {"bounds", no_argument, NULL, BOUNDS},
+                                             {"json", no_argument, NULL, JSON},
+                                             {"output", required_argument, NULL, 'o'},
+                                             {"instances", required_argument, NULL, INSTANCES},
+                                             {"in-place", no_argument, NULL, IN_PLACE},
+                                             {"svg", required_argument, NULL, SVG},
+                                             {"verbose", no_argument, NULL, 'v'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, VERSION},
+                                             {NULL, 0, NULL, 0}};
 
 enum { TREE_CHUNKS = 192 };   /* of schedules of packed trees, without --most-chunks: more make very long plans */
 enum { DEFAULT_CHUNKS = 25 }; /* of all others, without --most-chunks */
@@ -101,7 +102,7 @@ typedef struct {
     synth_collective_t collective;
     synth_options_t options;
     bool show, bounds, json, verbose, no_cache;
-    bool own_cache; /* --cache is given, so faults of the cache are reported */
+    bool has_own_cache; /* --cache is given, so faults of the cache are reported */
     bool discover;
     const char *folder, *picture; /* of --output and --svg */
     synth_plan_options_t plan_options;
@@ -161,7 +162,8 @@ static bool parse_collective(const char *text, synth_collective_t *collective_p)
     return true;
 }
 
-/* Reads the command line. Returns whether to go on; if not, `status` is the exit status. */
+/* Reads the command line. Returns whether to go on; if not, a message, the help or the version was printed, and
+ * `status` is the exit status. */
 static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *status)
 {
     synth_options_t *options = &arguments->options;
@@ -169,7 +171,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
     int option;
 
     *status = SYNTH_TOOL_USAGE;
-    while (ok && (option = getopt_long(argc, argv, "t:c:o:vh", table, NULL)) != -1) {
+    while (ok && (option = getopt_long(argc, argv, "t:c:o:vh", option_table, NULL)) != -1) {
         switch (option) {
         case 't':
             arguments->topology = optarg;
@@ -203,7 +205,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             break;
         case CACHE:
             options->cache = optarg;
-            arguments->own_cache = true;
+            arguments->has_own_cache = true;
             break;
         case NO_CACHE:
             arguments->no_cache = true;
@@ -328,8 +330,8 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
     return kept;
 }
 
-/* Reports the progress of the search: one line each with --verbose, otherwise over and over on one line of a
- * terminal. */
+/* Shows how far the search is: with --verbose each text on a line of its own, otherwise all on one line of the
+ * terminal, if there is one. */
 static void progress(void *context, const char *text)
 {
     const arguments_t *arguments = context;
@@ -362,7 +364,7 @@ static bool write_default_cache(char *path, size_t size)
  * addresses are not known, the suffix stays empty. */
 static void set_gpus_suffix(const synth_topology_t *topology, synth_plan_options_t *plan_options)
 {
-    unsigned digest = 2166136261u;
+    unsigned digest = 2166136261u; /* this and the factor below are the constants of FNV-1a */
 
     for (int rank = 0; rank < topology->ranks; ++rank) {
         for (const char *cursor = topology->gpu[rank]; *cursor != 0; ++cursor) {
@@ -396,7 +398,7 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
         fprintf(stderr, "mscclpp_synth: %s\n", why);
         return status == MSCCLPP_ERR_INVALID ? SYNTH_TOOL_USAGE : SYNTH_TOOL_FAILED;
     }
-    if (arguments->own_cache && front.note[0] != '\0') {
+    if (arguments->has_own_cache && front.note[0] != '\0') {
         fprintf(stderr, "mscclpp_synth: %s\n", front.note);
     }
     synth_tool_front(stdout, topology, arguments->collective, &arguments->options, &front, mscclpp_now() - start,

@@ -42,13 +42,14 @@ typedef struct {
     synth_flow_t *flow; /* its arc i is link i, turned round for TO_ROOT */
     cut_t *cut;         /* room for MOST_CUTS */
     int cut_count;
-    int *price; /* columns of the simplex: of the price of each link, then of each group */
+    int *price; /* columns of the simplex: for the price of each link, then of each group */
     synth_symmetry_t symmetry;
     int root_class[SYNTH_MAX_RANKS]; /* of each root: the number of its class */
     int root_size[SYNTH_MAX_RANKS];  /* of each class: how many roots are in it */
     int root_classes;                /* how many classes there are */
     int *pair_class;                 /* [root * links + link]: the number of the pair's class */
-    int *pair_size, pair_classes;    /* as for roots */
+    int *pair_size;                  /* of each class of pairs: how many are in it */
+    int pair_classes;                /* how many classes of pairs there are */
     int *link_first;                 /* of each link: the first link of its class */
     int *link_size;                  /* of the first link of a class: how many links are in it; of others: 0 */
 } program_t;
@@ -136,7 +137,7 @@ static int budget_row(const program_t *program)
  * vector, or how much of a link the trees of a root use. It is a whole number in units of 1/SCALE. The row has the sum
  * over all members.
  */
-static int64_t amount(const program_t *program, int row, int class_size)
+static int64_t amount_of(const program_t *program, int row, int class_size)
 {
     double value = synth_simplex_price(program->simplex, row) / class_size;
 
@@ -194,7 +195,7 @@ static bool add_prices(program_t *program)
 
 /*
  * Adds the minimum cut that the last flow found: the links across it have to carry at least the share of the root.
- * Returns false if memory runs out.
+ * Returns false if memory runs out; then the program cannot be solved further.
  */
 static bool add_cut(program_t *program, int root, int way)
 {
@@ -253,7 +254,8 @@ static int separate(program_t *program)
                            way == FROM_ROOT ? ends->to : ends->from, 0);
         }
         for (int root = 0; root < topology->ranks; ++root) {
-            int64_t share = amount(program, program->root_class[root], program->root_size[program->root_class[root]]);
+            int64_t share =
+                amount_of(program, program->root_class[root], program->root_size[program->root_class[root]]);
             bool is_first_of_class = true;
 
             for (int other = 0; other < root; ++other) {
@@ -263,7 +265,8 @@ static int separate(program_t *program)
                 for (int link = 0; link < topology->link_count; ++link) {
                     int class_size = program->pair_size[program->pair_class[root * topology->link_count + link]];
 
-                    synth_flow_set(program->flow, link, amount(program, row_of(program, way, root, link), class_size));
+                    synth_flow_set(program->flow, link,
+                                   amount_of(program, row_of(program, way, root, link), class_size));
                 }
                 if (other_end != root && share > TOLERANCE &&
                     synth_flow_run(program->flow, root, other_end, share) < share - TOLERANCE) {
@@ -289,7 +292,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, ranks = topology->ranks, symmetries = program->symmetry.count;
     int64_t *load = calloc((size_t)(WAYS * program->pair_classes), sizeof(*load)), share[SYNTH_MAX_RANKS] = {0};
-    int64_t least, cost = 0;
+    int64_t least_share, cost = 0;
 
     if (load == NULL) {
         return synth_fraction(0, 1);
@@ -307,10 +310,10 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
             load[cut->way * program->pair_classes + pair] += times * (symmetries / program->pair_size[pair]);
         }
     }
-    /* The gain is what all roots have at least. */
-    least = share[0];
+    /* The gain is the least weight that the cuts of one root have together. */
+    least_share = share[0];
     for (int i = 1; i < program->root_classes; ++i) {
-        least = share[i] < least ? share[i] : least;
+        least_share = share[i] < least_share ? share[i] : least_share;
     }
     /* The price of a link is the largest load that any root puts on it, less the prices of its groups. */
     for (int link = 0; link < links; ++link) {
@@ -338,7 +341,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         cost += price > 0 ? (int64_t)llround(price * (double)parts) * topology->groups[j].capacity : 0;
     }
     free(load);
-    return cost > 0 ? synth_fraction(least, cost) : synth_fraction(0, 1);
+    return cost > 0 ? synth_fraction(least_share, cost) : synth_fraction(0, 1);
 }
 
 /* Writes the shares and loads of the solution. Members of one class have equal parts of their class's sum. */

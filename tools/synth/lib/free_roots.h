@@ -17,7 +17,8 @@ typedef struct {
                      [(way * ranks + root) * links + link]; way is 0 away from the root, 1 towards it */
 } synth_free_roots_t;
 
-/* MSCCLPP_ERR_NOT_SUPPORTED if the program is too large, MSCCLPP_ERR_TIMEOUT if `seconds` were not enough. */
+/* Solves the program and fills in the result. Returns MSCCLPP_ERR_NOT_SUPPORTED if it is too large, and
+ * MSCCLPP_ERR_TIMEOUT if it takes longer than `seconds`. On any error the result must not be used. */
 mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double seconds, synth_free_roots_t *result);
 
 #endif

@@ -7,7 +7,7 @@
 
 static const synth_place_t nowhere = {0, 0};
 
-/* Returns the entry of a rank and a chunk in a table. */
+/* Returns the entry of a rank and a chunk in a table of the layout. */
 static synth_place_t *entry_of(synth_place_t *places, const synth_layout_t *layout, int rank, int chunk)
 {
     return &places[rank * layout->count + chunk];
@@ -73,7 +73,7 @@ static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
     return (synth_place_t){'i', index};
 }
 
-/* For qsort: orders sends so that those of one pair of ranks in one step are neighbours; their slots are, too. */
+/* For qsort: orders sends so that those of one pair of ranks in one step are neighbours. Then so are their slots. */
 static int by_receiver(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -163,7 +163,8 @@ static bool renumber(synth_schedule_t *schedule)
 }
 
 /* Decides where each send arrives: in a slot of the receiver's scratch if its value is added or the manner needs slots
- * for all, otherwise at its final place. Chunks without a place in the output get one behind the slots. */
+ * for all, otherwise at its final place. A chunk that has no place in the output and cannot stay in its slot gets a
+ * place in the scratch: with packets behind all packets, else behind the slots. */
 static void place_sends(synth_layout_t *layout)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -341,13 +342,13 @@ void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
     moves->count = kept + 1;
 }
 
-/* Returns the slot of a send in the receiver's scratch. */
+/* Returns the slot of a send in the receiver's scratch. The send has to have one. */
 static synth_place_t slot_of(const synth_layout_t *layout, int send)
 {
     return (synth_place_t){'s', layout->slot[send]};
 }
 
-/* Returns where the data of a send arrive. */
+/* Returns where at the receiver the data of a send arrive. */
 static synth_place_t target_of(const synth_layout_t *layout, int number)
 {
     const synth_send_t *send = &layout->schedule->sends[number];
@@ -375,8 +376,8 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
         const synth_send_t *send = &schedule->sends[i];
 
         if (send->step == step && send->from == rank && relayed_send(layout, send) < 0) {
-            int order =
-                (send->to - rank + layout->ranks) % layout->ranks; /* so that not all ranks send to one rank first */
+            /* Each rank begins with the next higher one, so that not all send to one rank first. */
+            int order = (send->to - rank + layout->ranks) % layout->ranks;
 
             synth_move_end(synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)),
                            send->to, target_of(layout, i));

@@ -14,7 +14,7 @@ typedef enum {
 
 /* A place of one chunk in a buffer. */
 typedef struct {
-    char buffer; /* i, o or s: input, output or scratch; t: in the scratch, behind all packets; 0: nowhere */
+    char buffer; /* i, o, s: input, output, scratch; t: in the scratch, behind all packets; 0: nowhere */
     int index;   /* in chunks */
 } synth_place_t;
 
@@ -42,7 +42,7 @@ typedef struct {
 bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule, synth_manner_t manner, bool in_place);
 void synth_layout_destroy(synth_layout_t *layout);
 
-/* Returns where a rank has a chunk before a step; nowhere if it does not have it. */
+/* Returns where a rank has a chunk, or its sum so far, before a step; nowhere if it does not have it. */
 synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step);
 
 /* Returns where a chunk belongs in the output of a rank; nowhere if the rank does not want it. */
@@ -63,8 +63,8 @@ typedef struct {
 
 typedef struct {
     synth_move_t *move;
-    int count, room;
-    bool failed; /* no memory: some are missing */
+    int count, room; /* room: moves that the memory has place for */
+    bool failed;     /* memory ran out: some moves are missing */
 } synth_moves_t;
 
 void synth_moves_destroy(synth_moves_t *moves);

@@ -131,7 +131,7 @@ static void lower_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     synth_lower_blocks(writer, layout, instances, true);
     for (int rank = 0; rank < layout->ranks; ++rank) {
         for (int i = 0; i < instances; ++i) {
-            synth_writer_at(writer, rank, i);
+            synth_writer_select(writer, rank, i);
             write_with_signals(writer, layout, rank);
         }
     }

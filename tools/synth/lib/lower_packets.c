@@ -99,7 +99,7 @@ void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int ins
     synth_lower_blocks(writer, layout, instances, false);
     for (int rank = 0; rank < layout->ranks; ++rank) {
         for (int i = 0; i < instances; ++i) {
-            synth_writer_at(writer, rank, i);
+            synth_writer_select(writer, rank, i);
             write_block(writer, layout, rank, own_slots[rank]);
         }
     }

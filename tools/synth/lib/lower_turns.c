@@ -301,11 +301,11 @@ void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int insta
 
         for (int i = 0; i < instances; ++i) {
             if (blocks[entry][UP] >= 0) {
-                synth_writer_at(writer, rank, blocks[entry][UP] + i);
+                synth_writer_select(writer, rank, blocks[entry][UP] + i);
                 write_up(writer, layout, &position, rank, chunk, unit);
             }
             if (blocks[entry][DOWN] >= 0) {
-                synth_writer_at(writer, rank, blocks[entry][DOWN] + i);
+                synth_writer_select(writer, rank, blocks[entry][DOWN] + i);
                 write_down(writer, layout, &position, rank, chunk, unit);
             }
         }

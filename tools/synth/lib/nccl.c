@@ -43,7 +43,7 @@ typedef struct {
     level_t stack[DEPTH];              /* the elements that have begun, the outermost first */
     int depth;                         /* how many they are */
     attribute_t attribute[ATTRIBUTES]; /* of the current element */
-    int attributes;                    /* how many they are */
+    int attribute_count;
     synth_machine_t *machine;
     char bus[SYNTH_MAX_RANKS][WORD]; /* PCI address of each GPU */
     int number[SYNTH_MAX_RANKS];     /* of each GPU: its rank, or its device number */
@@ -75,7 +75,7 @@ static void skip_space(reader_t *reader)
     }
 }
 
-/* Reads a name. `text` has room for WORD bytes. */
+/* Reads a name of an element or attribute. `text` has room for WORD bytes. */
 static bool read_name(reader_t *reader, char *text)
 {
     size_t length = 0;
@@ -94,11 +94,11 @@ static bool read_name(reader_t *reader, char *text)
 /* Reads an attribute, name="value", and adds it to those of the current element. */
 static bool read_attribute(reader_t *reader)
 {
-    attribute_t *attribute = &reader->attribute[reader->attributes];
+    attribute_t *attribute = &reader->attribute[reader->attribute_count];
     size_t length = 0;
     char quote;
 
-    if (reader->attributes == ATTRIBUTES) {
+    if (reader->attribute_count == ATTRIBUTES) {
         return refuse(reader, "more than %d attributes", ATTRIBUTES);
     }
     if (!read_name(reader, attribute->name)) {
@@ -125,14 +125,14 @@ static bool read_attribute(reader_t *reader)
     }
     ++reader->next;
     attribute->value[length] = '\0';
-    ++reader->attributes;
+    ++reader->attribute_count;
     return true;
 }
 
 /* Returns the value of an attribute of the current element; NULL if it has none of that name. */
 static const char *value_of(const reader_t *reader, const char *name)
 {
-    for (int i = 0; i < reader->attributes; ++i) {
+    for (int i = 0; i < reader->attribute_count; ++i) {
         if (strcmp(reader->attribute[i].name, name) == 0) {
             return reader->attribute[i].value;
         }
@@ -203,7 +203,7 @@ static bool begin_gpu(reader_t *reader)
     return true;
 }
 
-/* Handles the start of an <nvlink>: takes it, if it is one of a GPU. */
+/* Handles the start of an <nvlink>: notes it if it belongs to a GPU. Those of network cards and CPUs are ignored. */
 static bool begin_nvlink(reader_t *reader)
 {
     const level_t *parent = reader->depth > 1 ? &reader->stack[reader->depth - 2] : NULL;
@@ -211,7 +211,7 @@ static bool begin_nvlink(reader_t *reader)
     nvlink_t *nvlink = &reader->nvlink[reader->nvlink_count];
 
     if (parent == NULL || strcmp(parent->element, "gpu") != 0) {
-        return true; /* of a network card or a CPU */
+        return true;
     }
     if (reader->nvlink_count == MOST_NVLINKS) {
         return refuse(reader, "more than %d nvlinks", MOST_NVLINKS);
@@ -224,7 +224,7 @@ static bool begin_nvlink(reader_t *reader)
     }
     nvlink->gpu = reader->machine->gpus - 1;
     memcpy(nvlink->target, target, strlen(target) + 1);
-    nvlink->to_switch = class != NULL && strncmp(class, "0x0680", 6) == 0;
+    nvlink->to_switch = class != NULL && strncmp(class, "0x0680", 6) == 0; /* PCI class of NVSwitches */
     ++reader->nvlink_count;
     return true;
 }
@@ -316,7 +316,7 @@ static bool read_tag(reader_t *reader)
     }
     is_closing = reader->next < reader->end && *reader->next == '/';
     reader->next += is_closing;
-    reader->attributes = 0;
+    reader->attribute_count = 0;
     if (!read_name(reader, element)) {
         return false;
     }
@@ -335,6 +335,7 @@ static bool read_tag(reader_t *reader)
             continue;
         }
         if (is_closing || is_empty || !read_attribute(reader)) {
+            /* read_attribute has said why it failed. */
             return reader->why[0] != '\0' ? false : refuse(reader, "\"<%.40s\" does not end as it should", element);
         }
     }
@@ -342,7 +343,7 @@ static bool read_tag(reader_t *reader)
                       : begin_element(reader, element) && (!is_empty || end_element(reader, element));
 }
 
-/* Reads the whole file. */
+/* Reads the whole file into the machine, with the GPUs in the order of the file. */
 static bool read_all(reader_t *reader)
 {
     for (skip_space(reader); reader->next < reader->end; skip_space(reader)) {
@@ -357,30 +358,30 @@ static bool read_all(reader_t *reader)
     return (reader->depth == 0 && reader->has_system) || refuse(reader, "\"system\" does not end");
 }
 
-/* Copies the machine with the GPUs sorted by their numbers, and finds out where the NVLinks lead to. Hubs above all
- * GPUs limit nothing and are left out. */
+/* Copies the machine with the GPUs sorted by their numbers, so that these become ranks, and finds out where the NVLinks
+ * lead to. Hubs above all GPUs limit nothing and are left out, and so are NVLinks to GPUs that are not in the file. */
 static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
 {
     const synth_machine_t *machine = reader->machine;
-    int place[SYNTH_MAX_RANKS];
+    int rank_of[SYNTH_MAX_RANKS];
 
     snprintf(sorted->name, sizeof(sorted->name), "NCCL's topology");
     sorted->gpus = machine->gpus;
     /* By compute capability: 10 and above, 50 GB/s; Pascal, 20 GB/s; all others, and unknown ones, 25 GB/s. */
     sorted->nvlink_mbps = reader->sm >= 100 ? 50000 : reader->sm > 0 && reader->sm < 70 ? 20000 : 25000;
     for (int i = 0; i < machine->gpus; ++i) {
-        place[i] = 0;
+        rank_of[i] = 0;
         for (int j = 0; j < machine->gpus; ++j) {
-            place[i] += reader->number[j] < reader->number[i];
+            rank_of[i] += reader->number[j] < reader->number[i];
         }
-        sorted->pcie_mbps[place[i]] = machine->pcie_mbps[i];
-        snprintf(sorted->gpu[place[i]], SYNTH_GPU, "%.23s", reader->bus[i]);
+        sorted->pcie_mbps[rank_of[i]] = machine->pcie_mbps[i];
+        snprintf(sorted->gpu[rank_of[i]], SYNTH_GPU, "%.23s", reader->bus[i]);
     }
     for (int i = 0; i < machine->hub_count; ++i) {
         uint64_t below = 0;
 
         for (int gpu = 0; gpu < machine->gpus; ++gpu) {
-            below |= (machine->hubs[i].below >> gpu & 1) << place[gpu];
+            below |= (machine->hubs[i].below >> gpu & 1) << rank_of[gpu];
         }
         if (below != UINT64_MAX >> (64 - machine->gpus)) {
             synth_machine_hub(sorted, machine->hubs[i].name, below, machine->hubs[i].mbps);
@@ -394,11 +395,11 @@ static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
             peer = strcmp(reader->bus[gpu], nvlink->target) == 0 ? gpu : peer;
         }
         if (nvlink->to_switch) {
-            sorted->to_switch[place[nvlink->gpu]] += nvlink->count;
+            sorted->to_switch[rank_of[nvlink->gpu]] += nvlink->count;
         } else if (peer == nvlink->gpu) {
             return refuse(reader, "an nvlink joins %.40s to itself", nvlink->target);
-        } else if (peer >= 0) { /* other targets are no GPUs of this file */
-            sorted->nvlinks[place[nvlink->gpu]][place[peer]] += nvlink->count;
+        } else if (peer >= 0) {
+            sorted->nvlinks[rank_of[nvlink->gpu]][rank_of[peer]] += nvlink->count;
         }
     }
     return true;
@@ -428,7 +429,7 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
     if (status == MSCCLPP_OK) {
         status = synth_machine_topology(&machine[1], why, why_size, topology_p);
     }
-    /* The message may quote the file: no control characters. */
+    /* The message may quote the file: control characters are replaced. */
     for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
         if ((unsigned char)*cursor < ' ' || *cursor == 0x7f) {
             *cursor = '?';

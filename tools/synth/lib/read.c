@@ -539,7 +539,7 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
         ok = ok && synth_topology_connected(reader->topology, why, why_size);
         status = ok ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
     }
-    /* The message may quote the file: no control characters. */
+    /* The message may quote the file: control characters are replaced. */
     for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
         if ((unsigned char)*cursor < ' ' || *cursor == 0x7f) {
             *cursor = '?';

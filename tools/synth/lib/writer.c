@@ -1,3 +1,4 @@
+/* Collects the operations of each block as text, and writes ranks, channels and buffers around them at the end. */
 #include "tools/synth/lib/writer.h"
 
 #include <inttypes.h>
@@ -5,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST = 8 };  /* the most peers, or buffers to write, of one operation: every executor has room for so many */
-enum { KINDS = 3 }; /* kinds of buffers: input, output, scratch */
+enum { MOST_IN_OP = 8 }; /* peers, or buffers that are written, of one operation: every executor has room for so many */
+enum { KINDS = 3 };      /* kinds of buffers: input, output, scratch */
 
 /* A list of numbers that grows. */
 typedef struct {
@@ -15,7 +16,8 @@ typedef struct {
 
 /* A channel of a block to a peer. */
 typedef struct {
-    int peer, tag, channel; /* channel: its number within the block */
+    int peer, tag;
+    int channel; /* its number within the block */
 } link_t;
 
 /* In arrays of two, [0] is for memory channels and [1] for port channels. */
@@ -24,7 +26,7 @@ typedef struct {
     char *text;   /* its operations, as JSON */
     size_t size;
     FILE *out;         /* writes to `text`; NULL until the block is selected */
-    bool has_op;       /* the list at hand has an operation already, so that a comma is needed */
+    bool has_op;       /* the current list of operations is not empty, so that the next one needs a comma */
     list_t channel[2]; /* the channels of the rank that it uses */
     list_t remote[2];  /* the remote buffers of the rank that it uses, as positions in the rank's list */
     link_t *links;     /* all its channels */
@@ -77,7 +79,7 @@ static int find_or_append(synth_writer_t *writer, list_t *list, int value)
     return append(writer, list, value);
 }
 
-/* Returns 1 if two ranks are on different nodes, so that a port channel joins them, otherwise 0. */
+/* Returns the index for what joins two ranks: 1, a port channel, if they are on different nodes; else 0. */
 static int is_far(const synth_writer_t *writer, int rank, int other)
 {
     return writer->topology->node_of[rank] != writer->topology->node_of[other];
@@ -137,7 +139,7 @@ int synth_writer_block(synth_writer_t *writer, int number, int instance)
     return rank->block_count++;
 }
 
-/* Adds a channel of the rank to one of its blocks. */
+/* Gives a block one of its rank's channels. If memory runs out, the writer has failed. */
 static void add_link(synth_writer_t *writer, int rank, int block_number, int peer, int tag, int channel, int far)
 {
     block_t *block = &writer->ranks[rank].blocks[block_number];
@@ -163,7 +165,7 @@ void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, i
     }
 }
 
-void synth_writer_at(synth_writer_t *writer, int rank, int block)
+void synth_writer_select(synth_writer_t *writer, int rank, int block)
 {
     writer->rank = rank;
     writer->block = NULL;
@@ -213,31 +215,32 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
             if ((peers >> peer & 1) == 0 || is_far(writer, writer->rank, peer) != far) {
                 continue;
             }
-            if (count % LIST == 0) {
+            if (count % MOST_IN_OP == 0) {
                 fprintf(writer->block->out, count > 0 ? "]}" : "");
                 begin_op(writer, name);
                 fprintf(writer->block->out, ", \"channel_type\": \"%s\", \"channel_ids\": [", channel_types[far]);
             }
-            fprintf(writer->block->out, "%s%d", count % LIST > 0 ? ", " : "", channel_to(writer, peer, tag));
+            fprintf(writer->block->out, "%s%d", count % MOST_IN_OP > 0 ? ", " : "", channel_to(writer, peer, tag));
             ++count;
         }
         fprintf(writer->block->out, count > 0 ? "]}" : "");
     }
 }
 
-/* Returns the position of a chunk in the plan's buffer. Each instance has its own part of every block of the input and
- * output, and of the scratch. Sums behind packets lie behind the packets of all instances. */
+/* Returns the position of a chunk in the plan's buffer, for the instance of the selected block. Each instance has its
+ * own part of every block of the input and output, and of the scratch. Sums behind packets lie behind the packets of
+ * all instances. */
 static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
 {
     const synth_layout_t *layout = writer->layout;
     int block_size = place.buffer == 't'   ? layout->sums[rank]
                      : place.buffer == 's' ? layout->scratch[rank]
                                            : layout->block;
-    int blocks_before = place.buffer >= 's' ? 0 : place.index / block_size;
-    int packets =
-        place.buffer == 't' ? 2 * writer->instances * layout->scratch[rank] : 0; /* which take twice the room */
+    int blocks_before = place.buffer >= 's' ? 0 : place.index / block_size; /* the scratch, 's' and 't', is one block */
+    int packets_before =
+        place.buffer == 't' ? 2 * writer->instances * layout->scratch[rank] : 0; /* of twice the size */
 
-    return packets + (blocks_before * writer->instances + writer->block->instance) * block_size + place.index -
+    return packets_before + (blocks_before * writer->instances + writer->block->instance) * block_size + place.index -
            blocks_before * block_size;
 }
 
@@ -274,7 +277,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
         const synth_move_t *move = &moves->move[j];
         int reads = sources > 0 ? sources : move->count - 1;
 
-        for (int first_target = reads; first_target < move->count; first_target += LIST) {
+        for (int first_target = reads; first_target < move->count; first_target += MOST_IN_OP) {
             begin_op(writer, name);
             if (reads > 1) {
                 fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
@@ -287,7 +290,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
                 write_end(writer, move, i, i == 0);
             }
             fprintf(writer->block->out, "], \"dst_buff\": [");
-            for (int i = first_target; i < move->count && i < first_target + LIST; ++i) {
+            for (int i = first_target; i < move->count && i < first_target + MOST_IN_OP; ++i) {
                 write_end(writer, move, i, i == first_target);
             }
             fprintf(writer->block->out, "]}");
@@ -302,10 +305,10 @@ void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const s
         int next = 0;
 
         while (next < moves->count && !writer->failed) {
-            const synth_move_t *batch[LIST];
+            const synth_move_t *batch[MOST_IN_OP];
             int count = 0;
 
-            for (; next < moves->count && count < LIST; ++next) {
+            for (; next < moves->count && count < MOST_IN_OP; ++next) {
                 if (is_far(writer, writer->rank, moves->move[next].end[1].rank) == far) {
                     batch[count++] = &moves->move[next];
                 }
@@ -348,7 +351,8 @@ void synth_writer_end_turns(synth_writer_t *writer)
     }
 }
 
-/* Counts the chunks of a rank's input and output, over all instances; 0 if the collective gives it no such buffer. */
+/* Computes how many chunks a rank's input and output have, over all instances; 0 if the collective gives the rank no
+ * such buffer. */
 static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, int *outputs)
 {
     const synth_schedule_t *schedule = writer->layout->schedule;
@@ -382,8 +386,8 @@ static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, in
     *outputs *= writer->instances;
 }
 
-/* Writes an object for each type of channel with entries in list[]: its type under the key `kind`, the numbers under
- * `ids`. */
+/* Writes an object for each of the two lists that is not empty: the type of channel under the key `kind`, the numbers
+ * under the key `ids`. */
 static void write_lists(FILE *out, const char *kind, const char *ids, const list_t *list)
 {
     bool has_list = false;

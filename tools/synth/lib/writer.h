@@ -22,11 +22,11 @@ void synth_writer_free(synth_writer_t *writer); /* NULL is allowed */
  * the first operation. */
 int synth_writer_block(synth_writer_t *writer, int rank, int instance);
 
-/* Joins two blocks of two ranks by a channel. Two blocks may have several, of different tags: 0 or 1. */
+/* Joins two blocks of two ranks by a channel. Two blocks may have one for each tag, 0 and 1. */
 void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag);
 
-/* Selects the block that the following operations are added to. */
-void synth_writer_at(synth_writer_t *writer, int rank, int block);
+/* Selects the block that the following operations are added to. Until then no operation may be added. */
+void synth_writer_select(synth_writer_t *writer, int rank, int block);
 
 /* Adds an operation without operands, such as "nop". */
 void synth_writer_simple(synth_writer_t *writer, const char *name);
@@ -38,7 +38,7 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
  * and writes the others. */
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources);
 
-/* Adds puts, from the first end of each move to its second and last. Several moves share an operation. */
+/* Adds puts from the first end of each move to its second and last one. Several moves share an operation. */
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves);
 
 /* Operations between these two calls are repeated in turns, each for `unit` bytes of each chunk. */
