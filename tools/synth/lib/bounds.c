@@ -36,12 +36,12 @@ typedef struct {
     int arcs;      /* how many these are; those from the source to each rank and from each rank to the sink follow */
 } network_t;
 
-/* Finds, for each link, the group that is a port of the rank that it leaves (out[]) or enters (in[]): all links of the
- * group leave or enter this rank. -1: there is none. */
-static void find_ports(const synth_topology_t *topology, int *out, int *in)
+/* Finds, for each link, the group that is a port of the rank that the link leaves (out_of[]) or enters (into[]): all
+ * links of the group leave or enter this rank. -1: there is none. If there are several, the first one counts. */
+static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
 {
     for (int i = 0; i < topology->link_count; ++i) {
-        out[i] = in[i] = -1;
+        out_of[i] = into[i] = -1;
     }
     for (int i = topology->group_count - 1; i >= 0; --i) {
         const synth_group_t *group = &topology->groups[i];
@@ -53,20 +53,19 @@ static void find_ports(const synth_topology_t *topology, int *out, int *in)
             is_in = is_in && topology->links[group->links[j]].to == first->to;
         }
         for (int j = 0; j < group->count; ++j) {
-            out[group->links[j]] = is_out ? i : out[group->links[j]];
-            in[group->links[j]] = is_in ? i : in[group->links[j]];
+            out_of[group->links[j]] = is_out ? i : out_of[group->links[j]];
+            into[group->links[j]] = is_in ? i : into[group->links[j]];
         }
     }
 }
 
-/* Builds the graph. Returns false if memory runs out; the caller frees what was allocated. */
+/* Builds the graph, with capacities of 0. Returns false if memory runs out; the caller frees what was allocated. */
 static bool build_network(network_t *network, const synth_topology_t *topology)
 {
     int ranks = topology->ranks, most_arcs = topology->link_count + topology->group_count * 2;
     int out_of[SYNTH_MAX_LINKS], into[SYNTH_MAX_LINKS];
 
     find_ports(topology, out_of, into);
-
     network->topology = topology;
     network->source = ranks + topology->group_count;
     network->sink = network->source + 1;
@@ -78,17 +77,17 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
         const synth_link_t *link = &topology->links[group->links[0]];
-        bool out = out_of[group->links[0]] == i, in = into[group->links[0]] == i;
+        bool is_out = out_of[group->links[0]] == i, is_in = into[group->links[0]] == i;
 
-        if (out || in) {
+        if (is_out || is_in) {
             network->capacity[network->arcs++] = group->capacity;
-            synth_flow_arc(network->flow, out ? link->from : ranks + i, out ? ranks + i : link->to, 0);
+            synth_flow_arc(network->flow, is_out ? link->from : ranks + i, is_out ? ranks + i : link->to, 0);
         }
     }
     for (int i = 0; i < topology->link_count; ++i) {
         int out = out_of[i], in = into[i];
 
-        in = in == out ? -1 : in;
+        in = in == out ? -1 : in; /* a group of links between two ranks is passed once */
         network->capacity[network->arcs++] = topology->links[i].capacity;
         synth_flow_arc(network->flow, out >= 0 ? ranks + out : topology->links[i].from,
                        in >= 0 ? ranks + in : topology->links[i].to, 0);
@@ -129,8 +128,8 @@ static uint64_t near_set(const network_t *network)
     return set;
 }
 
-/* Lowers `share` to the largest amount that all ranks of `from` can send to the sink at once, in one round. If it was
- * lowered, *set is the cut that limits it. */
+/* Lowers `share` to the largest amount that each rank of `from` can send to the sink in one round while all others of
+ * them do, too. If it was lowered, *set becomes the cut that limits it. */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
     for (;;) {
@@ -204,7 +203,7 @@ static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *boun
     }
 }
 
-/* Returns the set of the ranks of a node. */
+/* Returns the set of a node's ranks. */
 static uint64_t ranks_of(const synth_topology_t *topology, int node)
 {
     uint64_t set = 0;
@@ -237,7 +236,7 @@ static void raise_by_nodes(network_t *network, synth_bound_t *bound)
     }
 }
 
-/* Sets the bound of an all-to-all: by cuts around single ranks and sets of nodes, and by the one that limits an
+/* Sets the bound of an all-to-all, by cuts around single ranks and sets of nodes, and by the cut that limits an
  * all-gather. */
 static void bound_alltoall(network_t *network, synth_bound_t *bound)
 {

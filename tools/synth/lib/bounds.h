@@ -23,15 +23,15 @@ typedef struct {
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound);
 
-/* Computes the larger one of the bound by cuts and that by the linear program, which is asked if it is small enough and
- * given `seconds`. Fails only if memory runs out. */
+/* Computes the larger one of the bound by cuts and that by the linear program. The program gets `seconds`, and is left
+ * out if it is too large. Fails only if memory runs out. */
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound);
 
 /*
  * Computes the bound of an all-reduce, the larger one of two. The reduced vector has to come to each rank, and so
  * through each cut. Every piece of it has to be summed up and then told to all ranks, which takes sends between ranks
- * and between nodes.
+ * and between nodes. If memory runs out, the bound may be lower, but it stays valid.
  */
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound);
 

@@ -23,7 +23,6 @@ enum {
 };
 
 /* What is known of an instance that was searched. */
-
 typedef struct {
     int steps, chunks, rounds;
     int passes;         /* how many passes of the search were not cut short */
@@ -34,14 +33,14 @@ struct synth_cache {
     synth_collective_t collective;
     int root, ranks;
     synth_canon_t canon;
-    int rank_at[SYNTH_MAX_RANKS]; /* the rank that has a place in the canonical numbering */
+    int rank_at[SYNTH_MAX_RANKS]; /* of each number in the canonical numbering: the rank that has it */
     char path[PATH];
-    synth_schedule_t *kept[MOST_KEPT];
-    double seconds[MOST_KEPT]; /* how long the search for each took */
+    synth_schedule_t *kept[MOST_KEPT]; /* in the canonical numbering */
+    double seconds[MOST_KEPT];         /* how long the search for each took */
     int kept_count;
     tried_t *tried;
     int tried_count;
-    bool has_news; /* the file does not have all of this */
+    bool has_news; /* the file lacks some of this */
     int error;     /* errno of a write that failed; 0: none */
 };
 
@@ -95,7 +94,8 @@ static bool read_numbers(const mscclpp_json_t *array, const int *most, int count
     return is_valid;
 }
 
-/* Reads one schedule and keeps it. Returns false if it is not as it should be, or if memory runs out. */
+/* Reads one schedule and keeps it. Returns false if it is not as it should be, or if memory runs out. In the canonical
+ * numbering a root is always rank 0. */
 static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
 {
     const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
@@ -121,7 +121,8 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
         ok = read_number(item, MOST_ROUNDS, &schedule->rounds[step++]);
     }
     for (const mscclpp_json_t *item = sends->first; ok && item != NULL; item = item->next) {
-        int most[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1}, send[4];
+        int most[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1};
+        int send[4]; /* chunk, from, to, step */
 
         ok = read_numbers(item, most, 4, send) &&
              synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
@@ -135,7 +136,8 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
     return true;
 }
 
-/* Reads the whole file. Returns false if it is for another topology, or not as it should be. */
+/* Takes over what a file says. Returns false if it is for another topology, or not as it should be; then some of it may
+ * have been taken over. */
 static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
 {
     const mscclpp_json_t *text = mscclpp_json_get(root, "topology"), *points = mscclpp_json_get(root, "schedules");
@@ -154,7 +156,8 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
         }
     }
     for (const mscclpp_json_t *item = tried->first; item != NULL; item = item->next) {
-        int most[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, MOST_ROUNDS, MOST_PASSES, 1}, numbers[5];
+        int most[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, MOST_ROUNDS, MOST_PASSES, 1};
+        int numbers[5]; /* steps, chunks, rounds, passes, is_impossible */
 
         if (!read_numbers(item, most, 5, numbers)) {
             return false;
@@ -174,7 +177,8 @@ static void forget(synth_cache_t *cache)
     cache->tried_count = 0;
 }
 
-/* Reads the file if it exists. Returns false if it is no entry for this topology, or cannot be read. */
+/* Reads the file if it exists. Returns false if it is no entry for this topology, or cannot be read; then some of it
+ * may have been taken over. */
 static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
 {
     const char *reason = "";
@@ -201,7 +205,7 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     return ok;
 }
 
-/* Makes a folder and those above it, unless they are there. On failure, errno says why. */
+/* Makes a folder and those above it, unless they exist. Returns false on failure, and errno says why. */
 static bool make_folder(const char *folder)
 {
     char path[PATH];
@@ -302,8 +306,8 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
     fprintf(out, "]}\n");
 }
 
-/* Writes the file under another name first and then renames it, so that nobody reads half a file. Sets `error` if that
- * fails, and does nothing after an earlier failure. */
+/* Writes the file under another name first and then renames it, so that nobody reads half a file. On failure it sets
+ * `error`; after that, further calls do nothing. */
 static void write_file(synth_cache_t *cache)
 {
     char path[PATH + 32];

@@ -11,7 +11,7 @@
 
 enum {
     MOST_LEAVES = 2000, /* complete numberings that are looked at before the search is cut short */
-    MOST_FOUND = 256    /* automorphisms that are kept */
+    MOST_KEPT = 256     /* automorphisms that are kept; knowing more would only make the search faster */
 };
 
 /* A hash of what joins a rank to the others, to tell ranks of one cell apart. */
@@ -30,16 +30,16 @@ typedef struct {
     int leaves;                      /* complete numberings so far */
     bool failed;                     /* memory ran out */
     bool is_cut_short;
-    unsigned char automorphism[MOST_FOUND][SYNTH_MAX_RANKS]; /* [rank]: the rank that it is mapped onto */
-    int automorphisms;                                       /* how many are known */
+    unsigned char automorphism[MOST_KEPT][SYNTH_MAX_RANKS]; /* [rank]: the rank that it is mapped onto */
+    int automorphisms;                                      /* how many are known */
 } search_t;
 
 /* Returns a hash of two numbers. */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
-    uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
+    uint64_t mixed = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
 
-    return x ^ x >> 32;
+    return mixed ^ mixed >> 32;
 }
 
 /* For qsort: orders signatures by cell, then by hash. */
@@ -60,8 +60,8 @@ static uint64_t pair_hash(const synth_topology_t *topology, int rank, int other)
                topology->node_of[rank] == topology->node_of[other]);
 }
 
-/* Splits cells until all ranks of a cell see the same of every cell. The number of a cell is the number of ranks in the
- * cells before it. Returns how many cells there are. */
+/* Splits cells until all ranks of a cell have equal links and groups to every cell. The number of a cell is the number
+ * of ranks in the cells before it. Returns how many cells there are. */
 static int refine(const synth_topology_t *topology, int *cell)
 {
     signature_t signature[SYNTH_MAX_RANKS];
@@ -150,8 +150,8 @@ static char *group_text(const synth_topology_t *topology, const synth_group_t *g
 /* Returns the whole topology in the numbering `place` as text. NULL if memory runs out. */
 static char *text_of(const synth_topology_t *topology, const int *place, bool has_root)
 {
-    int rank_at[SYNTH_MAX_RANKS], count = topology->group_count;
-    char **groups = calloc((size_t)count + 1, sizeof(*groups)), *text = NULL;
+    int rank_at[SYNTH_MAX_RANKS], group_count = topology->group_count;
+    char **groups = calloc((size_t)group_count + 1, sizeof(*groups)), *text = NULL;
     bool ok = groups != NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -159,12 +159,12 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
     for (int rank = 0; rank < topology->ranks; ++rank) {
         rank_at[place[rank]] = rank;
     }
-    for (int i = 0; ok && i < count; ++i) {
+    for (int i = 0; ok && i < group_count; ++i) {
         groups[i] = group_text(topology, &topology->groups[i], place);
         ok = groups[i] != NULL;
     }
     if (ok && out != NULL) {
-        qsort(groups, (size_t)count, sizeof(*groups), by_text);
+        qsort(groups, (size_t)group_count, sizeof(*groups), by_text);
         fprintf(out, "%d ranks%s, nodes", topology->ranks, has_root ? " and a root" : "");
         for (int from = 0; from < topology->ranks; ++from) { /* the first rank of each node stands for it */
             int first = 0;
@@ -183,11 +183,11 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
                 }
             }
         }
-        for (int i = 0; i < count; ++i) {
+        for (int i = 0; i < group_count; ++i) {
             fputs(groups[i], out);
         }
     }
-    for (int i = 0; groups != NULL && i < count; ++i) {
+    for (int i = 0; groups != NULL && i < group_count; ++i) {
         free(groups[i]);
     }
     free(groups);
@@ -219,9 +219,9 @@ static int take_leaf(search_t *search, const int *place, int level, bool has_roo
     }
     free(text);
     if (order == 0 && !search->failed) {
-        int common = 0;
+        int common_levels = 0;
 
-        if (search->automorphisms < MOST_FOUND) {
+        if (search->automorphisms < MOST_KEPT) {
             for (int rank = 0; rank < search->topology->ranks; ++rank) {
                 for (int image = 0; image < search->topology->ranks; ++image) {
                     if (place[rank] == search->best_place[image]) {
@@ -231,10 +231,10 @@ static int take_leaf(search_t *search, const int *place, int level, bool has_roo
             }
             ++search->automorphisms;
         }
-        while (common < level && search->path[common] == search->best_path[common]) {
-            ++common;
+        while (common_levels < level && search->path[common_levels] == search->best_path[common_levels]) {
+            ++common_levels;
         }
-        return common;
+        return common_levels;
     }
     return level;
 }
@@ -248,8 +248,7 @@ static int representative(const int *parent, int rank)
     return rank;
 }
 
-/* Whether automorphisms that keep the path map a rank that was tried already onto this one, which need not be tried
- * then. */
+/* Whether a rank need not be tried: known automorphisms that keep the path map a rank that was tried onto it. */
 static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
 {
     int parent[SYNTH_MAX_RANKS], ranks = search->topology->ranks;

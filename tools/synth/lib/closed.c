@@ -6,12 +6,12 @@
 
 #include <stdlib.h>
 
-#define MOST_GROWTH INT64_C(1000000000) /* above it, the bound is nearly that for any number of steps */
+#define MOST_GROWTH INT64_C(1000000000) /* above it, the bound is nearly the one for any number of steps */
 
-enum { FEW_CHUNKS = 64 }; /* up to so many, a schedule that does not meet its bound gets whole rounds within nodes */
+enum { FEW_CHUNKS = 64 }; /* the most chunks with which the second choice of choose_parts is taken */
 
-/* Whether a schedule of so many chunks and sends is allowed. This is asked before a schedule is made, so that no
- * schedule is made that is too large. */
+/* Whether a schedule of so many chunks and sends is allowed. Callers ask before they make a schedule, so that none is
+ * made that is too large. */
 static bool fits(int64_t chunks, int most_chunks, int64_t sends)
 {
     return chunks <= most_chunks && chunks <= SYNTH_MAX_CHUNKS && sends <= SYNTH_MAX_SENDS;
@@ -19,8 +19,9 @@ static bool fits(int64_t chunks, int most_chunks, int64_t sends)
 
 /*
  * Makes a broadcast on a mesh or a switch. In each step but the last, the root gives every rank chunks of its own; in
- * the step after that, each rank passes them on to all others. In the last step the root has nothing left to be passed
- * on and sends chunks to all ranks directly. Each rank gets as many chunks as fill whole rounds of the root's port.
+ * the step after that, each rank passes them on to all others. Chunks of the last step cannot be passed on any more, so
+ * the root sends them to all ranks directly. Each rank gets as many chunks as fill whole rounds of the root's port.
+ * Returns NULL if the limits do not allow it or memory runs out.
  */
 static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                             int steps, int most_chunks)
@@ -51,7 +52,8 @@ static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, co
     return synth_schedule_finish(topology, schedule, steps, ok);
 }
 
-/* Returns the rank of a node and a position. Numbers of nodes wrap round. */
+/* Returns the rank at a position of a node. Numbers of nodes wrap round, so `node` may be a node's number plus a
+ * distance. */
 static int rank_at(const synth_shape_t *shape, int node, int position)
 {
     return shape->rank_of[node % shape->nodes * shape->gpus + position];
@@ -103,11 +105,11 @@ typedef struct {
 
 /*
  * Divides chunks among steps. What crosses to other nodes in one step is spread within them in the next. Links within
- * nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the step before;
- * `before_last` cross in the last step but one. Chunks of the last step cannot be spread any more: all ranks of the
- * node have got them in the first step, and send each over all NICs to all ranks of the other nodes.
+ * nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the step before.
+ * `before_last` chunks cross in the last step but one, and `last` in the last one. Those of the last step cannot be
+ * spread any more: all ranks of the node got them in the first step, and send them to all ranks of the other nodes.
  */
-static void divide(const synth_shape_t *shape, int steps, int64_t before_last, int last, parts_t *parts)
+static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_last, int last, parts_t *parts)
 {
     int64_t chunks = before_last;
 
@@ -123,24 +125,24 @@ static void divide(const synth_shape_t *shape, int steps, int64_t before_last, i
 }
 
 /*
- * Chooses how many chunks cross in each step. The first choice meets the bound. If it has too many chunks, the others
- * have none in the last step: first with whole rounds within nodes, then with as few chunks as possible. Returns false
- * if even these are too many.
+ * Chooses how many chunks cross in each step. The first choice meets the bound. If it has too many chunks, two choices
+ * follow that have none in the last step: one that fills whole rounds within nodes, and one with as few chunks as
+ * possible. Returns false if even these are too many.
  */
 static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks, parts_t *parts)
 {
     int64_t speed_ratio = shape->inside / shape->port, ranks = (int64_t)shape->nodes * shape->gpus;
     int64_t sends_per_chunk = ranks * (ranks - 1);
 
-    divide(shape, steps, shape->port * shape->gpus * speed_ratio, shape->port, parts);
+    divide_chunks(shape, steps, shape->port * shape->gpus * speed_ratio, shape->port, parts);
     if (fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk)) {
         return true;
     }
-    divide(shape, steps, speed_ratio, 0, parts);
+    divide_chunks(shape, steps, speed_ratio, 0, parts);
     if (parts->chunks <= FEW_CHUNKS && fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk)) {
         return true;
     }
-    divide(shape, steps, 1, 0, parts);
+    divide_chunks(shape, steps, 1, 0, parts);
     return fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk);
 }
 
@@ -190,7 +192,7 @@ static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const
 }
 
 /* Makes a gather or scatter on nodes. What an all-gather brings to one rank is a gather that takes no more rounds;
- * reversed, it is a scatter. */
+ * reversed, it is a scatter. Returns NULL if steps or chunks do not allow it, or if memory runs out. */
 static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const synth_shape_t *shape,
                                       synth_collective_t collective, int root, int steps, int most_chunks)
 {
@@ -219,12 +221,14 @@ static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const sy
 /*
  * Makes an all-to-all on nodes in two steps. Half of the chunks to ranks of another node and another position cross to
  * the node first and then go on within it. The other half goes within the node first and then crosses. So the NICs are
- * busy in both steps.
+ * busy in both steps. With two nodes, each pair of ranks has two chunks, so that they can be halved. Returns NULL
+ * unless `steps` is 2 and the limits allow it, or if memory runs out.
  */
 static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const synth_shape_t *shape, int steps,
                                         int most_chunks)
 {
-    int ranks = topology->ranks, per_pair = shape->nodes == 2 ? 2 : 1, half = (shape->nodes - 1) * per_pair / 2;
+    int ranks = topology->ranks, per_pair = shape->nodes == 2 ? 2 : 1;
+    int half = (shape->nodes - 1) * per_pair / 2; /* of the chunks from a rank to one position of the other nodes */
     synth_schedule_t *schedule;
     bool ok = fits((int64_t)ranks * per_pair, most_chunks, (int64_t)2 * ranks * ranks * per_pair) && steps == 2;
 
@@ -319,7 +323,8 @@ static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topol
 }
 
 /* Makes a broadcast on nodes. Each position does what complete_broadcast does, between nodes, with one step before and
- * one step after within nodes. `per_node`: how many chunks each node gets from the root in one step. */
+ * one step after within nodes. `per_node`: how many chunks each node gets from the root in one step. Returns NULL if
+ * steps or chunks do not allow it, or if memory runs out. */
 static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                          int steps, int per_node, int most_chunks)
 {

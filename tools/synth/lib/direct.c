@@ -53,7 +53,8 @@ static void free_loads(loads_t *loads)
     free(loads->groups_of);
 }
 
-/* Returns the rounds that a link would take with one more chunk, or the fullest group that it belongs to. */
+/* Returns how many rounds a step would take if the link carried one more chunk, as far as this link and its groups are
+ * concerned. */
 static double fullness(const loads_t *loads, int link)
 {
     double rounds = (double)(loads->link[link] + 1) / loads->topology->links[link].capacity;
@@ -83,9 +84,10 @@ static void clear_loads(loads_t *loads)
     memset(loads->group, 0, sizeof(int) * (size_t)loads->topology->group_count);
 }
 
-/* Completes a schedule and removes superfluous sends. If sends are missing (`ok` is false) or memory runs out, frees it
- * and returns NULL. */
-static synth_schedule_t *finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps, bool ok)
+/* Removes the sends that no rank needs, and completes the schedule. Takes ownership. If not all sends were added (`ok`
+ * is false) or memory runs out, frees it and returns NULL. */
+static synth_schedule_t *prune_and_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,
+                                          bool ok)
 {
     if (ok) {
         schedule->steps = steps;
@@ -149,7 +151,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
         }
     }
     if (schedule != NULL) {
-        schedule = finish(topology, schedule, steps, ok);
+        schedule = prune_and_finish(topology, schedule, steps, ok);
     }
     free_loads(&loads);
     free(needed);
@@ -221,7 +223,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
     for (; ok && !is_done; ++step) {
         bool has_sent = true;
 
-        if (step == SYNTH_MAX_STEPS) {
+        if (step == SYNTH_MAX_STEPS) { /* too many, or nothing helps any more */
             ok = false;
             break;
         }
@@ -249,7 +251,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
         }
     }
     if (schedule != NULL) {
-        schedule = finish(topology, schedule, step, ok);
+        schedule = prune_and_finish(topology, schedule, step, ok);
     }
     free_loads(&loads);
     free(sets);
@@ -258,9 +260,9 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
 }
 
 /*
- * Pairs ranks i, i + 1, ... of one half with ranks of the other that they have links with in both directions, by
- * backtracking. twin[i] is the position of the partner; `used` is the set of positions that are taken. Returns false if
- * it cannot be done.
+ * Pairs ranks i, i + 1, ... of one half with ranks of the other half to which they have links in both directions, by
+ * backtracking. twin[i] becomes the position of the partner in the other half; `used` is the set of positions that are
+ * taken. Returns false if it cannot be done.
  */
 static bool pair_up(const synth_topology_t *topology, const int *half, const int *other, int count, int i, int *twin,
                     uint64_t used)
@@ -328,7 +330,7 @@ static synth_schedule_t *build_two_level(const synth_topology_t *topology, const
 
 synth_schedule_t *synth_two_level(const synth_topology_t *topology)
 {
-    enum { MOST_RANKS = 16 };
+    enum { MOST_RANKS = 16 }; /* all halves of the ranks are tried */
     int ranks = topology->ranks, count = ranks / 2;
 
     if (ranks % 2 != 0 || ranks < 4 || ranks > MOST_RANKS) {

@@ -7,8 +7,8 @@
 /* Sends each chunk by shortest ways, spread over the links. The schedule has as few steps as any. */
 synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks);
 
-/* Fills each step with at most so many rounds: each link carries the rarest chunk that it helps to send over it. Ends
- * when all ranks have what they want. */
+/* Fills step after step with at most so many rounds, until all ranks have what they want: each link in turn takes the
+ * rarest chunk that it helps to send over it. */
 synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
                                int rounds);
 

@@ -70,7 +70,8 @@ void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int r
     synth_moves_destroy(&moves);
 }
 
-/* Writes the sums of whole inputs into the output, added in the order of the ranks, so that all get the same bits. */
+/* Writes the additions of whole inputs into the output. All ranks add in the order of the ranks, so that all get the
+ * same bits. */
 static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     int chunks = layout->schedule->chunks;
@@ -89,7 +90,7 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&moves);
 }
 
-/* Writes the operations of the current block, with signals. First each rank tells those that send to it that it has
+/* Writes the operations of the selected block, with signals. First each rank tells those that send to it that it has
  * started: only then may they write into its buffers. */
 static void write_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
@@ -210,7 +211,8 @@ bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t
                mscclpp_plan_simulate(plan, &options, &report, &stats);
     *checked = stats.checked;
     for (int i = 0; i < report.count; ++i) {
-        /* For other plans only a note: it has faults where scratch is a smaller ring. Credits have to prevent them. */
+        /* Only a note for plans in general: it says that data are overwritten where an executor has a smaller ring of
+         * scratch. In plans made here credits prevent that, so it is a fault. */
         bool is_wrap = strcmp(report.finding[i].rule, "wrap") == 0;
 
         is_right = is_right && !is_wrap;

@@ -61,7 +61,8 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&sum);
 }
 
-/* Writes the operations of the current block. `own_slots`: the first slot for the rank's own input. */
+/* Writes the operations of the selected block. `own_slots`: the first slot for the rank's own input, which is used if
+ * whole inputs travel. */
 static void write_block(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own_slots)
 {
     const synth_schedule_t *schedule = layout->schedule;

@@ -9,7 +9,8 @@ enum { SYNTH_ANY_STEP = -1 };
 /* Finds the sets of ranks that send to a rank in a step, and that it sends to. SYNTH_ANY_STEP: in any step. */
 void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, uint64_t *senders, uint64_t *receivers);
 
-/* Adds blocks: block i of each rank works on part i. With `joined`, it has channels to block i of each partner. */
+/* Adds blocks: block i of each rank works on part i. With `joined`, block i also gets channels to block i of each rank
+ * that it sends to or receives from. */
 void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, bool joined);
 
 /* Writes operations of this name that add up what a rank got in a step. Returns whether it got anything to add. */
@@ -23,8 +24,8 @@ void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int ins
 
 /*
  * Writes the whole plan as a pipeline. It has two blocks for each tree: one adds up on the way to the root, and one
- * sends on away from it. The layout has to be one for pipelines, and `instances` is what synth_turns_instances
- * returned.
+ * sends on away from it. The layout has to be one for pipelines; its scratch is rounded up to powers of two.
+ * `instances` is what synth_turns_instances returned.
  */
 void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int instances);
 

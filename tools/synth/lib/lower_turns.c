@@ -1,8 +1,9 @@
 /*
  * Pipelines: each tree has blocks of its own, which handle a message in turns. What a rank sends arrives in a slot of
- * the receiver's scratch. The receiver gives the sender so many credits at the start of a launch, and one back for each
- * turn that it has read. Each turn of a sender takes one, so no slot is written before it was read, and a scratch of
- * fixed size does for every message. At the end the sender takes back all credits: then everything has been read.
+ * the receiver's scratch. The receiver gives the sender CREDITS credits at the start of a launch, and one more for each
+ * turn that it has read. Each turn of a sender takes one credit, so no slot is written before it was read, and a
+ * scratch of fixed size is enough for every message. At the end the sender waits for CREDITS more: then everything has
+ * been read.
  *
  * A block waits for blocks nearer to the leaves on the way to the root, for blocks nearer to the root on the way back,
  * and for credits of an earlier turn. So no circle of waits can come about.
@@ -133,7 +134,7 @@ static uint64_t singleton(int rank)
     return rank >= 0 ? UINT64_C(1) << rank : 0;
 }
 
-/* Writes a signal or wait to each of the peers, once for each credit. */
+/* Writes a signal to each of the peers, or a wait for it, once for each credit. */
 static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
 {
     for (int i = 0; i < CREDITS; ++i) {
@@ -141,8 +142,8 @@ static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint
     }
 }
 
-/* Writes what sends a chunk from `from` to all its receivers in the direction `tag`: the block waits for a credit of
- * each, puts, and signals. `peers` is the set of all these receivers. If it is empty, nothing is written. */
+/* Writes what sends a chunk from `from` to all its receivers in the direction `tag`, UP or DOWN: the block waits for a
+ * credit of each, puts, and signals. `peers` is the set of these receivers; if it is empty, nothing is written. */
 static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
                     int tag, uint64_t peers)
 {

@@ -201,8 +201,8 @@ synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_coll
     return inverted;
 }
 
-/* Appends the steps of `part` to `whole`. Each chunk becomes `times` chunks, and each round as many rounds. Returns
- * false if memory runs out. */
+/* Appends the steps of `part` to `whole`. Each chunk is cut into `times` chunks, so each round becomes `times` rounds.
+ * Returns false if memory runs out or there are too many sends. */
 static bool append(synth_schedule_t *whole, const synth_schedule_t *part, int times, bool adds)
 {
     for (int i = 0; i < part->send_count; ++i) {

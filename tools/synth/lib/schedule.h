@@ -9,8 +9,8 @@
 enum { SYNTH_MAX_STEPS = 128, SYNTH_MAX_CHUNKS = 1024, SYNTH_MAX_SENDS = 1 << 21 };
 
 typedef struct {
-    int chunk, from, to, step;
-    bool adds; /* true: the receiver adds it to its own value of the chunk; false: it replaces that */
+    int chunk, from, to, step; /* from, to: ranks */
+    bool adds;                 /* true: the receiver adds it to its own value of the chunk; false: it replaces that */
 } synth_send_t;
 
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
     int steps;
     int rounds[SYNTH_MAX_STEPS]; /* of each step */
     synth_send_t *sends;         /* sorted by step */
-    int send_count, send_room;   /* send_room: of the memory of `sends` */
+    int send_count, send_room;   /* send_room: sends that the memory has place for */
 } synth_schedule_t;
 
 /* Makes a schedule without sends and steps. NULL if memory runs out. */
@@ -68,14 +68,15 @@ synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth
 synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather);
 
 typedef struct {
-    const char *name; /* of the rule that is broken: "link", "overfull", "absent", "doubled", "lost", "range" */
+    const char
+        *name; /* the rule that is broken: "link", "overfull", "absent", "doubled", "lost" or "range"; or "memory" */
     char text[SYNTH_WHY];
 } synth_fault_t;
 
 /*
  * Replays a schedule and counts, for each chunk at each rank, how often each rank's contribution is in it. Returns true
  * if every rank ends up with what the collective asks for, each contribution exactly once, and no link or group carries
- * more than it can. Otherwise returns false and the first fault.
+ * more than it can. Otherwise, and if memory runs out, returns false and the first fault.
  */
 bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault);
 

@@ -14,11 +14,11 @@
 
 enum {
     MOST_TREES = 512, /* of one packing */
-    MOST_PARTS = 48,  /* chunks of a rank, or parts of a vector: with up to so many, packings of shares are tried */
-    MOST_PACKED = 24  /* ranks: with more, packing takes too long */
+    MOST_PARTS = 48,  /* chunks of a rank, or parts of a vector, up to which packings of shares are tried */
+    MOST_PACKED = 24  /* ranks; with more, packing takes too long */
 };
 
-#define ROUNDING 1e-4 /* of results of linear programs */
+#define ROUNDING 1e-4 /* by how much results of linear programs may be off */
 
 /* A tree that spans all ranks. */
 typedef struct {
@@ -57,8 +57,8 @@ static int far_end(const packing_t *packing, int link)
     return packing->backwards ? ends->from : ends->to;
 }
 
-/* Whether the paths of all trees that are still to be made can reach a rank together (Edmonds' condition): if that
- * holds for every rank, the packing can be completed. Also returns false if memory runs out. */
+/* Whether all trees that are still to be made can reach a rank together, each by a path of its own (Edmonds'
+ * condition). If that holds for every rank, the packing can be completed. Also returns false if memory runs out. */
 static bool can_reach(const packing_t *packing, int rank)
 {
     const synth_topology_t *topology = packing->topology;
@@ -102,7 +102,7 @@ static int next_link(packing_t *packing, const tree_t *tree, const bool *refused
 }
 
 /* Grows one tree to all ranks, by links that the trees still to be made can do without. Returns false if it cannot be
- * completed. */
+ * completed; then the whole packing has failed. */
 static bool grow_tree(packing_t *packing, tree_t *tree)
 {
     bool refused[SYNTH_MAX_LINKS] = {false};
@@ -161,7 +161,7 @@ static bool pack_trees(packing_t *packing, forest_t *forest)
 }
 
 /* Returns the height of the highest tree. */
-static int highest(const forest_t *forest)
+static int greatest_height(const forest_t *forest)
 {
     int height = 0;
 
@@ -171,12 +171,12 @@ static int highest(const forest_t *forest)
     return height;
 }
 
-/* Adds the sends of one chunk along one tree, from step `first` on: away from the root, or, with `adds`, to the root,
+/* Adds the sends of one chunk along one tree, from `first_step` on: away from the root, or, with `adds`, to the root,
  * where all have arrived after `height` steps. Returns false if memory runs out. */
-static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first, int height, bool adds)
+static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first_step, int height, bool adds)
 {
     for (int rank = 0; rank < schedule->ranks; ++rank) {
-        int step = first + (adds ? height - tree->depth[rank] : tree->depth[rank] - 1);
+        int step = first_step + (adds ? height - tree->depth[rank] : tree->depth[rank] - 1);
 
         if (rank != tree->root && !synth_schedule_add(schedule, chunk, adds ? rank : tree->parent[rank],
                                                       adds ? tree->parent[rank] : rank, step, adds)) {
@@ -280,7 +280,7 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
 
 synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const synth_trees_t *trees, int units)
 {
-    int chunks = trees->chunks, trees_before[SYNTH_MAX_RANKS] = {0}, height = highest(&trees->forest);
+    int chunks = trees->chunks, trees_before[SYNTH_MAX_RANKS] = {0}, height = greatest_height(&trees->forest);
     synth_schedule_t *schedule = synth_schedule_new(trees->collective, topology->ranks, trees->root, chunks * units);
     bool ok = schedule != NULL;
 
@@ -361,7 +361,7 @@ synth_shares_t *synth_shares_new(const synth_topology_t *topology, double second
 
 synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units)
 {
-    int parts = shares->in.count, height_in = highest(&shares->in), height_out = highest(&shares->out);
+    int parts = shares->in.count, height_in = greatest_height(&shares->in), height_out = greatest_height(&shares->out);
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
     bool ok = schedule != NULL;
 

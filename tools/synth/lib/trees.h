@@ -37,7 +37,7 @@ void synth_shares_free(synth_shares_t *shares);
 /* Makes an all-reduce of so many units. NULL if memory runs out or it has too many steps. */
 synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units);
 
-/* Returns the chunks of one unit of it. */
+/* Returns the chunks of one unit of such an all-reduce. */
 int synth_shares_chunks(const synth_shares_t *shares);
 
 #endif

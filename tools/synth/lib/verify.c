@@ -6,6 +6,7 @@
 
 #include "tools/synth/lib/schedule.h"
 
+/* The state of a replay. All functions that return bool return false after they have stored the fault. */
 typedef struct {
     const synth_topology_t *topology;
     const synth_schedule_t *schedule;
@@ -38,7 +39,7 @@ static uint8_t *contributors(replay_t *replay, int chunk, int rank)
     return replay->parts + ((size_t)chunk * ranks + (size_t)rank) * ranks;
 }
 
-/* Whether all numbers of the schedule are in range, its sends are sorted by step, and every send has a link. */
+/* Checks that all numbers of the schedule are in range, its sends are sorted by step, and every send has a link. */
 static bool in_range(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
@@ -72,7 +73,8 @@ static bool in_range(replay_t *replay)
     return true;
 }
 
-/* Whether no link and no group carries more in a step than its rounds allow. Its sends are `first` to end - 1. */
+/* Checks that no link and no group carries more in a step than its rounds allow. The step's sends are `first` to end
+ * - 1. */
 static bool fits(replay_t *replay, int step, int first, int end)
 {
     const synth_topology_t *topology = replay->topology;
@@ -106,7 +108,7 @@ static bool fits(replay_t *replay, int step, int first, int end)
     return true;
 }
 
-/* Carries out the sends of a step, `first` to end - 1. All of them read what their senders had at its beginning.
+/* Carries out the sends of a step, `first` to end - 1. All of them read what their senders had at the step's beginning.
  * Returns false at a send of what the sender does not have, or that the receiver already has. */
 static bool run_step(replay_t *replay, int first, int end)
 {
@@ -148,7 +150,8 @@ static bool run_step(replay_t *replay, int first, int end)
     return true;
 }
 
-/* Whether each rank of `wanted` has exactly the contributions `asked` of a chunk. */
+/* Checks that each rank of the set `wanted` has a chunk with the contributions of the ranks in `asked`, once each, and
+ * of no others. */
 static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t asked)
 {
     for (int rank = 0; rank < replay->schedule->ranks; ++rank) {
