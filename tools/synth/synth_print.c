@@ -46,7 +46,7 @@ static const char *fraction_text(synth_rational_t value, char *text, size_t size
 /* Prints the summary of a topology: its ranks, links, groups and diameter. */
 static void print_head(FILE *out, const synth_topology_t *topology)
 {
-    int least = 1 << 30, most = 0;
+    int least = 1 << 30, most = 0; /* capacities */
 
     for (int i = 0; i < topology->link_count; ++i) {
         least = topology->links[i].capacity < least ? topology->links[i].capacity : least;
@@ -66,7 +66,7 @@ static void print_head(FILE *out, const synth_topology_t *topology)
     }
 }
 
-/* Prints the ranks of a set, with spaces between; as JSON with commas. */
+/* Prints the ranks of a set, with spaces between them; as JSON, with commas. */
 static void print_set(FILE *out, uint64_t set, bool json)
 {
     bool is_first = true;
@@ -80,7 +80,7 @@ static void print_set(FILE *out, uint64_t set, bool json)
 }
 
 /* Prints the bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send along
- * trees. The latter is left out if it takes more than `seconds`. As text, it is left out if it is no higher. */
+ * trees. The latter is unknown if it takes more than `seconds`; text leaves it out also if it is no higher. */
 static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
 {
     synth_rational_t tree_bound;

@@ -30,15 +30,15 @@ static void write_prefix(synth_collective_t collective, int ranks, int device, c
     snprintf(text, size, "collective=%s ranks=%d device=%s ", rules_name(collective), ranks, devices[device]);
 }
 
-/* Copies the rules of earlier runs to the new file, except those that this run replaces: of the same collective, number
- * of ranks, and value of in_place. */
+/* Copies the lines of the old file to the new one, except rules that this run replaces: those of the same collective,
+ * number of ranks, and value of in_place. */
 static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
 {
     char *line = NULL, prefix[96];
-    size_t room = 0;
+    size_t line_capacity = 0;
     ssize_t length;
 
-    while ((length = getline(&line, &room, old)) > 0) {
+    while ((length = getline(&line, &line_capacity, old)) > 0) {
         bool is_replaced = false;
 
         for (int device = 0; device < 2; ++device) {
@@ -72,7 +72,7 @@ static int by_size(const void *left, const void *right)
     return ((*a)->range.most > (*b)->range.most) - ((*a)->range.most < (*b)->range.most);
 }
 
-/* Writes one rule for each kind of device and each plan that is the fastest for some size. */
+/* Writes one rule for each kind of device and each plan that is the fastest for some size, small sizes first. */
 static void write_rules(const synth_candidate_t *candidates, int count, const synth_plan_options_t *plan_options,
                         FILE *out)
 {

@@ -8,7 +8,7 @@
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/synth_tool.h"
 
-enum { MOST_UNUSED = 1024 }; /* sends of a schedule that is the fastest for no size, and yet becomes a plan */
+enum { MOST_UNUSED = 1024 }; /* the most sends with which a schedule that is the fastest for no size becomes a plan */
 
 /* Prints why a file could not be written (errno). Returns false, so that the caller can return it. */
 static bool report_errno(const char *path)
@@ -83,8 +83,9 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 }
 
 /*
- * Saves one candidate's plan. If that fails, another candidate gets its sizes, so that no size is without a plan; its
- * plan is saved again if it had been saved. False after a message.
+ * Saves the plan of candidate `index`. If that fails, another candidate gets its sizes, so that no size is without a
+ * plan; that one's plan is saved again if it was saved before. Notes in `saved` which plans are saved. Returns false
+ * after a message if this candidate's plan is not.
  */
 static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
                             int count, int index, bool *saved, const synth_plan_options_t *plan_options, FILE *messages)

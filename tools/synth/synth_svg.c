@@ -13,10 +13,12 @@ enum {
     DOT = 13,     /* radius of a rank's dot */
     HEAD = 60,    /* height of a panel's title */
     FOOT = 24,    /* height of the line below all panels */
-    THICKEST = 6  /* arrow */
+    SIDEWAYS = 3, /* by which an arrow is beside the line between the centres */
+    TIP = 5,      /* by which an arrow's line ends before the dot, as its head is longer */
+    THICKEST = 6  /* width of the thickest arrow; the line below the panels names it */
 };
 
-enum { ROW = 4 }; /* panels of a row */
+enum { PANELS_IN_ROW = 4 };
 
 /* Writes text with the characters that XML reserves escaped. */
 static void write_escaped(FILE *out, const char *text)
@@ -40,7 +42,8 @@ static void dot_position(const synth_topology_t *topology, int rank, double *x, 
 }
 
 /* Draws an arrow between the rims of two dots. It lies a little to the right of the line between their centres, so that
- * the arrow in the other direction is seen, too. The colour also selects the arrow's head. */
+ * the arrow in the other direction is seen, too. The colour has to be one of those of `heads` in synth_tool_svg; it
+ * also selects the arrow's head. */
 static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
 {
     double x1, y1, x2, y2, dx, dy, length;
@@ -50,10 +53,10 @@ static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, in
     length = hypot(x2 - x1, y2 - y1);
     dx = (x2 - x1) / length;
     dy = (y2 - y1) / length;
-    x1 += dx * DOT - dy * 3;
-    y1 += dy * DOT + dx * 3;
-    x2 -= dx * (DOT + 5) + dy * 3;
-    y2 -= dy * (DOT + 5) - dx * 3;
+    x1 += dx * DOT - dy * SIDEWAYS;
+    y1 += dy * DOT + dx * SIDEWAYS;
+    x2 -= dx * (DOT + TIP) + dy * SIDEWAYS;
+    y2 -= dy * (DOT + TIP) - dx * SIDEWAYS;
     fprintf(out,
             "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%.1f\" "
             "marker-end=\"url(#%s)\"/>\n",
@@ -156,10 +159,10 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
     for (int i = 0; front != NULL && i < front->count; ++i) {
         int steps = front->point[i].schedule->steps;
 
-        rows += (steps + ROW - 1) / ROW;
+        rows += (steps + PANELS_IN_ROW - 1) / PANELS_IN_ROW;
         columns = steps > columns ? steps : columns;
     }
-    columns = columns < ROW ? columns : ROW;
+    columns = columns < PANELS_IN_ROW ? columns : PANELS_IN_ROW;
     fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" ",
             columns * SIDE, rows * (SIDE + HEAD) + FOOT);
     fprintf(out, "font-size=\"12\"><rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<defs>");
@@ -175,9 +178,9 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
         int steps = front->point[i].schedule->steps;
 
         for (int step = 0; step < steps; ++step) {
-            draw_step(out, topology, &front->point[i], step, step % ROW, row + step / ROW);
+            draw_step(out, topology, &front->point[i], step, step % PANELS_IN_ROW, row + step / PANELS_IN_ROW);
         }
-        row += (steps + ROW - 1) / ROW;
+        row += (steps + PANELS_IN_ROW - 1) / PANELS_IN_ROW;
     }
     fprintf(out,
             "<text x=\"12\" y=\"%d\">Arrows: as many chunks as they are thick, up to 6; blue take the place of what is "

@@ -34,14 +34,15 @@ static void offer(composer_t *composer, synth_schedule_t *schedule, const char *
     synth_front_add(composer->front, schedule, by, label, mscclpp_now() - composer->start);
 }
 
-/* Returns the label of a schedule that is made of two: heuristic if either is. Two proven ones prove nothing. */
+/* Returns the label of a schedule that is made of two: heuristic if either is, else best found. It is not proven, even
+ * if both are. */
 static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 {
     return a == SYNTH_HEURISTIC || b == SYNTH_HEURISTIC ? SYNTH_HEURISTIC : SYNTH_BEST;
 }
 
-/* Adds the schedule that does one after the other, unless it is too large or the front has a better one: large
- * schedules take long to make and to replay. */
+/* Adds the schedule that does one after the other. It is not even made if it is too large or the front has a better
+ * one, since large schedules take long to make and to replay. */
 static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second, const char *by)
 {
     const synth_schedule_t *a = first->schedule, *b = second->schedule;
@@ -49,7 +50,6 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
     synth_rational_t ratio =
         synth_fraction((int64_t)synth_schedule_rounds(a) * b->chunks + (int64_t)synth_schedule_rounds(b) * a->chunks,
                        blocks * a->chunks * b->chunks);
-
     int64_t common_chunks = a->chunks / synth_gcd(a->chunks, b->chunks) * b->chunks;
     int64_t sends = a->send_count * (common_chunks / a->chunks) + b->send_count * (common_chunks / b->chunks);
 
@@ -59,7 +59,7 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
 }
 
 /* Adds all combinations of a schedule of `first` and one of `second`. If `second` is all-gather, also adds all-gathers
- * of whole inputs. The two searches take up to `seconds` together. */
+ * of whole inputs. The two searches take up to `seconds` together. Fails as synth_front_find does. */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
                                      int root, double seconds, const char *by, char *why, size_t why_size)
 {
@@ -85,8 +85,8 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
                sizeof(first_front.note));
     }
     composer->front->stopped = composer->front->stopped || first_front.stopped || second_front.stopped;
-    for (int apart = 0; apart < first_front.count || apart < second_front.count;
-         ++apart) { /* those of like positions in the fronts first */
+    /* Pairs of like positions in the fronts come first. */
+    for (int apart = 0; apart < first_front.count || apart < second_front.count; ++apart) {
         for (int i = 0; i < first_front.count; ++i) {
             if (i >= apart && i - apart < second_front.count) {
                 offer_pair(composer, &first_front.point[i], &second_front.point[i - apart], by);
@@ -128,8 +128,8 @@ static int central_rank(const synth_topology_t *topology)
 
 /*
  * Adds schedules that reduce pieces along trees to roots and send them back, with more and more units. On machines
- * whose ranks are unequal, no other way comes near the bound. Without a wish for steps or chunks, the trees are kept in
- * the front, too.
+ * whose ranks are unequal, no other way comes near the bound. If neither steps nor chunks are asked for, the front also
+ * gets one turn of the trees, for pipelines. If there are no such trees, nothing is added.
  */
 static void offer_trees(composer_t *composer)
 {

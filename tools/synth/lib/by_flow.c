@@ -4,7 +4,7 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/flow.h"
 
-enum { MOST_WAYS = 20000 }; /* to divide rounds among steps; with more, none is tried */
+enum { MOST_WAYS = 20000 }; /* to divide rounds among steps; if there are more, none is tried */
 
 /* A scatter that is looked for. */
 typedef struct {
@@ -20,8 +20,9 @@ static int vertex_of(const scatter_t *scatter, int rank, int step)
     return step * scatter->topology->ranks + rank;
 }
 
-/* Builds the graph and computes the flow. Returns whether all chunks arrive. Arcs of links come first, then those by
- * which chunks stay at a rank, then those to the sink. Limits of groups are left to the replay. */
+/* Builds the graph for the current division of rounds and computes the flow. Returns whether all chunks arrive; false,
+ * too, if memory runs out. Arcs of links come first, then those by which chunks stay at a rank, then those to the sink.
+ * Limits of groups are left out: a schedule that breaks them fails in the replay. */
 static bool run_flow(scatter_t *scatter)
 {
     const synth_topology_t *topology = scatter->topology;
@@ -54,8 +55,8 @@ static bool run_flow(scatter_t *scatter)
            (int64_t)(ranks - 1) * scatter->chunks;
 }
 
-/* Makes the schedule of a flow: traces each chunk back from its receiver to the root, and takes its way out of the
- * flow. NULL if memory runs out. */
+/* Makes the schedule of the flow: traces each chunk back from its receiver to the root, and takes its way out of the
+ * flow. For a gather, ways and steps are reversed. NULL if memory runs out. */
 static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
 {
     const synth_topology_t *topology = scatter->topology;
@@ -102,8 +103,8 @@ static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
     return schedule;
 }
 
-/* Tries all ways to divide `rounds_left` rounds among the steps from `step` on. Returns the first schedule that is
- * found, or NULL. */
+/* Tries all ways to divide `rounds_left` rounds among the steps from `step` on; each step gets at least one. Returns
+ * the first schedule that is found, or NULL. */
 static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_left, bool is_gather)
 {
     synth_schedule_t *schedule = NULL;
@@ -126,7 +127,7 @@ synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collecti
     synth_topology_t *transposed = is_gather ? synth_topology_transposed(topology) : NULL;
     scatter_t scatter = {is_gather ? transposed : topology, root, chunks, steps, {0}, NULL};
     synth_schedule_t *schedule = NULL;
-    double ways = 1;
+    double ways = 1; /* to divide the rounds: a binomial coefficient */
 
     for (int i = 1; i < steps; ++i) {
         ways *= (double)(rounds - i) / i;

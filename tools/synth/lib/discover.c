@@ -11,7 +11,8 @@
 
 enum { MOST_LINKS = 36 }; /* NVLinks of a GPU */
 
-/* Values of NVML: kinds of devices at the far end of an NVLink, and levels of a common ancestor of two GPUs. */
+/* Values of NVML: kinds of devices at the far end of an NVLink, and levels of the closest common ancestor of two GPUs.
+ */
 enum { TO_GPU = 0, TO_SWITCH = 2 };
 enum { SINGLE = 10, MULTIPLE = 20, HOST = 30, NODE = 40, LEVELS = 4 /* how many of them */ };
 
@@ -40,13 +41,14 @@ typedef struct {
     int (*capability)(device_t device, int *major, int *minor);
 } nvml_t;
 
-/* Looks up all functions. Returns false, and the name in *missing, if one is missing that is not optional. */
+/* Looks up all functions; optional ones that are missing become NULL. Returns false, and the name in *missing, if
+ * another one is missing. */
 static bool load_functions(void *library, nvml_t *nvml, const char **missing)
 {
     struct {
         const char *name;
-        void **place;
-        bool optional;
+        void **function_p;
+        bool is_optional;
     } names[] = {{"nvmlInit_v2", (void **)&nvml->init, false},
                  {"nvmlShutdown", (void **)&nvml->shutdown, false},
                  {"nvmlErrorString", (void **)&nvml->error, false},
@@ -62,8 +64,8 @@ static bool load_functions(void *library, nvml_t *nvml, const char **missing)
                  {"nvmlDeviceGetCudaComputeCapability", (void **)&nvml->capability, false}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        *names[i].place = dlsym(library, names[i].name);
-        if (*names[i].place == NULL && !names[i].optional) {
+        *names[i].function_p = dlsym(library, names[i].name);
+        if (*names[i].function_p == NULL && !names[i].is_optional) {
             *missing = names[i].name;
             return false;
         }
@@ -80,7 +82,8 @@ static int pcie_mbps_of(unsigned generation, unsigned width)
                                                                                 : 0;
 }
 
-/* Counts the active NVLinks of a GPU, to each peer and to switches. Links that NVML cannot tell about are left out. */
+/* Counts the active NVLinks of a GPU, to each peer and to switches. Links whose far end NVML does not tell are left
+ * out. */
 static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pci_info_t *pci, synth_machine_t *machine)
 {
     for (unsigned link = 0; link < MOST_LINKS; ++link) {
@@ -142,7 +145,8 @@ static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *mach
     }
 }
 
-/* Asks NVML for all GPUs and what joins them. On failure `why` says what NVML did. */
+/* Asks NVML for all GPUs and what joins them. Returns MSCCLPP_ERR_NOT_SUPPORTED and why if there are too few or too
+ * many GPUs, or if NVML fails. */
 static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
 {
     device_t device[SYNTH_MAX_RANKS];

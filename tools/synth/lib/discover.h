@@ -11,7 +11,8 @@
  */
 mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* Fills in `machine` by what hwloc says; the part of synth_discover for machines without NVML. */
+/* The part of synth_discover for machines without NVML: fills in `machine` with what hwloc says. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED and why if hwloc is not there or fails, or if there are too few or too many GPUs. */
 mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_t why_size);
 
 #endif

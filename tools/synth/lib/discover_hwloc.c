@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <hwloc.h>
 
-enum { NVIDIA = 0x10de, AMD = 0x1002 };      /* PCI numbers of vendors */
-enum { DISPLAY = 0x03, ACCELERATOR = 0x12 }; /* PCI classes of devices */
-enum { MOST_MATRICES = 4, MOST_MBPS = 10000000 };
+enum { NVIDIA = 0x10de, AMD = 0x1002 };           /* PCI numbers of vendors */
+enum { DISPLAY = 0x03, ACCELERATOR = 0x12 };      /* PCI classes of devices */
+enum { MOST_MATRICES = 4, MOST_MBPS = 10000000 }; /* matrices of one name; a bandwidth in a matrix, MB/s */
 
 /* The functions of hwloc that are used. */
 typedef struct {
@@ -38,7 +38,7 @@ static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
 {
     struct {
         const char *name;
-        void **place;
+        void **function_p;
     } names[] = {{"hwloc_topology_init", (void **)&hwloc->init},
                  {"hwloc_topology_set_io_types_filter", (void **)&hwloc->io_filter},
                  {"hwloc_topology_load", (void **)&hwloc->load},
@@ -48,8 +48,8 @@ static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
                  {"hwloc_distances_release", (void **)&hwloc->release}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        *names[i].place = dlsym(library, names[i].name);
-        if (*names[i].place == NULL) {
+        *names[i].function_p = dlsym(library, names[i].name);
+        if (*names[i].function_p == NULL) {
             *missing = names[i].name;
             return false;
         }
@@ -98,13 +98,13 @@ static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
     return object != NULL;
 }
 
-/* Adds a hub for each bridge or socket above a GPU that has some, but not all, of the other GPUs below it, too. If
- * hwloc does not tell how fast the hub is, it is assumed to be as fast as the fastest port below it. */
-static void add_hubs_above(const hwloc_obj_t *gpu, int number, synth_machine_t *machine)
+/* Adds a hub for each object above a GPU, a bridge or a socket, that has some of the other GPUs below it, but not all.
+ * If hwloc does not tell how fast the hub is, it is assumed to be as fast as the fastest port below it. */
+static void add_hubs_above(const hwloc_obj_t *gpu, int gpu_number, synth_machine_t *machine)
 {
     uint64_t all_gpus = UINT64_MAX >> (64 - machine->gpus);
 
-    for (hwloc_obj_t object = gpu[number]->parent; object != NULL; object = object->parent) {
+    for (hwloc_obj_t object = gpu[gpu_number]->parent; object != NULL; object = object->parent) {
         bool is_bridge = object->type == HWLOC_OBJ_BRIDGE;
         int mbps = is_bridge && object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI
                        ? (int)(object->attr->bridge.upstream.pci.linkspeed * 1000)
@@ -120,7 +120,7 @@ static void add_hubs_above(const hwloc_obj_t *gpu, int number, synth_machine_t *
             }
         }
         mbps = mbps > 0 ? mbps : fastest_port;
-        snprintf(name, sizeof(name), "%s of %d", is_bridge ? "bridge" : "socket", number);
+        snprintf(name, sizeof(name), "%s of %d", is_bridge ? "bridge" : "socket", gpu_number);
         if (mbps > 0 && below != all_gpus && (below & (below - 1)) != 0) {
             synth_machine_hub(machine, name, below, mbps);
         }

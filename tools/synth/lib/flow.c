@@ -15,9 +15,9 @@ typedef struct {
 
 struct synth_flow {
     int nodes;
-    int count; /* of halves. Halves 2a and 2a + 1 are arc a and its reverse, so i ^ 1 is the opposite of i. */
+    int count; /* of halves. Halves 2 * a and 2 * a + 1 are arc a and its reverse, so i ^ 1 is the opposite of i. */
     half_t *half;
-    int *first;  /* of each node: the first half that leaves it; -1: none */
+    int *first;  /* of each node: the first half that leaves it; -1: none. Its memory also holds the next three. */
     int *level;  /* of each node: its distance from the source in the residual graph; -1: cannot be reached */
     int *cursor; /* of each node: the half that is tried next */
     int *queue;  /* of the breadth-first search */

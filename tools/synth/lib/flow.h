@@ -19,13 +19,13 @@ int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
 /* Gives an arc another capacity, and takes all flow away from it. */
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 
-/* Adds as much flow as possible to the flow that there is, at most `most`, and returns how much. */
+/* Adds as much flow as possible to the present flow, at most `most`, and returns how much it added. */
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most);
 
 /* Returns the flow on an arc. */
 int64_t synth_flow_on(const synth_flow_t *flow, int arc);
 
-/* Takes flow away from an arc, for callers that split a flow into paths. */
+/* Takes flow away from an arc, for callers that split a flow into paths. The capacity is not given back. */
 void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount);
 
 /* Whether a node lies on the source's side of a minimum cut. Only after a run that returned less than `most`. */

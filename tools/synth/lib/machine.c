@@ -28,8 +28,9 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
 }
 
 /*
- * Adds a group of the links marked in `is_limited` that lead out of a set of ranks (or into it, unless `out`). Fewer
- * than two links need no group, and with SYNTH_MAX_GROUPS groups no more are added. Returns false if memory runs out.
+ * Adds a group of those links that lead out of a set of ranks (or into it, unless `out`) and are marked in
+ * `is_limited`. If they are fewer than two, or if there are SYNTH_MAX_GROUPS groups already, adds nothing. Returns
+ * false if memory runs out.
  */
 static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *is_limited,
                        int capacity)
@@ -51,8 +52,8 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
            synth_topology_group(topology, text, capacity, links, count);
 }
 
-/* Adds links over NVLinks. Those that go only through a switch share the NVLink ports of their GPUs. Returns false if
- * memory runs out. */
+/* Adds the links that NVLinks make, of `mbps` for each NVLink. Those that go only through a switch share the NVLink
+ * ports of their GPUs. Returns false if memory runs out. */
 static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology_t *topology)
 {
     bool is_switched[SYNTH_MAX_LINKS] = {false};

@@ -15,7 +15,8 @@ static void add_both(synth_topology_t *topology, int a, int b, int capacity)
     synth_topology_link(topology, b, a, capacity);
 }
 
-/* Adds a group of the links that lead out of a rank (or into it, unless `out`) and join it with the ranks `others`. */
+/* Adds a group of the links that lead out of a rank (or into it, unless `out`) and join it with ranks of the set
+ * `others`. `what` begins the group's name. Without such links it adds nothing. */
 static bool add_port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
 {
     int links[SYNTH_MAX_RANKS], count = 0;
@@ -32,7 +33,7 @@ static bool add_port(synth_topology_t *topology, const char *what, int rank, boo
     return count == 0 || synth_topology_group(topology, name, capacity, links, count);
 }
 
-/* Builds a ring. */
+/* Builds a ring. Two ranks are joined only once. */
 static bool build_ring(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
@@ -99,7 +100,7 @@ static bool build_torus(synth_topology_t *topology, int rows, int columns)
  * GPUs of the same position. */
 static bool build_nodes(synth_topology_t *topology, int count, int gpus)
 {
-    enum { INSIDE = 4 };
+    enum { INSIDE = 4 }; /* capacity of a link within a node */
     int ranks = count * gpus;
 
     for (int rank = 0; rank < ranks; ++rank) {
@@ -210,7 +211,7 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
     size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
 
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); ++i) {
-        int first = 8, second = 1;
+        int first = 8, second = 1; /* of machines without numbers: not used, but their product is an allowed one */
         synth_topology_t *topology;
 
         if (strlen(machines[i].name) != length || strncmp(machines[i].name, text, length) != 0) {

@@ -40,13 +40,13 @@ static double chunk_share(const synth_schedule_t *schedule)
 static void cost_line(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                       int instances, double *fixed, double *slope)
 {
-    double round_us = synth_schedule_rounds(schedule) * chunk_share(schedule) * byte_us(topology);
+    double us_per_byte = synth_schedule_rounds(schedule) * chunk_share(schedule) * byte_us(topology);
 
     *fixed = (schedule->steps + 1) * step_us(topology);
-    *slope = round_us;
+    *slope = us_per_byte;
     if (manner == SYNTH_PACKETS) {
         *fixed = schedule->steps * step_us(topology) / 2;
-        *slope = 2 * round_us;
+        *slope = 2 * us_per_byte;
     } else if (manner == SYNTH_PIPELINE) {
         double turn_us = synth_schedule_load(topology, schedule) * byte_us(topology) *
                          (double)synth_turns_bytes(schedule, instances);
@@ -67,7 +67,7 @@ double synth_cost(const synth_topology_t *topology, const synth_schedule_t *sche
 }
 
 /* Finds the candidate that is the first to become faster than the current one as messages grow. Returns its position,
- * and in *crossing_p the size at which it does; returns `count` if there is none. */
+ * and in *crossing_p the size in bytes at which it does; returns `count` if there is none. */
 static int next_after(const synth_candidate_t *candidates, int count, int current, double *crossing_p)
 {
     int next = count;
@@ -77,7 +77,7 @@ static int next_after(const synth_candidate_t *candidates, int count, int curren
         double slope_saved = candidates[current].slope - candidates[i].slope;
         double crossing = slope_saved > 0 ? (candidates[i].fixed - candidates[current].fixed) / slope_saved : INFINITY;
 
-        if (crossing < 1e18 &&
+        if (crossing < 1e18 && /* so that it fits into 64 bits */
             (crossing < *crossing_p || (crossing == *crossing_p && candidates[i].slope < candidates[next].slope))) {
             *crossing_p = crossing;
             next = i;
@@ -112,7 +112,8 @@ static void share_sizes(synth_candidate_t *candidates, int count)
     }
 }
 
-/* Fills in a candidate, and returns how many there are: 1 if a plan can be made of it, otherwise 0. */
+/* Fills in a candidate. Returns by how many candidates the list grows: 1 if a plan can be made of this one, otherwise
+ * 0. */
 static int add_candidate(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_point_t *point,
                          synth_manner_t manner, bool in_place, int instances, synth_candidate_t *candidate)
 {

@@ -3,8 +3,8 @@
 
 #include "tools/synth/lib/closed.h"
 
-/* Whether a group holds exactly the links that lead out of one rank (or into it, unless `out`). With `only_far`,
- * only links to other nodes count. *rank_p is that rank. */
+/* Whether a group holds exactly the links that lead out of one rank (or into it, unless `out`); if so, *rank_p is that
+ * rank. With `only_far`, only links between nodes count. */
 static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_far, bool out, int *rank_p)
 {
     int count = 0;
@@ -52,9 +52,9 @@ static int port_capacity(const synth_topology_t *topology, bool only_far)
 }
 
 /*
- * Returns the capacity of the links that the kind of machine asks for: between ranks of one node if `inside`, else
- * between ranks of one position on different nodes. Returns 0 if they differ or if there are links that it does not ask
- * for.
+ * Returns the capacity that all links of one kind have: links between ranks of one node if `inside`, else those between
+ * ranks of one position on different nodes. Returns 0 if they differ or some are missing, or if there are links of
+ * neither kind.
  */
 static int common_capacity(const synth_topology_t *topology, const synth_shape_t *shape, bool inside)
 {

@@ -1,5 +1,5 @@
 /*
- * The simplex method with a tableau. Many right sides are 0, so that pivots would often change nothing and could go in
+ * The simplex method with a tableau. Many right sides are 0, so pivots would often change nothing and could go in
  * circles. Therefore the right sides are perturbed, each by another amount; the true ones are carried along.
  */
 #include "tools/synth/lib/simplex.h"
@@ -13,7 +13,8 @@
 #define PERTURBATION 1e-6 /* of right sides: from this to twice as much */
 
 struct synth_simplex {
-    int rows, columns, room;   /* columns: one slack for each row, then those that were added; room: for columns */
+    int rows, columns;         /* columns: one slack for each row, then those that were added */
+    int room;                  /* columns that the memory has place for */
     double **column;           /* each has an entry for each row, then the reduced cost */
     double *perturbed, *right; /* right sides, perturbed and true; each followed by the objective, negated */
     int *basis;                /* of each row: its basic column */
@@ -102,7 +103,8 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
     return simplex->columns++ - simplex->rows;
 }
 
-/* Does to one column what a pivot in `row` does: subtracts a multiple of the entering column. */
+/* Does to one column what a pivot in `row` does: subtracts a multiple of the entering column. The entry in `row`
+ * becomes that multiple. */
 static void eliminate(double *column, const double *entering, int row, int rows)
 {
     double factor = column[row] / entering[row];
@@ -116,7 +118,7 @@ static void eliminate(double *column, const double *entering, int row, int rows)
     column[row] = factor;
 }
 
-/* Makes a column the basic one of a row. */
+/* Makes the column `entering` the basic one of a row, and updates the tableau. */
 static void pivot(synth_simplex_t *simplex, int entering, int row)
 {
     double *column = simplex->column[entering];

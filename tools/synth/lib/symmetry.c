@@ -10,7 +10,7 @@ typedef struct {
     const synth_topology_t *topology;
     synth_symmetry_t *symmetry;
     int fixed;                  /* the rank that stays where it is; negative: none */
-    int image[SYNTH_MAX_RANKS]; /* of each rank, as far as they are chosen */
+    int image[SYNTH_MAX_RANKS]; /* of each rank, as far as images are chosen */
     uint64_t used;              /* the set of images that are taken */
     long tries;
     bool is_cut_short;      /* too many symmetries or too many tries */
@@ -57,8 +57,8 @@ static bool keeps_groups(const search_t *search)
     return true;
 }
 
-/* Tries all images of `rank`, and for each of them those of the ranks after it. Stores each renumbering that leaves the
- * topology as it is. */
+/* Tries all images of `rank`, and for each of them all images of the ranks after it. Stores each renumbering that
+ * leaves the topology as it is. Ends early, with `is_cut_short`, if there are too many. */
 static void extend(search_t *search, int rank)
 {
     const synth_topology_t *topology = search->topology;
@@ -78,16 +78,16 @@ static void extend(search_t *search, int rank)
         return;
     }
     for (int image = 0; image < topology->ranks && !search->is_cut_short; ++image) {
-        bool fits = (search->used >> image & 1) == 0 && ((rank == search->fixed) == (image == search->fixed));
+        bool is_possible = (search->used >> image & 1) == 0 && ((rank == search->fixed) == (image == search->fixed));
 
-        for (int i = 0; fits && i < rank; ++i) {
-            fits = link_capacity(topology, i, rank) == link_capacity(topology, search->image[i], image) &&
-                   link_capacity(topology, rank, i) == link_capacity(topology, image, search->image[i]);
+        for (int i = 0; is_possible && i < rank; ++i) {
+            is_possible = link_capacity(topology, i, rank) == link_capacity(topology, search->image[i], image) &&
+                          link_capacity(topology, rank, i) == link_capacity(topology, image, search->image[i]);
         }
         if (++search->tries > MOST_TRIES) {
             search->is_cut_short = true;
         }
-        if (fits && !search->is_cut_short) {
+        if (is_possible && !search->is_cut_short) {
             search->image[rank] = image;
             search->used |= UINT64_C(1) << image;
             extend(search, rank + 1);

@@ -42,12 +42,12 @@ void synth_topology_free(synth_topology_t *topology)
 
 bool synth_topology_has_gpus(const synth_topology_t *topology)
 {
-    bool has_all = true;
+    bool are_known = true;
 
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        has_all = has_all && topology->gpu[rank][0] != '\0';
+        are_known = are_known && topology->gpu[rank][0] != '\0';
     }
-    return has_all;
+    return are_known;
 }
 
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity)
@@ -107,7 +107,7 @@ synth_topology_t *synth_topology_transposed(const synth_topology_t *topology)
 
 void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS])
 {
-    enum { FAR = 1 << 20 };
+    enum { FAR = 1 << 20 }; /* more than any path */
     int ranks = topology->ranks;
 
     for (int from = 0; from < ranks; ++from) {
@@ -128,15 +128,15 @@ void synth_topology_distances(const synth_topology_t *topology, int distance[][S
 
 int synth_topology_diameter(const synth_topology_t *topology)
 {
-    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], most = 0;
+    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], longest = 0;
 
     synth_topology_distances(topology, distance);
     for (int from = 0; from < topology->ranks; ++from) {
         for (int to = 0; to < topology->ranks; ++to) {
-            most = distance[from][to] > most ? distance[from][to] : most;
+            longest = distance[from][to] > longest ? distance[from][to] : longest;
         }
     }
-    return most;
+    return longest;
 }
 
 bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size)

@@ -54,7 +54,7 @@ typedef struct {
 synth_topology_t *synth_topology_new(const char *name, int ranks);
 void synth_topology_free(synth_topology_t *topology);
 
-/* Adds a link. If there is one already, adds to its capacity. */
+/* Adds a link between two different ranks. If it exists already, adds to its capacity. */
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity);
 
 /* Adds a group of links. Callers see to it that there are no more than SYNTH_MAX_GROUPS. Returns false if memory runs
@@ -76,7 +76,8 @@ bool synth_topology_connected(const synth_topology_t *topology, char *why, size_
 /* Whether the address of every GPU is known. */
 bool synth_topology_has_gpus(const synth_topology_t *topology);
 
-/* Computes the length of the shortest path from each rank to each, in links. */
+/* Computes the length of the shortest path from each rank to each, in links. If there is none, it is larger than any
+ * path. */
 void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS]);
 
 /* Returns the length of the longest of these paths. */
@@ -96,7 +97,7 @@ extern const char synth_topology_names[];
 
 /*
  * Reads a file: JSON in the format of docs/synthesis.md or of msccl-tools, NCCL's dump, or the output of nvidia-smi
- * topo -m. On failure, `why` says what is wrong, except that memory ran out.
+ * topo -m. On failure, `why` says what is wrong; if memory runs out (MSCCLPP_ERR_NO_MEMORY), it says nothing.
  */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 
