@@ -51,21 +51,21 @@ static const char help[] =
     "\n"
     "Exit status: 0; 1 if a file cannot be read or written or memory is lacking; 2 for wrong usage.\n";
 
-static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
-                                      {"nodes", required_argument, NULL, 'n'},
-                                      {"ranks-per-node", required_argument, NULL, 'p'},
-                                      {"bytes", required_argument, NULL, 'b'},
-                                      {"algorithm", required_argument, NULL, 'a'},
-                                      {"network", required_argument, NULL, 'w'},
+static const struct option option_table[] = {{"coll", required_argument, NULL, 'c'},
+                                             {"nodes", required_argument, NULL, 'n'},
+                                             {"ranks-per-node", required_argument, NULL, 'p'},
+                                             {"bytes", required_argument, NULL, 'b'},
+                                             {"algorithm", required_argument, NULL, 'a'},
+                                             {"network", required_argument, NULL, 'w'},
 #define OPTION(name_, id_) {name_, required_argument, NULL, SIM_OPTION_##id_},
-                                      SIM_OPTIONS(OPTION)
+                                             SIM_OPTIONS(OPTION)
 #undef OPTION
-                                          {"whole", no_argument, NULL, SIM_WHOLE},
-                                      {"traffic", no_argument, NULL, SIM_TRAFFIC},
-                                      {"json", no_argument, NULL, SIM_JSON},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {"version", no_argument, NULL, SIM_VERSION},
-                                      {NULL, 0, NULL, 0}};
+                                                 {"whole", no_argument, NULL, SIM_WHOLE},
+                                             {"traffic", no_argument, NULL, SIM_TRAFFIC},
+                                             {"json", no_argument, NULL, SIM_JSON},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, SIM_VERSION},
+                                             {NULL, 0, NULL, 0}};
 
 /*
  * Reads and checks the command line. Returns false if the program has to end with *status_p: after --help, --version,
@@ -76,8 +76,8 @@ static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, in
     bool ok = true;
     int option;
 
-    *status_p = 2;
-    while (ok && (option = getopt_long(argc, argv, "c:n:p:b:a:w:h", table, NULL)) != -1) {
+    *status_p = 2; /* wrong usage */
+    while (ok && (option = getopt_long(argc, argv, "c:n:p:b:a:w:h", option_table, NULL)) != -1) {
         if (option == 'h') {
             *status_p = fputs(help, stdout) < 0 || fflush(stdout) != 0;
             return false;

@@ -31,7 +31,7 @@ typedef struct {
     uint32_t stragglers; /* how many nodes begin late */
     double late_by;      /* seconds by which the stragglers begin late */
     int64_t dead_node;   /* the node that dies; -1: none */
-    uint64_t dead_step;  /* how many steps each of its lanes still carries out */
+    uint64_t dead_step;  /* how many steps each of its lanes carries out before it dies */
     uint64_t seed;
     bool whole; /* simulate all nodes, even where one stands for all (sim_is_symmetric) */
 } sim_run_t;
@@ -148,15 +148,22 @@ typedef struct {
     bool is_preferred;    /* the cost model prefers this algorithm */
 } sim_row_t;
 
-/* A pattern is a collective as a schedule knows it: MSCCLPP_SCHEDULE_ALLREDUCE or MSCCLPP_DEV_... */
+/*
+ * Returns the name of the collective that has a pattern. A pattern is a collective as a schedule knows it:
+ * MSCCLPP_SCHEDULE_ALLREDUCE or MSCCLPP_DEV_...
+ */
 const char *sim_pattern_name(int pattern);
 /* Finds the pattern of a collective's name. Returns false if there is none. */
 bool sim_pattern_find(const char *name, int *pattern_p);
 
+/* Print the heading of the table, and one row of it. Callers check for errors of all these functions with ferror. */
 void sim_print_head(FILE *out);
 void sim_print_row(FILE *out, const sim_row_t *row);
+/* Prints a line for each class of links: what they carried. */
 void sim_print_traffic(FILE *out, const sim_row_t *row);
+/* Prints all rows as a JSON array. */
 void sim_print_json(FILE *out, const sim_row_t *rows, size_t count);
+/* Draws all rows as SVG: time by bytes, time by nodes, and the links' traffic. */
 void sim_draw(FILE *out, const sim_row_t *rows, size_t count);
 
 #endif

@@ -20,15 +20,15 @@ const char *const sim_class_names[SIM_CLASSES] = {"sending", "receiving", "up", 
 enum { DETOURS = 2 }; /* detours that are considered for each message */
 
 typedef struct {
-    double free;  /* when the link can take the next message, seconds */
-    double bytes; /* carried so far */
+    double free_at; /* when the link can take the next message, seconds */
+    double bytes;   /* carried so far */
 } link_t;
 
 struct sim_links {
     const sim_run_t *run;
     uint32_t nodes, groups;
     double rate;                 /* of a rail, bytes a second */
-    double middle_rate;          /* of a link between groups, or of one up or down, bytes a second */
+    double middle_rate;          /* of a link that is not a node's own: between groups, up or down; bytes a second */
     link_t *sending, *receiving; /* [node] */
     link_t *up, *down;           /* [group], of a fat tree */
     link_t *global;              /* [from group][to group], of a dragonfly */
@@ -38,11 +38,11 @@ struct sim_links {
 /* Returns the next random number of 64 bits, by S. Vigna's splitmix64. */
 static uint64_t draw_random(sim_links_t *links)
 {
-    uint64_t z = (links->random_state += 0x9e3779b97f4a7c15u);
+    uint64_t mixed = (links->random_state += 0x9e3779b97f4a7c15u);
 
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    return mixed ^ (mixed >> 31);
 }
 
 sim_links_t *sim_links_create(const sim_run_t *run, uint32_t nodes, uint64_t seed)
@@ -91,12 +91,13 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Puts a message whose first byte arrives at `now` on a link. Returns when the link begins to carry it. */
+/* Puts a message whose first byte arrives at `now` on a link of `rate` bytes a second. Returns when the link begins to
+ * carry it. */
 static double carry(link_t *link, sim_message_t *message, double now, double rate)
 {
-    const double begin = later(now, link->free), end = begin + message->bytes / rate;
+    const double begin = later(now, link->free_at), end = begin + message->bytes / rate;
 
-    link->free = end;
+    link->free_at = end;
     link->bytes += message->bytes;
     message->end = later(message->end, end);
     return begin;
@@ -109,7 +110,7 @@ double sim_links_send(sim_links_t *links, sim_message_t *message, double now)
 
     message->end = 0;
     begin = carry(link, message, now, links->rate);
-    link->free = later(link->free, begin + links->run->figures.gap);
+    link->free_at = later(link->free_at, begin + links->run->figures.gap);
     return begin;
 }
 
@@ -133,15 +134,15 @@ static link_t *global_link(sim_links_t *links, uint32_t from, uint32_t to)
 static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
 {
     const double link_seconds = message->bytes / links->middle_rate;
-    double best_end = later(now, global_link(links, from, to)->free) + link_seconds;
+    double best_end = later(now, global_link(links, from, to)->free_at) + link_seconds;
     uint32_t via = to, i;
 
     for (i = 0; i < DETOURS; ++i) {
         const uint32_t group = (uint32_t)(draw_random(links) % links->groups);
 
         if (group != from && group != to) {
-            const double via_begin = later(now, global_link(links, from, group)->free);
-            const double end = later(via_begin, global_link(links, group, to)->free) + link_seconds;
+            const double via_begin = later(now, global_link(links, from, group)->free_at);
+            const double end = later(via_begin, global_link(links, group, to)->free_at) + link_seconds;
 
             /* A detour loads two links, so it has to save as much time as the second one is busy with it. */
             if (end + link_seconds < best_end) {
@@ -173,11 +174,11 @@ double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
     link_t *link = &links->receiving[message->to % links->nodes];
     const double begin = carry(link, message, now, links->rate);
 
-    link->free = later(link->free, begin + links->run->figures.gap);
+    link->free_at = later(link->free_at, begin + links->run->figures.gap);
     return message->end;
 }
 
-/* Adds the traffic of `count` links of `rate`, within `time` seconds, to the figures of their class. */
+/* Adds what `count` links carried within `time` seconds to the figures of their class. `rate` is in bytes a second. */
 static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
 {
     size_t i;

@@ -1,3 +1,4 @@
+/* Reads the values of options, and checks which fit together. */
 #include "tools/sim/sim_options.h"
 
 #include <errno.h>
@@ -299,13 +300,13 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     case SIM_TRAFFIC:
         arguments->prints_traffic = true;
         return true;
-    default:
+    default: /* SIM_JSON */
         arguments->prints_json = true;
         return true;
     }
 }
 
-/* Replaces a figure by the one of an option, times `scale`, if the option was given. */
+/* Replaces a figure by the value of an option, times `scale`, if the option was given. */
 static void override_figure(const sim_arguments_t *arguments, int option, double scale, double *figure)
 {
     if (arguments->figures[option] >= 0) {

@@ -36,7 +36,7 @@ typedef enum {
 typedef struct {
     phase_t phase;
     uint64_t tile;       /* number of the tile within its block */
-    uint64_t step;       /* index of the next step in the node's schedule */
+    uint64_t step;       /* index of its next step in the node's schedule */
     uint64_t steps_done; /* in all tiles */
     uint32_t kept;       /* messages that a later step will merge */
 
@@ -48,10 +48,10 @@ typedef struct {
 
 /* What the lanes of a rank share. Times are in seconds. */
 typedef struct {
-    double processor_free;    /* when its processor is free again */
-    double node_free;         /* when its links to the other ranks of its node are free again */
-    uint64_t posted;          /* messages posted to the rail so far */
-    double begun[QUEUE_SIZE]; /* [message modulo QUEUE_SIZE]: when the rail began to send it */
+    double processor_free;       /* when its processor is free again */
+    double node_free;            /* when its links to the other ranks of its node are free again */
+    uint64_t posted;             /* messages posted to the rail so far */
+    double begun_at[QUEUE_SIZE]; /* [message modulo QUEUE_SIZE]: when the rail began to send it */
 } rank_t;
 
 /* The simulation of one plane. */
@@ -64,8 +64,8 @@ typedef struct {
     lane_t *lanes;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
     rank_t *ranks;       /* in the same order */
     uint16_t *arrived;   /* [lane][slot]: messages that have arrived */
-    double *ended;       /* [node]: when its last lane ended; 0: not yet */
-    uint32_t *running;   /* [node]: lanes that have not ended */
+    double *ended_at;    /* [node]: when its last lane ended, seconds; 0: not yet */
+    uint32_t *running;   /* [node]: how many of its lanes have not ended */
     sim_links_t *links;
     sim_heap_t heap;
     sim_result_t *result;
@@ -107,7 +107,8 @@ static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double bloc
     return block_bytes - begin < plane->run->tile ? block_bytes - begin : plane->run->tile;
 }
 
-/* Returns what the call demands of a rank of the lane's node: how many bytes it sends where. */
+/* Returns what the call demands of a rank of the lane's node: how many bytes it sends within the node and between
+ * nodes. */
 static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
 {
     const sim_run_t *run = plane->run;
@@ -138,8 +139,8 @@ static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp
 }
 
 /*
- * Sends the message of a step of lane `number`. Returns when the rank's processor is free again: it is busy for the
- * message's overhead, and then waits while the rail's queue is full.
+ * Sends the message of a step of lane `number`, and adds the event of its departure. Returns when the rank's processor
+ * is free again: it is busy for the message's overhead, and then waits while the rail's queue is full.
  */
 static double send_message(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
@@ -153,16 +154,16 @@ static double send_message(plane_t *plane, uint32_t number, const mscclpp_step_t
                          .slot = plane->slots != NULL ? plane->slots[lane->step] : step->slot};
     const uint64_t bytes = mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
     const double delay = plane->run->figures.latency + sim_links_draw_delay(plane->links);
-    double *begun_p;
+    double *begun_at_p;
 
     rank->processor_free = later(rank->processor_free, now) + plane->run->figures.overhead;
     event.message = (sim_message_t){.from = node, .to = to, .bytes = (double)bytes};
     /* The queue has room once the rail has begun the message that is QUEUE_SIZE before this one. */
-    begun_p = &rank->begun[rank->posted++ % QUEUE_SIZE];
-    rank->processor_free = later(rank->processor_free, *begun_p);
-    *begun_p = sim_links_send(plane->links, &event.message, rank->processor_free);
+    begun_at_p = &rank->begun_at[rank->posted++ % QUEUE_SIZE];
+    rank->processor_free = later(rank->processor_free, *begun_at_p);
+    *begun_at_p = sim_links_send(plane->links, &event.message, rank->processor_free);
     event.message.end += delay;
-    event.time = *begun_p + delay;
+    event.time = *begun_at_p + delay;
     ++plane->result->messages;
     add_event(plane, &event);
     return rank->processor_free;
@@ -205,20 +206,20 @@ static bool begin_next_tile(plane_t *plane, uint32_t number, double now)
     lane->step = 0;
     lane->phase = lane->tile < plane->tiles ? LANE_GIVES : LANE_ENDED;
     if (lane->phase == LANE_ENDED && --plane->running[node] == 0) {
-        plane->ended[node] = now;
+        plane->ended_at[node] = now;
     }
     return lane->phase != LANE_ENDED;
 }
 
-/* Returns true if no other event comes up to `time`, so that a lane can go on at once, without an event of its own. */
+/* Returns true if there is no event until `time`, so that a lane can go on at once, without an event of its own. */
 static bool can_go_on_until(const plane_t *plane, double time)
 {
     return plane->heap.count == 0 || plane->heap.events[0].time > time;
 }
 
 /*
- * Carries out a step, if its message has arrived. Returns when the lane goes on, or -1: it waits for a message, whose
- * arrival will resume it, or its node is dead.
+ * Carries out a step. Returns when the lane goes on. Returns -1 if it does not: the step's message has not arrived, and
+ * its arrival will resume the lane; or the node is dead.
  */
 static double run_step(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
 {
@@ -246,8 +247,8 @@ static double run_step(plane_t *plane, uint32_t number, const mscclpp_step_t *st
 }
 
 /*
- * Runs a lane from `now` on, until it waits or has ended. Where other events come first, it adds an event that resumes
- * the lane later.
+ * Runs a lane from `now` on, until it waits for a message or has ended. Where other events come before the lane goes
+ * on, it adds an event that resumes the lane, and returns.
  */
 static void run_lane(plane_t *plane, uint32_t number, double now)
 {
@@ -371,8 +372,8 @@ static void start_lanes(plane_t *plane)
 }
 
 /*
- * Adds what happened on this plane to the result: of its times and of the nodes that wait, the worst plane counts, and
- * of links all of them.
+ * Adds what happened on this plane to the result. Of the planes' last ends and numbers of waiting nodes, the result has
+ * the largest, of their first ends the earliest; the traffic of all planes is added up.
  */
 static void add_result(plane_t *plane)
 {
@@ -392,9 +393,10 @@ static void add_result(plane_t *plane)
                 result->last_wait_begin = later(result->last_wait_begin, lane->wait_begin);
             }
         }
-        last_end = later(last_end, plane->running[node] == 0 ? plane->ended[node] : plane->now);
-        first_end = plane->running[node] == 0 && (first_end <= 0 || plane->ended[node] < first_end) ? plane->ended[node]
-                                                                                                    : first_end;
+        last_end = later(last_end, plane->running[node] == 0 ? plane->ended_at[node] : plane->now);
+        first_end = plane->running[node] == 0 && (first_end <= 0 || plane->ended_at[node] < first_end)
+                        ? plane->ended_at[node]
+                        : first_end;
         stuck_nodes += plane->running[node] > 0 && node != plane->run->dead_node;
         waits_for_dead += node_waits;
     }
@@ -429,11 +431,11 @@ static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t n
     plane.lanes = calloc(lane_count, sizeof(lane_t));
     plane.ranks = calloc((size_t)plane.nodes * node_ranks, sizeof(rank_t));
     plane.arrived = calloc(lane_count * run->schedule.slots, sizeof(uint16_t));
-    plane.ended = calloc(plane.nodes, sizeof(double));
+    plane.ended_at = calloc(plane.nodes, sizeof(double));
     plane.running = calloc(plane.nodes, sizeof(uint32_t));
     plane.links = sim_links_create(run, plane.nodes, run->seed * 1000003u + number);
     plane.is_out_of_memory = plane.lanes == NULL || plane.ranks == NULL || plane.arrived == NULL ||
-                             plane.ended == NULL || plane.running == NULL || plane.links == NULL;
+                             plane.ended_at == NULL || plane.running == NULL || plane.links == NULL;
     if (!plane.is_out_of_memory) {
         start_lanes(&plane);
         while (!plane.is_out_of_memory && sim_heap_take(&plane.heap, &event)) {
@@ -445,7 +447,7 @@ static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t n
     free(plane.lanes);
     free(plane.ranks);
     free(plane.arrived);
-    free(plane.ended);
+    free(plane.ended_at);
     free(plane.running);
     free(plane.heap.events);
     sim_links_destroy(plane.links);

@@ -7,8 +7,9 @@
 /* In pixels: a panel, the place of the plot within it, and the plot. */
 enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 400, PLOT_LEFT = 70, PLOT_TOP = 50, PLOT_WIDTH = 330, PLOT_HEIGHT = 290 };
 
-/* In pixels: the distance of lines of text, the least distance of labels of an axis, and a bar of the whole time. */
-enum { LINE_HEIGHT = 14, LABEL_WIDTH = 26, FULL_BAR = 200 };
+/* In pixels: the distance of lines of text, the least distance of labels of an axis, and the length of a bar that
+ * stands for the whole time. */
+enum { LINE_HEIGHT = 14, LABEL_WIDTH = 26, FULL_BAR = 200, BAR_LABEL = 206 /* where its label begins */ };
 
 /* The times that have labels, as powers of ten of a second: 1 ns to 100 s. */
 enum { MIN_POWER = -9, MAX_POWER = 2 };
@@ -197,8 +198,8 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
 }
 
 /*
- * Draws bars for the last row of each algorithm and number of nodes: for each class of links, how much of the time the
- * busiest link carries bytes.
+ * Draws bars for the last row of each algorithm and number of nodes: one for each class of links, as long as the share
+ * of the time in which the busiest link carries bytes.
  */
 static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 {
@@ -217,8 +218,8 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
                 fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"10\" fill=\"%s\"/>", PLOT_LEFT,
                         PLOT_TOP + LINE_HEIGHT * bars, FULL_BAR * traffic->busy, colours[class]);
                 fprintf(out, "<text x=\"%.1f\" y=\"%d\">%s, %.0f %%, %s, %u nodes, ",
-                        PLOT_LEFT + 206 * traffic->busy + 4, PLOT_TOP + 9 + LINE_HEIGHT * bars, sim_class_names[class],
-                        100 * traffic->busy, mscclpp_schedule_name(rows[i].run.schedule.kind),
+                        PLOT_LEFT + BAR_LABEL * traffic->busy + 4, PLOT_TOP + 9 + LINE_HEIGHT * bars,
+                        sim_class_names[class], 100 * traffic->busy, mscclpp_schedule_name(rows[i].run.schedule.kind),
                         rows[i].run.schedule.nodes);
                 print_bytes(out, rows[i].run.bytes);
                 fprintf(out, "</text>\n");

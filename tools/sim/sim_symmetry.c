@@ -12,29 +12,29 @@
 typedef enum { ROTATED, MIRRORED, NEITHER } symmetry_t;
 
 /* Returns the partner that `node` must have in a step in which node 0 has partner `peer`. */
-static uint32_t image(symmetry_t symmetry, uint32_t peer, uint32_t node, uint32_t nodes)
+static uint32_t partner_image(symmetry_t symmetry, uint32_t peer, uint32_t node, uint32_t nodes)
 {
     return symmetry == ROTATED ? (peer + node) % nodes : peer ^ node;
 }
 
-/* Returns true if the steps of all nodes are images of those of node 0, for a tile of this size. */
+/* Returns true if the steps of all nodes are images of those of node 0, for tiles of `tile` bytes. */
 static bool is_symmetry(const sim_run_t *run, symmetry_t symmetry, uint64_t tile)
 {
     const mscclpp_schedule_t *schedule = &run->schedule;
-    mscclpp_step_t zero, step;
+    mscclpp_step_t step_of_zero, step;
     uint32_t node;
     uint64_t i;
 
-    for (i = 0; mscclpp_schedule_step(schedule, 0, i, &zero); ++i) {
-        const uint64_t step_bytes = mscclpp_schedule_bytes(schedule, &zero, tile);
+    for (i = 0; mscclpp_schedule_step(schedule, 0, i, &step_of_zero); ++i) {
+        const uint64_t step_bytes = mscclpp_schedule_bytes(schedule, &step_of_zero, tile);
 
         for (node = 1; node < schedule->nodes; ++node) {
             if (!mscclpp_schedule_step(schedule, node, i, &step) ||
-                (step.kind == MSCCLPP_STEP_SEND) != (zero.kind == MSCCLPP_STEP_SEND) ||
-                (step.kind == MSCCLPP_STEP_MERGE) != (zero.kind == MSCCLPP_STEP_MERGE) ||
-                (step.kind == MSCCLPP_STEP_STORE) != (zero.kind == MSCCLPP_STEP_STORE) ||
-                (step.kind == MSCCLPP_STEP_KEEP) != (zero.kind == MSCCLPP_STEP_KEEP) ||
-                step.peer != image(symmetry, zero.peer, node, schedule->nodes) ||
+                (step.kind == MSCCLPP_STEP_SEND) != (step_of_zero.kind == MSCCLPP_STEP_SEND) ||
+                (step.kind == MSCCLPP_STEP_MERGE) != (step_of_zero.kind == MSCCLPP_STEP_MERGE) ||
+                (step.kind == MSCCLPP_STEP_STORE) != (step_of_zero.kind == MSCCLPP_STEP_STORE) ||
+                (step.kind == MSCCLPP_STEP_KEEP) != (step_of_zero.kind == MSCCLPP_STEP_KEEP) ||
+                step.peer != partner_image(symmetry, step_of_zero.peer, node, schedule->nodes) ||
                 mscclpp_schedule_bytes(schedule, &step, tile) != step_bytes) {
                 return false;
             }
@@ -69,8 +69,8 @@ static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symm
 {
     const uint64_t steps = mscclpp_schedule_steps(schedule, 0);
     uint32_t *slots = calloc(steps + 1, sizeof(*slots));
-    uint64_t *next_step =
-        calloc(schedule->nodes, sizeof(*next_step)); /* [peer]: where to look for the next step that receives from it */
+    /* [peer]: where to look for the next step that receives from it */
+    uint64_t *next_step = calloc(schedule->nodes, sizeof(*next_step));
     mscclpp_step_t step, received;
     uint64_t i;
 
