@@ -20,7 +20,8 @@ _FORMATS = {"?": "b", "e": "f", "f": "f", "d": "f", "g": "f", "c": "u"}
 class Array:
     """The memory of a buffer.
 
-    thing: the object that owns it. address. size: in bytes. code: the letter and the size of its elements.
+    thing: the object that owns it. writes: the call writes to it, so it must not be read-only. address. size: in bytes.
+    code: the letter and the size of its elements. Raises ValueError if it is not contiguous.
     """
 
     def __init__(self, thing, writes):
@@ -96,7 +97,8 @@ def _is_contiguous(shape, strides, item):
 class Message:
     """One side of a call: its address and MPI type, and the counts and displacements that were given (None: none were).
 
-    array: the Array; None: the side has no memory of its own.
+    spec: the argument as mpi4py takes it. writes: the call writes to it. array: the Array; None: the side has no memory
+    of its own.
     """
 
     def __init__(self, spec, writes=False):

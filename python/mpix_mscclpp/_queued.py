@@ -100,9 +100,10 @@ class Queued:
     def _reduction(self, sendbuf, recvbuf, blocks=1):
         """Returns both sides of a reduction, the count of the result, and the type.
 
-        blocks: how many results there are in the operand.
+        blocks: how many results there are in the operand. Raises ValueError if both sides do not fit together.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        # The side that says how many elements there are: the result, unless this rank has none.
         leading = receive if receive.array is not None or send.in_place or send.array is None else send
         count = leading.count(blocks if send.in_place else 1)
         if leading is receive and send.array is not None:

@@ -23,7 +23,7 @@ class Request:
     """A call that is prepared once and started often. It keeps its buffers until it is freed.
 
     Made by `Queued.Allreduce_init` and the like, and attached to a stream, to kernels or to a graph before `prepare`,
-    which is collective. mpix_mscclpp_requests.h says what each function does.
+    which is collective. mpix_mscclpp_requests.h says what each function does. kept: the buffers, which live as long.
     """
 
     def __init__(self, make, arguments, kept):
@@ -38,7 +38,7 @@ class Request:
             raise ValueError("the request has been freed")
         return self._pointer.value
 
-    def _all(self, function_):
+    def _call_on_list(self, function_):
         """Calls a function of C that takes a list of requests, with this one."""
         self.ptr  # raises if it has been freed
         function_(1, ctypes.addressof(self._pointer))
@@ -70,15 +70,15 @@ class Request:
 
     def prepare(self):
         """Makes what executions need. Collective."""
-        self._all(_prepare)
+        self._call_on_list(_prepare)
 
     def start(self):
         """Starts an execution."""
-        self._all(_start)
+        self._call_on_list(_start)
 
     def complete(self):
         """Lets what comes next in the stream of attach_kernels wait for the executions."""
-        self._all(_complete)
+        self._call_on_list(_complete)
 
     def pready(self, low=0, high=None):
         """Marks partitions `low` to `high` ready from the host; `high` None: only `low`."""
@@ -98,7 +98,7 @@ class Request:
 
     def wait(self):
         """Waits on the host until all executions have ended."""
-        self._all(_wait)
+        self._call_on_list(_wait)
 
     def free(self):
         """Frees the request and lets go of its buffers. Collective if kernels release it."""

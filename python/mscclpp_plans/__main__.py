@@ -130,8 +130,8 @@ def main():
     """Runs the command line. Returns the exit status: 1 if there is no plan, 2 for wrong usage."""
     options, parser = parse_arguments()
     try:
-        for made in make_programs(options, parser):
-            write(compile_one(made, options), options)
+        for source in make_programs(options, parser):
+            write(compile_one(source, options), options)
     except (ValueError, OSError, SyntaxError, Refused) as error:
         print(f"mscclpp_plan compile: {error}", file=sys.stderr)
         return 1

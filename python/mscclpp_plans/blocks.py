@@ -27,7 +27,7 @@ class Choice(NamedTuple):
 
 
 def durations(step, chunk, blocks):
-    """Returns how long a step keeps its block busy, and how many bytes it moves to or from peers.
+    """Returns how many microseconds a step keeps its block busy, and how many bytes it moves to or from peers.
 
     chunk: bytes of a chunk. blocks: how many blocks of a GPU share what it can move.
     """
@@ -52,7 +52,7 @@ def _count_ports(steps, choice):
 
 
 class _Clock:
-    """Simulates blocks and ports: when each of them is free again, and when each step has ended."""
+    """Simulates blocks and ports: when each of them is free again, and when each step has ended. In microseconds."""
 
     def __init__(self, steps, choice, chunk):
         self.choice, self.chunk = choice, chunk
@@ -111,8 +111,9 @@ class _Clock:
 
 
 def place(steps, choice, chunk, assign=True):
-    """Gives each step a block, unless `assign` is false. Returns two times: of all steps, and of the busiest
-    block or port.
+    """Gives each step a block, unless `assign` is false.
+
+    Returns two times, in microseconds: of all steps, and of the busiest block or port.
 
     Without a pipeline a step goes to the block that can begin it first. With one, blocks get equal work, since blocks
     may be in different turns at one time. chunk: bytes of one chunk of an instance, in one turn.

@@ -40,14 +40,18 @@ class Block:
 
     def sync(self, name, kind, numbers):
         """Appends a signal, wait, rlxsignal, rlxwait or flush on channels of the rank, of kind "memory" or "port"."""
-        self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, n) for n in numbers])
+        self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, number) for number in numbers])
 
     def move(self, name, src, dst, kind=None, channels=(), **keys):
-        """Appends an operation on data. channels: numbers of channels of the rank, for ports one for each target."""
+        """Appends an operation on data. src, dst: operands, as local(), remote() and multicast() return them.
+
+        kind: "memory" or "port", if it reaches peers. channels: numbers of channels of the rank; for ports one for each
+        target.
+        """
         if kind:
             keys["channel_type"] = kind
         if channels:
-            keys["channel_ids"] = [self._place(self.channels, kind, n) for n in channels]
+            keys["channel_ids"] = [self._place(self.channels, kind, number) for number in channels]
         self.op(name, src_buff=src, dst_buff=dst, **keys)
 
     def remote(self, kind, rank, buffer, index, size=1):
@@ -62,9 +66,9 @@ class Block:
     def out(self, position):
         """Returns the block as it is in the file."""
         return {"id": position, "ops": self.ops,
-                "channels": [{"channel_type": k, "channel_ids": v} for k, v in self.channels.items()],
-                "remote_buffer_refs": [{"access_channel_type": k, "remote_buffer_ids": v}
-                                       for k, v in self.remotes.items()]}
+                "channels": [{"channel_type": kind, "channel_ids": numbers} for kind, numbers in self.channels.items()],
+                "remote_buffer_refs": [{"access_channel_type": kind, "remote_buffer_ids": numbers}
+                                       for kind, numbers in self.remotes.items()]}
 
 
 class Rank:
@@ -113,12 +117,12 @@ class Rank:
     def out(self):
         """Returns the rank as it is in the file."""
         inputs, outputs, scratch = self.chunks
-        channels = [{"channel_type": k, "connected_to": v} for k, v in self.peers.items()]
+        channels = [{"channel_type": kind, "connected_to": peers} for kind, peers in self.peers.items()]
         channels += [{"channel_type": "switch", "buffer_type": buffer,
                       "rank_groups": [{"size": len(ranks), "ranks": ranks}]} for buffer, ranks in self.groups]
         return {"id": self.number, "input_chunks": inputs, "output_chunks": outputs, "scratch_chunks": scratch,
                 "channels": channels, "remote_buffers": self.remotes,
-                "semaphores": [{"init_value": v} for v in self.semaphores],
+                "semaphores": [{"init_value": value} for value in self.semaphores],
                 "threadblocks": [block.out(i) for i, block in enumerate(self.blocks)]}
 
 

@@ -94,7 +94,10 @@ class Program:
         self.operations = []
 
     def chunk(self, rank, buffer, index, size=1):
-        """Returns chunks at a place. buffer: "i", "o" or "s"; the scratch becomes as large as it has to be."""
+        """Returns chunks at a place. buffer: "i", "o" or "s"; the scratch becomes as large as it has to be.
+
+        Raises ValueError if there is no such place.
+        """
         if not 0 <= rank < self.ranks:
             raise ValueError(f"rank is {rank}; allowed are 0 to {self.ranks - 1}")
         if buffer not in self.counts:
@@ -106,7 +109,7 @@ class Program:
         return Chunk(self, Span(rank, buffer, index, size))
 
     def add(self, kind, rank, sources, target):
-        """Adds an operation. Chunk calls it."""
+        """Adds an operation, for Chunk. Raises ValueError if spans differ in size, or if a port is in the way."""
         if any(source.span.size != target.span.size for source in sources):
             raise ValueError(f"{kind}: {[source.span.size for source in sources]} chunks go to {target.span.size}")
         if kind == "reduce" and any(s.span.rank != rank and self.port(s.span.rank, rank) for s in sources):
@@ -119,11 +122,11 @@ class Program:
     def place(self, span):
         """Returns where chunks lie: in place, input and output share memory, and one of them stands for both."""
         if self.inplace and span.buffer != "s":
-            block = span.rank * self.chunks
+            first_of_block = span.rank * self.chunks
             if self.collective == "allgather" and span.buffer == "i":
-                return span._replace(buffer="o", index=block + span.index)
+                return span._replace(buffer="o", index=first_of_block + span.index)
             if self.collective == "reducescatter" and span.buffer == "o":
-                return span._replace(buffer="i", index=block + span.index)
+                return span._replace(buffer="i", index=first_of_block + span.index)
             if self.collective in ("allreduce", "alltoall"):
                 return span._replace(buffer="i")
         return span

@@ -6,9 +6,9 @@ def split(operations):
     """Returns operations on one chunk each, which can be cut into instances and turns."""
     parts = []
     for operation in operations:
-        for k in range(operation.target.size):
-            parts.append(operation.alike([Span(s.rank, s.buffer, s.index + k) for s in operation.sources],
-                                         operation.target._replace(index=operation.target.index + k, size=1)))
+        for offset in range(operation.target.size):
+            parts.append(operation.alike([Span(s.rank, s.buffer, s.index + offset) for s in operation.sources],
+                                         operation.target._replace(index=operation.target.index + offset, size=1)))
     return parts
 
 
@@ -32,9 +32,9 @@ def merge(operations):
 
 def _adjoin(first, second):
     """Tells whether two operations of one kind have adjacent spans, so that one operation can do both."""
-    def follows(span, more):
-        """Tells whether the span `more` begins where `span` ends."""
-        return span[:2] == more[:2] and span.index + span.size == more.index
+    def follows(span, next_span):
+        """Tells whether `next_span` begins where `span` ends, in the same buffer."""
+        return span[:2] == next_span[:2] and span.index + span.size == next_span.index
 
     return (first.kind, first.rank, len(first.sources)) == (second.kind, second.rank, len(second.sources)) and \
         all(map(follows, [*first.sources, first.target], [*second.sources, second.target]))
@@ -69,12 +69,13 @@ def fuse(steps, most):
 def _take_along(first, second, most, gone):
     """Lets `first` do what `second` does, or `second` read what `first` reads, if the result is the same.
 
-    Adds the step that is then needless to `gone`. Returns whether it did.
+    most: how many sources or targets a step may have. If `first` does it all, `second` is added to `gone`. Returns
+    whether a step was changed.
     """
     if first.target != second.sources[0]:
         return False
     if second.kind == "send" and first.kind == "unpack":
-        # The packets themselves can go on at once.
+        # The packets themselves can go on at once. Both steps stay.
         second.kind, second.sources = "pass", [first.sources[0]]
         return True
     packed = any(span.buffer == "p" for span in first.sources)

@@ -12,7 +12,7 @@ class Span(NamedTuple):
 
     def places(self):
         """Returns each chunk by itself: (rank, buffer, index)."""
-        return [(self.rank, self.buffer, k) for k in range(self.index, self.index + self.size)]
+        return [(self.rank, self.buffer, index) for index in range(self.index, self.index + self.size)]
 
     def __str__(self):
         last = "" if self.size == 1 else f"..{self.index + self.size - 1}"

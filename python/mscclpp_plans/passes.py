@@ -22,9 +22,9 @@ class Compiled:
         """
         self.program, self.text, self.cache = program, {}, {}
         self.text["operations"] = [str(operation) for operation in program.operations]
-        ranked = self._rank()
+        sorted_choices = self._sorted_choices()
         problems = []
-        for choice in ranked:
+        for choice in sorted_choices:
             plan = self._finish(choice)
             problems = limits.exceeded(plan) if program.portable else []
             if not problems:
@@ -54,7 +54,7 @@ class Compiled:
             self.cache[key] = steps, slots, graph_lines, fusion_lines
         return self.cache[key]
 
-    def _rank(self):
+    def _sorted_choices(self):
         """Returns the choices that the program leaves open, the fastest by the cost model first."""
         program, timed = self.program, []
         chunk = max(16, program.size // max(program.counts["i"], program.counts["o"]))

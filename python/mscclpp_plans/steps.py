@@ -62,7 +62,7 @@ def lower(program, operations, packets):
 
 
 def _lower_plain(program, operations):
-    """Returns steps for operations that are carried out with signals. A copy to where the chunks are needs none."""
+    """Returns steps for operations that are carried out with signals. A copy of a span to itself needs none."""
     steps = []
     for operation in operations:
         if operation.kind == "reduce":
@@ -90,7 +90,10 @@ class _Sender:
         return Span(rank, "p", self.used[rank] - size, size)
 
     def send(self, source, rank):
-        """Sends a span to a slot of a peer, and returns the slot. A proxy can only send packets that lie in a slot."""
+        """Adds the steps that send a span to a slot of a peer, and returns the slot.
+
+        A proxy can only send packets that lie in a slot, so the span is first packed into one of its own rank.
+        """
         slot = self.slot(rank, source.size)
         if not self.program.port(source.rank, rank):
             self.steps.append(Step("send", source.rank, [source], slot))
@@ -101,8 +104,8 @@ class _Sender:
         self.steps.append(Step("pass", source.rank, [self.packed[source]], slot, True))
         return slot
 
-    def take(self, step):
-        """Adds a step that writes a span of its rank. What was packed of this span before is out of date."""
+    def add_step(self, step):
+        """Adds a step that writes a span of its rank. Forgets what was packed of this span before."""
         self.steps.append(step)
         places = set(step.target.places())
         self.packed = {span: slot for span, slot in self.packed.items() if places.isdisjoint(span.places())}
@@ -115,7 +118,7 @@ def _lower_packets(program, operations):
         target = operation.target
         sources = [span if span.rank == target.rank else sender.send(span, target.rank) for span in operation.sources]
         if operation.kind == "reduce":
-            sender.take(Step("reduce", target.rank, sources, target))
+            sender.add_step(Step("reduce", target.rank, sources, target))
         elif sources[0] != target:
-            sender.take(Step("unpack" if sources[0].buffer == "p" else "copy", target.rank, sources, target))
+            sender.add_step(Step("unpack" if sources[0].buffer == "p" else "copy", target.rank, sources, target))
     return sender.steps, max(sender.used)

@@ -68,7 +68,7 @@ class Synchronisation:
             self._end(steps, points)
 
     def _add(self, agent, number, step=None):
-        """Appends a point to those of an agent, and returns it."""
+        """Appends a point to those of an agent, and returns it. step: None for the begin and the end."""
         self.lists[agent].append(Point(agent, number, step))
         return self.lists[agent][-1]
 
@@ -224,18 +224,18 @@ class Synchronisation:
             for span in [*step.reads(), *step.writes()]:
                 for place in span.places() if span.buffer == "s" else []:
                     uses[place].append(step)
-        ends = {}  # (giver, taker): the last step of the giver and the first of the taker
-        for users in uses.values():
-            taker = users[0]  # the first use is a write
-            for step in users:
+        exchanges = {}  # by (giver, taker): the last step of the giver, and the first of the taker
+        for place_steps in uses.values():
+            taker = place_steps[0]  # the first use is a write
+            for step in place_steps:
                 if step.port and step.target.rank != step.rank and points[step].flush_after == []:
                     # The proxy may still read the source of a put, which the next turn may write.
                     points[step].flush_after.append(self.far[step])
                 if step.agent != taker.agent:
-                    last, first = ends.get((step.agent, taker.agent), (step, taker))
-                    ends[step.agent, taker.agent] = (max(last, step, key=lambda s: s.number),
+                    last, first = exchanges.get((step.agent, taker.agent), (step, taker))
+                    exchanges[step.agent, taker.agent] = (max(last, step, key=lambda s: s.number),
                                                      min(first, taker, key=lambda s: s.number))
-        for (giver, taker), (last, first) in sorted(ends.items()):
+        for (giver, taker), (last, first) in sorted(exchanges.items()):
             points[last].gives.append(taker)
             points[first].takes.append(giver)
             if giver[0] != taker[0]:

@@ -5,7 +5,10 @@ from .sync import CREDITS
 
 
 def write(program, steps, slots, choice, sync):
-    """Returns the plan, as json.dump takes it. slots: how many slots of packets a rank has."""
+    """Returns the plan, as json.dump takes it.
+
+    slots: how many slots of packets a rank has. Raises ValueError if turns do not fit into the scratch.
+    """
     instances = choice.instances
     scratch = instances * max(program.counts["s"], slots)
     if choice.turn and program.keys.get("reuse_resources"):
@@ -66,7 +69,7 @@ def _ring_chunks(program, chunks, turn):
 
 def _parts(items, most):
     """Cuts a list into lists of at most `most` items."""
-    return [items[k:k + most] for k in range(0, len(items), most)]
+    return [items[start:start + most] for start in range(0, len(items), most)]
 
 
 class _Writer:
@@ -75,16 +78,16 @@ class _Writer:
     def __init__(self, program, rank, choice, instance):
         self.rank, self.choice, self.instance = rank, choice, instance
         self.block, self.outer = rank.block(), None  # outer: the operations before the loop that is being written
-        self.limits = program.portable
+        self.is_portable = program.portable
         self.channels, self.releases, self.acquires = {}, {}, {}  # by agent: (kind, channel), semaphore, semaphore
         self.gives, self.takes = {}, {}  # for credits, by agent: "memory", "port" or "semaphore", and its number
         # By place, since the threads met last: (whether it was written, by which thread). Empty: nothing has happened.
         self.touched = {}
-        self.list, self.list_key = None, None  # an operation that can take one more pair, and its kind
+        self.open_op, self.open_key = None, None  # the last operation, if it can take one more pair, and its kind
 
     def _most(self, limit):
         """Returns a limit of MSCCL++'s executor if the plan has to keep it, else a number that none exceeds."""
-        return limit if self.limits else 1 << 30
+        return limit if self.is_portable else 1 << 30
 
     def write(self, point, sync):
         """Writes what the block does at one point."""
@@ -117,7 +120,7 @@ class _Writer:
 
     def _op(self, name, **keys):
         """Writes an operation to which no later one can be added."""
-        self.list = None
+        self.open_op = None
         self.block.op(name, **keys)
 
     def _meet(self):
@@ -151,14 +154,14 @@ class _Writer:
         for wrote, spans in ((False, sources), (True, targets)):
             for place, thread in self._threads(how, spans):
                 self.touched.setdefault(place, set()).add((wrote, thread))
-        self.touched.setdefault(None, set())
+        self.touched.setdefault(None, set())  # not empty: something has happened, even if only packets were touched
 
     def _sync(self, name, agents):
         """Writes a signal, wait or flush on the channels to some agents, in parts that keep the limits."""
         for kind in ("memory", "port"):
             numbers = [self.channels[a][1] for a in agents if self.channels[a][0] == kind]
             for part in _parts(numbers, self._most(Limits.IDS)):
-                self.list = None
+                self.open_op = None
                 self.block.sync(name, kind, part)
 
     def _semaphores(self, name, numbers):
@@ -201,7 +204,7 @@ class _Writer:
         if kind == "semaphore":
             self._op(semaphore_op, semaphore_ids=[number])
         else:
-            self.list = None
+            self.open_op = None
             self.block.sync(channel_op, kind, [number])
 
     def _flush(self, agents):
@@ -234,7 +237,7 @@ class _Writer:
 
     def _move(self, name, sources, targets, **keys):
         """Writes an operation on spans, to which no later one can be added."""
-        self.list = None
+        self.open_op = None
         self.block.move(name, [self._item(span) for span in sources], [self._item(span) for span in targets], **keys)
 
     def _port(self, point, far, signals):
@@ -249,7 +252,7 @@ class _Writer:
             self._meet()
         # Whoever writes the source later flushes first. So the read is not noted.
         self._meet_readers("proxy", step.sources)
-        self.list = None
+        self.open_op = None
         self.block.move(name, [self._item(step.sources[0])], [self._item(step.target, kind)], kind, [channel])
 
     def _put(self, step):
@@ -258,15 +261,18 @@ class _Writer:
         self._touch("plain" if name == "put" else "packets", step.sources, [step.target])
         source = self._item(step.sources[0])
         key = (name, source["size"], source["type"], source["index"] if name == "rppkt" else None)
-        if self.list is None or self.list_key != key or len(self.list["dst_buff"]) >= self._most(Limits.ITEMS):
+        if self.open_op is None or self.open_key != key or len(self.open_op["dst_buff"]) >= self._most(Limits.ITEMS):
             self.block.move(name, [source], [], "memory")
-            self.list, self.list_key = self.block.ops[-1], key
+            self.open_op, self.open_key = self.block.ops[-1], key
         elif name != "rppkt":
-            self.list["src_buff"].append(source)
-        self.list["dst_buff"].append(self._item(step.target))
+            self.open_op["src_buff"].append(source)
+        self.open_op["dst_buff"].append(self._item(step.target))
 
     def _reduce(self, step):
-        """Combines what the rank has itself, then what peers have or have sent as packets, in rounds if need be."""
+        """Combines what the rank has itself, then what peers have or have sent as packets.
+
+        If there is more than one operation may have, it takes several rounds; the last one stores to `also`.
+        """
         near = [s for s in step.sources if s.rank == step.rank and s.buffer != "p"]
         far = [s for s in step.sources if s.rank != step.rank or s.buffer == "p"]
         rounds = [("near", part) for part in _parts(near[1:], self._most(Limits.ITEMS) - 1)]
@@ -282,7 +288,7 @@ class _Writer:
         packets, also = any(s.buffer == "p" for s in sources), targets[1:]
         keys = {"reduce_op": "sum"}
         if packets:
-            own = bool(also) and also[0].rank == self.rank.number
+            own = bool(also) and also[0].rank == self.rank.number  # the result also goes to a slot of this rank
             name = "repkt" if not also else "respkt" if not own else "recpkt" if len(also) == 1 else "recspkt"
         else:
             name = ("rres" if also else "rre") if where == "far" else ("res" if also else "re")

@@ -20,15 +20,15 @@ static const char help[] = "Usage: mscclpp_plan check [OPTION]... FILE...\n"
                            "\n"
                            "Exit status: 0 if no plan is refused, 1 if one is or cannot be read, 2 for wrong usage.\n";
 
-enum { JSON = 256, STATIC, LAUNCHES, SEED };
+enum { JSON = 256, STATIC, LAUNCHES, SEED }; /* options without a letter: values above those of all letters */
 
-static const struct option table[] = {{"static", no_argument, NULL, STATIC},
-                                      {"launches", required_argument, NULL, LAUNCHES},
-                                      {"seed", required_argument, NULL, SEED},
-                                      {"json", no_argument, NULL, JSON},
-                                      {"quiet", no_argument, NULL, 'q'},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {NULL, 0, NULL, 0}};
+static const struct option option_table[] = {{"static", no_argument, NULL, STATIC},
+                                             {"launches", required_argument, NULL, LAUNCHES},
+                                             {"seed", required_argument, NULL, SEED},
+                                             {"json", no_argument, NULL, JSON},
+                                             {"quiet", no_argument, NULL, 'q'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {NULL, 0, NULL, 0}};
 
 typedef struct {
     bool prints_json;
@@ -156,7 +156,8 @@ static void print_text(const char *path, const mscclpp_plan_t *plan, const msccl
     }
 }
 
-/* Checks the plan in a file and prints the verdict. Returns false if the plan is refused or cannot be read. */
+/* Checks the plan in a file and prints the verdict and all findings, as the options say. Returns false if the plan is
+ * refused or cannot be read. */
 static bool check_file(const char *path, const options_t *options)
 {
     mscclpp_plan_report_t report;
@@ -187,7 +188,7 @@ int plan_tool_check(int argc, char **argv)
     int option, status = PLAN_OK;
 
     optind = 1;
-    while ((option = getopt_long(argc, argv, "qh", table, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "qh", option_table, NULL)) != -1) {
         switch (option) {
         case JSON:
             options.prints_json = true;

@@ -14,7 +14,7 @@ static const char help[] =
     "\n"
     "Exit status: 0 if they do the same, 1 if they differ or one cannot be read, 2 for wrong usage.\n";
 
-static const struct option table[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option option_table[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 /*
  * The most lines of blocks that are compared by their longest common subsequence. Its table has as many entries as the
@@ -29,8 +29,9 @@ typedef struct {
 } lines_t;
 
 /*
- * Adds the line of an operation. `indent` goes before it, and `text` says what the operation does. Frees `text`, which
- * may be NULL for lack of memory. `capacity_p`: lines for which there is memory. Returns false if memory runs out.
+ * Adds the line of an operation. `indent` goes before it, and `text` says what the operation does. Takes ownership of
+ * `text`, which may be NULL for lack of memory. *capacity_p: lines for which there is memory. Returns false if memory
+ * runs out; the lines so far stay as they are.
  */
 static bool add_line(lines_t *lines, size_t *capacity_p, const char *indent, const mscclpp_plan_op_t *op, char *text)
 {
@@ -121,7 +122,7 @@ static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const li
 {
     unsigned short *lengths = common_lengths(a, b);
     size_t i = 0, j = 0, width = b->count + 1;
-    bool same = true;
+    bool is_same = true;
 
     while (i < a->count || j < b->count) {
         bool is_of_a;
@@ -130,9 +131,9 @@ static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const li
             ++i, ++j;
             continue;
         }
-        if (same) {
+        if (is_same) {
             printf("rank %u, block %u\n", rank, block);
-            same = false;
+            is_same = false;
         }
         is_of_a = j == b->count ||
                   (i < a->count && (lengths == NULL || lengths[(i + 1) * width + j] >= lengths[i * width + j + 1]));
@@ -145,7 +146,7 @@ static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const li
         }
     }
     free(lengths);
-    return same;
+    return is_same;
 }
 
 /*
@@ -157,7 +158,7 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     char *texts[2] = {NULL, NULL};
     size_t sizes[2];
     const mscclpp_plan_t *plans[2] = {a, b};
-    bool same;
+    bool is_same;
 
     for (int i = 0; i < 2; ++i) {
         FILE *out = open_memstream(&texts[i], &sizes[i]);
@@ -175,8 +176,8 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
         fclose(out);
     }
     /* If memory for the texts ran out, the plans count as different. */
-    same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
-    for (int i = 0; i < 2 && !same; ++i) {
+    is_same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
+    for (int i = 0; i < 2 && !is_same; ++i) {
         for (char *line = texts[i], *line_end; line != NULL && *line != '\0'; line = line_end + 1) {
             line_end = strchr(line, '\n');
             *line_end = '\0';
@@ -185,13 +186,14 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     }
     free(texts[0]);
     free(texts[1]);
-    return same;
+    return is_same;
 }
 
 /* Prints all differences of two plans. Returns true if there are none. */
 static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
-    bool same = diff_head(a, b); /* prints other numbers of ranks; ranks that only one plan has are not compared */
+    /* The heads tell if the numbers of ranks differ. Ranks that only one plan has are not compared. */
+    bool is_same = diff_head(a, b);
     uint32_t common_ranks = a->rank_count < b->rank_count ? a->rank_count : b->rank_count, block_count;
 
     for (uint32_t rank = 0; rank < common_ranks; ++rank) {
@@ -202,15 +204,15 @@ static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 
             if (!make_block_lines(a, rank, block, &lines_of_a) || !make_block_lines(b, rank, block, &lines_of_b)) {
                 fprintf(stderr, "mscclpp_plan: no memory\n");
-                same = false;
+                is_same = false;
             } else {
-                same = diff_block(rank, block, &lines_of_a, &lines_of_b) && same;
+                is_same = diff_block(rank, block, &lines_of_a, &lines_of_b) && is_same;
             }
             free_lines(&lines_of_a);
             free_lines(&lines_of_b);
         }
     }
-    return same;
+    return is_same;
 }
 
 int plan_tool_diff(int argc, char **argv)
@@ -219,7 +221,7 @@ int plan_tool_diff(int argc, char **argv)
     int option, status;
 
     optind = 1;
-    while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", option_table, NULL)) != -1) {
         if (option != 'h') {
             return PLAN_USAGE;
         }

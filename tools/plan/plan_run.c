@@ -42,8 +42,8 @@ int plan_tool_compile(int argc, char **argv)
     static char tool_option[] = "--tool", python[] = "python3", module[] = "-m", package[] = "mscclpp_plans";
     char folder[PATH_MAX], program[PATH_MAX + 16], python_path[2 * PATH_MAX];
     const char *inherited = getenv("PYTHONPATH");
-    char **arguments = calloc((size_t)argc + 8, sizeof(*arguments));
-    int count = 0;
+    char **arguments = calloc((size_t)argc + 8, sizeof(*arguments)); /* those of argv, fewer than 8 more, and NULL */
+    int count = 0, status;
 
     if (argc < 2) {
         fputs(compile_help, stderr);
@@ -72,9 +72,9 @@ int plan_tool_compile(int argc, char **argv)
     }
     arguments[count++] = tool_option;
     arguments[count++] = program;
-    count = exec_program(arguments);
+    status = exec_program(arguments);
     free(arguments);
-    return count;
+    return status;
 }
 
 /*
@@ -98,9 +98,10 @@ int plan_tool_bench(int argc, char **argv)
     static char ranks_option[] = "-n", plan_option[] = "--plan", fallback[] = "mscclpp_bench";
     const char *launcher = getenv("MPIRUN");
     char folder[PATH_MAX], program[PATH_MAX + 16], ranks[16], line[PATH_MAX];
+    /* The launcher's words, those of argv, fewer than 8 more, and NULL. */
     char **arguments = calloc((size_t)argc + LAUNCHER_WORDS + 8, sizeof(*arguments));
     mscclpp_plan_t *plan;
-    int count;
+    int count, status;
 
     if (argc < 2 || arguments == NULL) {
         fputs(bench_help, stderr);
@@ -130,7 +131,7 @@ int plan_tool_bench(int argc, char **argv)
     for (int i = 1; i < argc; ++i) {
         arguments[count++] = argv[i];
     }
-    count = exec_program(arguments);
+    status = exec_program(arguments);
     free(arguments);
-    return count;
+    return status;
 }

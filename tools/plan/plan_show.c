@@ -19,11 +19,12 @@ static const char help[] =
     "\n"
     "Exit status: 0 for success, 1 if the plan is refused, 2 for wrong usage.\n";
 
-enum { BYTES = 256, TIMES, SVG };
+enum { BYTES = 256, TIMES, SVG }; /* options without a letter: values above those of all letters */
 
-static const struct option table[] = {{"rank", required_argument, NULL, 'r'}, {"bytes", required_argument, NULL, BYTES},
-                                      {"times", no_argument, NULL, TIMES},    {"svg", required_argument, NULL, SVG},
-                                      {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+static const struct option option_table[] = {
+    {"rank", required_argument, NULL, 'r'}, {"bytes", required_argument, NULL, BYTES},
+    {"times", no_argument, NULL, TIMES},    {"svg", required_argument, NULL, SVG},
+    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
 typedef struct {
     uint64_t rank;     /* UINT64_MAX: all */
@@ -115,7 +116,8 @@ static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
     return ok;
 }
 
-/* Prints the plan in a file as the options say, and chooses the bytes that they leave open. Returns the exit status. */
+/* Prints the plan in a file as the options say. If they name no number of bytes, sets one that the plan allows. Returns
+ * the exit status, after a message if it is no success. */
 static int show(const char *path, options_t *options)
 {
     mscclpp_plan_t *plan = plan_tool_load(path);
@@ -152,7 +154,7 @@ int plan_tool_show(int argc, char **argv)
     int option;
 
     optind = 1;
-    while ((option = getopt_long(argc, argv, "r:h", table, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "r:h", option_table, NULL)) != -1) {
         switch (option) {
         case 'r':
             if (!plan_tool_number("--rank", optarg, 0, MSCCLPP_PLAN_MAX_RANKS, &options.rank)) {

@@ -10,7 +10,10 @@
 /* In pixels: the place of the first row, the height of a row, the gap between ranks, and the width of a row. */
 enum { LEFT = 110, TOP = 56, ROW_HEIGHT = 16, RANK_GAP = 8, WIDTH = 1200 };
 
-/* The most arrows that are drawn. More of them would hide the rest. */
+/* In pixels: by how much boxes of operations, and those of waiting times, are smaller than a row, above and below. */
+enum { INSET = 2, WAIT_INSET = 5 };
+
+/* The most arrows that are drawn. More of them would hide the picture. */
 enum { MAX_ARROWS = 4000 };
 
 /* Returns the colour of an operation's box. draw_head() draws what the colours mean. */
@@ -94,10 +97,11 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
         text = plan_tool_describe(plan, span->rank, op);
         if (span->began > span->came) {
             fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"#f2dcc0\"/>\n",
-                    LEFT + span->came * scale, y + 5, (span->began - span->came) * scale, ROW_HEIGHT - 10);
+                    LEFT + span->came * scale, y + WAIT_INSET, (span->began - span->came) * scale,
+                    ROW_HEIGHT - 2 * WAIT_INSET);
         }
         fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"><title>%u",
-                LEFT + span->began * scale, y + 2, (span->ended - span->began) * scale, ROW_HEIGHT - 4,
+                LEFT + span->began * scale, y + INSET, (span->ended - span->began) * scale, ROW_HEIGHT - 2 * INSET,
                 colour_of(op->kind), span->op);
         if (span->inner >= 0) {
             fprintf(out, ".%d, turn %u", span->inner, span->turn);
@@ -110,7 +114,7 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
     }
 }
 
-/* Draws an arrow for each message, up to MAX_ARROWS of them. */
+/* Draws an arrow for each message, up to MAX_ARROWS of them. `scale`: pixels of a microsecond. */
 static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
     for (size_t i = 0; i < trace->arrow_count && i < MAX_ARROWS; ++i) {

@@ -15,7 +15,11 @@ enum { PLAN_OK = 0, PLAN_REFUSED = 1, PLAN_USAGE = 2 };
 /* Parses a whole number from `min` to `max`. If the text is no such number, prints a message and returns false. */
 bool plan_tool_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number_p);
 
-/* Run a command. argv[0] is its name, and its arguments follow. Return the exit status. */
+/*
+ * Run a command. argv[0] is its name, and its arguments follow. Return the exit status, after a message if it is no
+ * success. `bench` and `compile` end by replacing the process with the program that does the work. They return only if
+ * nothing is to be started, or if it cannot be started.
+ */
 int plan_tool_bench(int argc, char **argv);
 int plan_tool_check(int argc, char **argv);
 int plan_tool_compile(int argc, char **argv);
