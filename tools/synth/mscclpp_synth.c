@@ -297,7 +297,7 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
     synth_topology_t *kept = NULL;
     char why[SYNTH_WHY] = "no memory";
     const char *cursor = only;
-    bool is_whole = false;
+    bool is_complete = false;
     uint64_t seen = 0;
 
     for (;; ++cursor) {
@@ -311,12 +311,12 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
         ranks[count++] = (int)rank;
         cursor = end;
         if (*cursor == '\0') {
-            is_whole = true;
+            is_complete = true;
             kept = count > 1 ? synth_topology_part(topology, ranks, count) : NULL;
             break;
         }
     }
-    if (!is_whole || count < 2) {
+    if (!is_complete || count < 2) {
         snprintf(why, sizeof(why), "it names two or more of the ranks 0 to %d, each once, with commas between",
                  topology->ranks - 1);
     } else if (kept != NULL && !synth_topology_connected(kept, why, sizeof(why))) {
@@ -426,7 +426,7 @@ int main(int argc, char **argv)
     arguments_t arguments = {
         .collective = SYNTH_ALLGATHER, .plan_options = {.instances = 4}, .options = {.seconds = 60, .search = true}};
     synth_topology_t *topology;
-    char cache[4096];
+    char default_cache[4096];
     int status;
 
     if (argc > 1 && strcmp(argv[1], "show") == 0) {
@@ -459,6 +459,7 @@ int main(int argc, char **argv)
         synth_topology_free(topology);
         return SYNTH_TOOL_USAGE;
     }
+    /* Without --most-chunks, each method has its own limit. */
     arguments.options.tree_chunks = arguments.options.most_chunks != 0 ? arguments.options.most_chunks : TREE_CHUNKS;
     arguments.options.closed_chunks =
         arguments.options.most_chunks != 0 ? arguments.options.most_chunks : SYNTH_MAX_CHUNKS;
@@ -470,8 +471,8 @@ int main(int argc, char **argv)
     }
     if (arguments.no_cache) {
         arguments.options.cache = NULL;
-    } else if (arguments.options.cache == NULL && write_default_cache(cache, sizeof(cache))) {
-        arguments.options.cache = cache;
+    } else if (arguments.options.cache == NULL && write_default_cache(default_cache, sizeof(default_cache))) {
+        arguments.options.cache = default_cache;
     }
     /* SIGINT and SIGTERM stop the search; what was found is still printed. */
     arguments.options.stop = &interrupted;

@@ -11,19 +11,20 @@ enum { MOST_NODES = 8 }; /* of up to so many nodes, all sets are looked at */
 
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root)
 {
-    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], most = 0;
+    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], longest = 0;
     bool from_root = collective == SYNTH_BROADCAST || collective == SYNTH_SCATTER;
     bool to_root = collective == SYNTH_GATHER || collective == SYNTH_REDUCE;
 
     synth_topology_distances(topology, distance);
     for (int source = 0; source < topology->ranks; ++source) {
         for (int receiver = 0; receiver < topology->ranks; ++receiver) {
-            if ((!from_root || source == root) && (!to_root || receiver == root) && distance[source][receiver] > most) {
-                most = distance[source][receiver];
+            if ((!from_root || source == root) && (!to_root || receiver == root) &&
+                distance[source][receiver] > longest) {
+                longest = distance[source][receiver];
             }
         }
     }
-    return most;
+    return longest;
 }
 
 /* The graph of a maximum flow. Its vertices are the ranks, then one for each group (used if it is a port), then the

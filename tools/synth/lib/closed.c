@@ -146,7 +146,7 @@ static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks,
     return fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk);
 }
 
-/* Adds the sends that bring the chunks of one rank to all others. Returns false if memory runs out. */
+/* Adds the sends of an all-gather that bring the chunks of one rank to all others. Returns false if memory runs out. */
 static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, const parts_t *parts, int steps,
                         int node, int position)
 {
@@ -163,6 +163,7 @@ static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, 
                 }
                 continue;
             }
+            /* All ranks of the node have the chunk since step 0. */
             for (int other = 0; ok && other < shape->gpus; ++other) {
                 ok = cross_to_nodes(schedule, shape, chunk, node, other, step);
             }
@@ -399,7 +400,7 @@ synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective
     if (shape->kind == SYNTH_COMPLETE && collective == SYNTH_BROADCAST) {
         int64_t others = shape->gpus - 1;
 
-        return synth_fraction(steps * others, ((steps - 1) * others + 1) * shape->port);
+        return synth_fraction(steps * others, ((steps - 1) * others + 1) * shape->port); /* of complete_broadcast */
     }
     if (shape->kind == SYNTH_NODES && collective == SYNTH_BROADCAST && steps == 2) {
         return synth_fraction(shape->nodes - 1, shape->port); /* by one NIC in the first step, by one in the last */

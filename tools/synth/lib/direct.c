@@ -295,14 +295,16 @@ static bool is_clique(const synth_topology_t *topology, const int *set, int coun
     return true;
 }
 
-/* Makes the all-reduce of synth_two_level from the halves and pairs that were found. NULL if memory runs out. */
+/* Makes the all-reduce of synth_two_level from the halves and pairs that were found. In step 0, both half[i] and its
+ * twin add up chunk i of their halves; in step 1 they exchange these sums; in step 2 they send the result to their
+ * halves. NULL if memory runs out. */
 static synth_schedule_t *build_two_level(const synth_topology_t *topology, const int *half, const int *other,
                                          const int *twin, int count)
 {
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, count);
     bool ok = schedule != NULL;
 
-    for (int i = 0; ok && i < count; ++i) { /* chunk i is summed up by half[i] and by its twin */
+    for (int i = 0; ok && i < count; ++i) {
         int pair[2] = {half[i], other[twin[i]]};
 
         for (int j = 0; ok && j < count; ++j) {

@@ -49,24 +49,24 @@ static bool load_functions(void *library, nvml_t *nvml, const char **missing)
         const char *name;
         void **function_p;
         bool is_optional;
-    } names[] = {{"nvmlInit_v2", (void **)&nvml->init, false},
-                 {"nvmlShutdown", (void **)&nvml->shutdown, false},
-                 {"nvmlErrorString", (void **)&nvml->error, false},
-                 {"nvmlDeviceGetCount_v2", (void **)&nvml->count, false},
-                 {"nvmlDeviceGetHandleByIndex_v2", (void **)&nvml->handle, false},
-                 {"nvmlDeviceGetPciInfo_v3", (void **)&nvml->pci, false},
-                 {"nvmlDeviceGetNvLinkState", (void **)&nvml->state, false},
-                 {"nvmlDeviceGetNvLinkRemotePciInfo_v2", (void **)&nvml->remote, false},
-                 {"nvmlDeviceGetNvLinkRemoteDeviceType", (void **)&nvml->remote_type, true},
-                 {"nvmlDeviceGetMaxPcieLinkGeneration", (void **)&nvml->generation, false},
-                 {"nvmlDeviceGetMaxPcieLinkWidth", (void **)&nvml->width, false},
-                 {"nvmlDeviceGetTopologyCommonAncestor", (void **)&nvml->ancestor, false},
-                 {"nvmlDeviceGetCudaComputeCapability", (void **)&nvml->capability, false}};
+    } functions[] = {{"nvmlInit_v2", (void **)&nvml->init, false},
+                     {"nvmlShutdown", (void **)&nvml->shutdown, false},
+                     {"nvmlErrorString", (void **)&nvml->error, false},
+                     {"nvmlDeviceGetCount_v2", (void **)&nvml->count, false},
+                     {"nvmlDeviceGetHandleByIndex_v2", (void **)&nvml->handle, false},
+                     {"nvmlDeviceGetPciInfo_v3", (void **)&nvml->pci, false},
+                     {"nvmlDeviceGetNvLinkState", (void **)&nvml->state, false},
+                     {"nvmlDeviceGetNvLinkRemotePciInfo_v2", (void **)&nvml->remote, false},
+                     {"nvmlDeviceGetNvLinkRemoteDeviceType", (void **)&nvml->remote_type, true},
+                     {"nvmlDeviceGetMaxPcieLinkGeneration", (void **)&nvml->generation, false},
+                     {"nvmlDeviceGetMaxPcieLinkWidth", (void **)&nvml->width, false},
+                     {"nvmlDeviceGetTopologyCommonAncestor", (void **)&nvml->ancestor, false},
+                     {"nvmlDeviceGetCudaComputeCapability", (void **)&nvml->capability, false}};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        *names[i].function_p = dlsym(library, names[i].name);
-        if (*names[i].function_p == NULL && !names[i].is_optional) {
-            *missing = names[i].name;
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
+        *functions[i].function_p = dlsym(library, functions[i].name);
+        if (*functions[i].function_p == NULL && !functions[i].is_optional) {
+            *missing = functions[i].name;
             return false;
         }
     }

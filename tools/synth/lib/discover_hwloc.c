@@ -39,18 +39,18 @@ static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
     struct {
         const char *name;
         void **function_p;
-    } names[] = {{"hwloc_topology_init", (void **)&hwloc->init},
-                 {"hwloc_topology_set_io_types_filter", (void **)&hwloc->io_filter},
-                 {"hwloc_topology_load", (void **)&hwloc->load},
-                 {"hwloc_topology_destroy", (void **)&hwloc->destroy},
-                 {"hwloc_get_obj_by_depth", (void **)&hwloc->object},
-                 {"hwloc_distances_get_by_name", (void **)&hwloc->matrices},
-                 {"hwloc_distances_release", (void **)&hwloc->release}};
+    } functions[] = {{"hwloc_topology_init", (void **)&hwloc->init},
+                     {"hwloc_topology_set_io_types_filter", (void **)&hwloc->io_filter},
+                     {"hwloc_topology_load", (void **)&hwloc->load},
+                     {"hwloc_topology_destroy", (void **)&hwloc->destroy},
+                     {"hwloc_get_obj_by_depth", (void **)&hwloc->object},
+                     {"hwloc_distances_get_by_name", (void **)&hwloc->matrices},
+                     {"hwloc_distances_release", (void **)&hwloc->release}};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        *names[i].function_p = dlsym(library, names[i].name);
-        if (*names[i].function_p == NULL) {
-            *missing = names[i].name;
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
+        *functions[i].function_p = dlsym(library, functions[i].name);
+        if (*functions[i].function_p == NULL) {
+            *missing = functions[i].name;
             return false;
         }
     }

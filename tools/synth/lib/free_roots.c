@@ -236,7 +236,7 @@ static bool add_cut(program_t *program, int root, int way)
  * to it, through what the current solution gives its trees. A flow below the root's share yields a cut. Returns how
  * many cuts were added, or -1 if memory or the room for cuts runs out.
  */
-static int separate(program_t *program)
+static int add_violated_cuts(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
     int added = 0;
@@ -300,14 +300,14 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
     for (int i = 0; i < program->cut_count; ++i) {
         const cut_t *cut = &program->cut[i];
         double weight = synth_simplex_variable(program->simplex, cut->column);
-        int64_t times = weight > 1e-9 ? (int64_t)llround(weight * (double)parts) : 0;
+        int64_t scaled_weight = weight > 1e-9 ? (int64_t)llround(weight * (double)parts) : 0;
         int class = program->root_class[cut->root];
 
-        share[class] += times * (symmetries / program->root_size[class]);
+        share[class] += scaled_weight * (symmetries / program->root_size[class]);
         for (int j = 0; j < cut->count; ++j) {
             int pair = program->pair_class[cut->root * links + cut->links[j]];
 
-            load[cut->way * program->pair_classes + pair] += times * (symmetries / program->pair_size[pair]);
+            load[cut->way * program->pair_classes + pair] += scaled_weight * (symmetries / program->pair_size[pair]);
         }
     }
     /* The gain is the least weight that the cuts of one root have together. */
@@ -404,7 +404,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
                 return MSCCLPP_ERR_TIMEOUT;
             }
         } while (!synth_simplex_run(program->simplex, PIVOTS_AT_ONCE));
-        added = separate(program);
+        added = add_violated_cuts(program);
     }
     if (added < 0) {
         return MSCCLPP_ERR_NO_MEMORY;

@@ -15,12 +15,9 @@
 #include "tools/synth/lib/slp.h"
 #include "tools/synth/lib/trees.h"
 
-/* Seconds of the short search before the bounds of each number of steps: in all, and for one try. */
-#define SHORT_SECONDS 3.0
-#define SHORT_TRY_SECONDS 0.4
-
-/* Seconds that the linear program of one number of steps may take at most. */
-#define SLP_SECONDS 10
+#define SHORT_SECONDS 3.0     /* of the short search before the bounds of each number of steps: in all */
+#define SHORT_TRY_SECONDS 0.4 /* and for one try */
+#define SLP_SECONDS 10        /* of the linear program of one number of steps */
 
 /* The methods without a search are left out above these sizes: links times chunks of all ranks. */
 #define SHORTEST_SIZE 1e6
@@ -39,6 +36,8 @@ enum {
     MOST_ROUNDS = 10000,     /* a bound with more rounds is not tried with packed trees */
     PASSES = 5,              /* how often all tries are gone through, each time with more seconds for each */
     FIRST_TRIES = 12,        /* the first pass takes only so many tries */
+    BOUND_PART = 4,          /* the bound for any number of steps may take one fourth of the time */
+    TREES_PART = 8,          /* and packing trees one eighth */
     FLOW_ROUNDS_BEYOND = 2   /* how many more rounds than the bound are tried by flows */
 };
 
@@ -220,7 +219,7 @@ static void try_trees(search_t *search, synth_rational_t bound)
         return;
     }
     trees = synth_trees_new(topology, search->dual, search->options->root, (int)bound.num, (int)bound.den,
-                            search->options->seconds / 8);
+                            search->options->seconds / TREES_PART);
     if (trees == NULL) {
         return;
     }
@@ -575,7 +574,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
     synth_shape(search.topology, &search.shape);
     status = search.shape.kind != SYNTH_IRREGULAR /* cuts give the best bound there */
                  ? synth_bound_cut(topology, collective, options->root, &bound)
-                 : synth_bound_rounds(topology, collective, options->root, options->seconds / 4, &bound);
+                 : synth_bound_rounds(topology, collective, options->root, options->seconds / BOUND_PART, &bound);
     if (status == MSCCLPP_OK) {
         bool has_root = search.dual != SYNTH_ALLGATHER && search.dual != SYNTH_ALLTOALL;
 

@@ -182,7 +182,8 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
 }
 
 /* Writes the operations of a block on the way up: in each turn it adds what its children send to its own value, and
- * sends the sum to its parent. The root sends it down instead, and keeps it if it wants it. */
+ * sends the sum to its parent. The root, which has no parent, sends it down instead, and copies it to its output if it
+ * belongs there. Credits are given before the turns and taken back after them. */
 static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                      int chunk, uint64_t unit)
 {
@@ -221,7 +222,7 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
 }
 
 /* Writes the operations of a block on the way down: in each turn it sends what came from its parent on to its children,
- * and copies it to the output if the rank wants it. */
+ * and copies it to the output if it belongs there. Credits are given before the turns and taken back after them. */
 static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                        int chunk, uint64_t unit)
 {

@@ -219,7 +219,7 @@ static bool add_product(reader_t *reader, const mscclpp_json_t *group, const cha
 }
 
 /* Adds the links of a group, and of the groups that it holds, to the list of links. Refuses one that holds itself. */
-static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
+static bool collect_links(reader_t *reader, const mscclpp_json_t *group, int position)
 {
     const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner_names = mscclpp_json_get(group, "groups");
     char what[SYNTH_NAME + 16];
@@ -261,7 +261,7 @@ static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
         if (inner == NULL) {
             return refuse(reader, "%s holds a group that is not there", what);
         }
-        if (!resolve(reader, inner, inner_position)) {
+        if (!collect_links(reader, inner, inner_position)) {
             return false;
         }
     }
@@ -308,7 +308,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
         }
         memset(reader->state, 0, sizeof(reader->state));
         reader->link_count = 0;
-        if (!resolve(reader, group, position)) {
+        if (!collect_links(reader, group, position)) {
             return false;
         }
         if (reader->link_count == 0) {

@@ -140,9 +140,8 @@ static bool classify(encoding_t *encoding)
     return true;
 }
 
-/* Computes `earliest` and `latest`. A chunk is of use at a rank that wants it, and at one from where it can still reach
- * such a rank in time. If a chunk cannot reach a rank that wants it, makes the instance
- * unsatisfiable. */
+/* Computes `earliest` and `latest`. A chunk is of use at ranks that want it, and at ranks from where it can still reach
+ * one of those in time. If a chunk cannot reach a rank that wants it, makes the instance unsatisfiable. */
 static void find_windows(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;

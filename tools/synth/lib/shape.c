@@ -85,8 +85,9 @@ static int port_limit(int port, int links_capacity)
     return port > 0 && port < links_capacity ? port : links_capacity;
 }
 
-/* Fills `rank_of`: ranks of node 0 get their positions in order of their numbers, and any other rank that of the rank
- * of node 0 that it is joined to. Returns false if nodes differ in size, or if this is not possible. */
+/* Fills `rank_of`: ranks of node 0 get their positions in the order of their numbers, and each other rank gets the
+ * position of the rank of node 0 that a link joins it to. Returns false if nodes differ in size, or if some rank has no
+ * such link or two get one position. */
 static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
 {
     int node_size[SYNTH_MAX_RANKS] = {0}, placed = 0;

@@ -351,7 +351,7 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
  * wants data of its own, else for one receiver after the other. Returns how many cuts were added, or -1 if memory or
  * the room for cuts runs out.
  */
-static int separate(program_t *program)
+static int add_violated_cuts(program_t *program)
 {
     int added = 0;
 
@@ -395,13 +395,14 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
     }
     for (int j = 0; j < program->cut_count; ++j) {
         const cut_t *cut = &program->cut[j];
-        int64_t times = (int64_t)llround(weight[j] * (double)parts);
+        int64_t scaled_weight = (int64_t)llround(weight[j] * (double)parts);
 
-        gain += times * cut->needed * symmetries;
-        for (int i = 0; times > 0 && i < cut->count; ++i) {
+        gain += scaled_weight * cut->needed * symmetries;
+        for (int i = 0; scaled_weight > 0 && i < cut->count; ++i) {
             int orbit = program->orbit[cut->source * links + cut->arc[i] % links];
 
-            load[row_of(program, cut->arc[i] / links, orbit)] += times * (symmetries / program->orbit_size[orbit]);
+            load[row_of(program, cut->arc[i] / links, orbit)] +=
+                scaled_weight * (symmetries / program->orbit_size[orbit]);
         }
     }
     for (int layer = 0; layer < program->layers; ++layer) {
@@ -515,7 +516,7 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
         return MSCCLPP_ERR_NO_MEMORY;
     }
     while (added > 0 && !is_late) {
-        added = separate(program);
+        added = add_violated_cuts(program);
         if (added < 0) {
             return MSCCLPP_ERR_NO_MEMORY;
         }
