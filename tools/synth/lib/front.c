@@ -179,7 +179,7 @@ static void try_closed(search_t *search, synth_rational_t bound)
 }
 
 /* Adds schedules that need no search: first by shortest paths, then by the greedy choice. Fewer chunks come first, as
- * they take less time. What has many links and chunks is left out; one schedule is made even if the time is up. */
+ * they take less time; many links with many chunks are left out. One schedule is made even if the time is up. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
@@ -205,8 +205,8 @@ static void try_direct(search_t *search, synth_rational_t bound)
 }
 
 /*
- * Adds schedules of packed trees, which keep those links busy all the time that are the bottleneck. The number of units
- * doubles until a schedule meets the bound. If neither steps nor chunks are asked for, the front also gets one turn of
+ * Adds schedules of packed trees, which keep the links of the bottleneck busy all the time. The number of units doubles
+ * until a schedule meets the bound. If neither steps nor chunks are asked for, the front also gets one turn of
  * the trees, for pipelines. Does nothing unless the dual is an all-gather or a broadcast.
  */
 static void try_trees(search_t *search, synth_rational_t bound)
@@ -449,8 +449,8 @@ static void label_proven(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Labels the points whose number of steps was not searched. Their bound is the larger one of that for any number of
- * steps and that of a formula. */
+/* Labels the points whose number of steps was not searched. Their bound is the one for any number of steps or, if that
+ * is larger, the one that a formula gives for their number. */
 static void label_others(search_t *search, synth_rational_t any_steps_bound)
 {
     for (int i = 0; i < search->front->count; ++i) {

@@ -55,7 +55,7 @@ typedef struct {
 
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Writes the message, with the line. Returns false, so that the caller can return it. */
+/* Writes the message, after the number of the current line. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...)
 {
     int length = snprintf(reader->why, reader->why_size, "line %d: ", reader->line);
@@ -166,7 +166,7 @@ static int pcie_mbps_of(const reader_t *reader)
     return mbps >= 1 && mbps < 1e6 ? (int)lround(mbps) : 0;
 }
 
-/* Handles the start of a <gpu>: takes its number, PCI address and rate, and notes it in all elements around it. */
+/* Handles the start of a <gpu>: stores its number, PCI address and rate, and notes it in all elements around it. */
 static bool begin_gpu(reader_t *reader)
 {
     synth_machine_t *machine = reader->machine;
@@ -229,7 +229,8 @@ static bool begin_nvlink(reader_t *reader)
     return true;
 }
 
-/* Handles the start of an element, whose attributes have been read. */
+/* Handles the start of an element, whose attributes have been read: puts it on the stack, and notes GPUs and NVLinks.
+ */
 static bool begin_element(reader_t *reader, const char *element)
 {
     level_t *level = &reader->stack[reader->depth];

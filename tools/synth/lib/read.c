@@ -34,7 +34,7 @@ static bool refuse(reader_t *reader, const char *format, ...)
     return false;
 }
 
-/* Returns a value as a message shows it: a number, or the name of its type. `text` has room for it. */
+/* Returns a value as a message shows it: a number, or the name of its type. It may lie in `text`. */
 static const char *value_text(const mscclpp_json_t *value, char *text, size_t size)
 {
     if (value == NULL) {
@@ -92,7 +92,8 @@ static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, co
     return true;
 }
 
-/* Reads the ranks of a link, [from, to] or [from, to, capacity]. The caller reads the capacity. */
+/* Reads the two ranks of a link, [from, to] or [from, to, capacity]; they must differ. The caller reads the capacity.
+ */
 static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
 {
     int most = reader->topology->ranks - 1;
@@ -407,7 +408,7 @@ static bool make_topology(reader_t *reader, const mscclpp_json_t *root, int rank
     return reader->topology != NULL || refuse(reader, "no memory");
 }
 
-/* Reads a topology in our own JSON format (docs/synthesis.md). */
+/* Reads a topology in this tool's own JSON format (docs/synthesis.md). */
 static bool read_own(reader_t *reader, const mscclpp_json_t *root)
 {
     static const char *const keys[] = {"version",       "name",   "ranks", "unit_GBps", "alpha_us", "links",

@@ -230,8 +230,8 @@ static void add_implication(encoding_t *encoding, int condition, int entry, int 
     }
 }
 
-/* Adds the clauses of one chunk at one rank in a step: only a rank that has the chunk sends it, it arrives at most
- * once, it stays, and it is there only if it came. */
+/* Adds the clauses of one chunk at one rank in a step: only a rank that has the chunk sends it; it arrives at most
+ * once, and only where it is missing; it stays; and after the step it is there only if it was before or has arrived. */
 static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 {
     const synth_topology_t *topology = encoding->topology;

@@ -441,14 +441,13 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
 }
 
 /*
- * Sets the exact bound. Weights are rounded to multiples of ever smaller fractions until the bound meets the
- * floating-point value. For a solution that is not optimal, only the smallest fractions are tried. Without memory the
- * bound is 0/1.
+ * Sets the exact bound. The weights of cuts are rounded to multiples of 1, 1/2, 1/3 and so on, then of the reciprocals
+ * of `fine_parts`, until the bound meets the floating-point value. If the solution is not optimal, only the latter are
+ * tried. If memory runs out, the bound is 0/1.
  */
 static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 {
-    /* with many divisors, so that many fractions become exact */
-    static const int64_t fine_parts[] = {5040, 55440, 720720, 1 << 20};
+    static const int64_t fine_parts[] = {5040, 55440, 720720, 1 << 20}; /* all but one have many divisors */
     double *weight = malloc(sizeof(*weight) * (size_t)(program->cut_count + 1));
 
     slp->bound = synth_fraction(0, 1);
@@ -470,7 +469,7 @@ static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
     free(weight);
 }
 
-/* Writes what synth_slp_loads returns. */
+/* Writes the loads that synth_slp_loads returns: members of an orbit have equal parts of the orbit's sum. */
 static void write_loads(const program_t *program, double *load)
 {
     int links = program->topology->link_count;
