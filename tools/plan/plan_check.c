@@ -129,7 +129,7 @@ static void print_verdict(const char *path, const mscclpp_plan_t *plan, const ms
     putchar('\n');
 }
 
-/* Prints the verdict and all findings of a file as text; of a plan that is right, nothing if the options say so. */
+/* Prints the verdict and all findings of a file as text. With --quiet, prints nothing of a plan that is right. */
 static void print_text(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                        const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {

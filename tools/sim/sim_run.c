@@ -80,9 +80,9 @@ static double later(double a, double b)
 }
 
 /* Returns the node that a lane is on. */
-static uint32_t node_of(const plane_t *plane, uint32_t lane)
+static uint32_t node_of(const plane_t *plane, uint32_t lane_number)
 {
-    return lane / (plane->node_ranks * plane->run->lanes);
+    return lane_number / (plane->node_ranks * plane->run->lanes);
 }
 
 /* Adds an event. If memory runs out, notes that, and the simulation ends. */
@@ -92,9 +92,9 @@ static void add_event(plane_t *plane, const sim_event_t *event)
 }
 
 /* Adds an event that lets a lane go on at `time`. */
-static void schedule_lane(plane_t *plane, uint32_t lane, double time)
+static void schedule_lane(plane_t *plane, uint32_t lane_number, double time)
 {
-    const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane};
+    const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane_number};
 
     add_event(plane, &event);
 }
@@ -109,21 +109,21 @@ static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double bloc
 
 /* Returns what the call demands of a rank of the lane's node: how many bytes it sends within the node and between
  * nodes. */
-static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane)
+static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane_number)
 {
     const sim_run_t *run = plane->run;
 
     return mscclpp_cost_load(run->schedule.pattern, run->schedule.nodes, run->ranks, run->bytes,
-                             node_of(plane, lane) == run->schedule.root);
+                             node_of(plane, lane_number) == run->schedule.root);
 }
 
 /*
- * Sends `bytes` from the rank of lane `number` to the others of its node, from `now` on. Returns when they have
+ * Sends `bytes` from the rank of lane `lane_number` to the others of its node, from `now` on. Returns when they have
  * arrived.
  */
-static double send_within_node(plane_t *plane, uint32_t number, double bytes, double now)
+static double send_within_node(plane_t *plane, uint32_t lane_number, double bytes, double now)
 {
-    rank_t *rank = &plane->ranks[number / plane->run->lanes];
+    rank_t *rank = &plane->ranks[lane_number / plane->run->lanes];
 
     if (plane->run->ranks == 1) {
         return now;
@@ -139,16 +139,17 @@ static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp
 }
 
 /*
- * Sends the message of a step of lane `number`, and adds the event of its departure. Returns when the rank's processor
- * is free again: it is busy for the message's overhead, and then waits while the rail's queue is full.
+ * Sends the message of a step of lane `lane_number`, and adds the event of its departure. Returns when the rank's
+ * processor is free again: it is busy for the message's overhead, and then waits while the rail's queue is full.
  */
-static double send_message(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
+static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
-    lane_t *lane = &plane->lanes[number];
-    rank_t *rank = &plane->ranks[number / plane->run->lanes];
-    const uint32_t node = node_of(plane, number), lane_of_node = number % (plane->node_ranks * plane->run->lanes);
+    lane_t *lane = &plane->lanes[lane_number];
+    rank_t *rank = &plane->ranks[lane_number / plane->run->lanes];
+    const uint32_t node = node_of(plane, lane_number),
+                   lane_of_node = lane_number % (plane->node_ranks * plane->run->lanes);
     const uint32_t to = plane->slots != NULL ? 0 : step->peer;
-    const mscclpp_cost_load_t load = load_of(plane, number);
+    const mscclpp_cost_load_t load = load_of(plane, lane_number);
     sim_event_t event = {.kind = MESSAGE_LEAVES,
                          .lane = to * plane->node_ranks * plane->run->lanes + lane_of_node,
                          .slot = plane->slots != NULL ? plane->slots[lane->step] : step->slot};
@@ -174,15 +175,15 @@ static double send_message(plane_t *plane, uint32_t number, const mscclpp_step_t
  * it has kept. Where the collective needs it, the lane also sends the data on within its node, which does not delay the
  * lane itself. Returns when the lane goes on.
  */
-static double receive_message(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
+static double receive_message(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
-    lane_t *lane = &plane->lanes[number];
-    const mscclpp_cost_load_t load = load_of(plane, number);
+    lane_t *lane = &plane->lanes[lane_number];
+    const mscclpp_cost_load_t load = load_of(plane, lane_number);
     const double bytes =
         (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
 
     if (load.hand > 0) {
-        (void)send_within_node(plane, number, load.hand * bytes, now);
+        (void)send_within_node(plane, lane_number, load.hand * bytes, now);
     }
     if (step->kind == MSCCLPP_STEP_STORE || step->kind == MSCCLPP_STEP_KEEP) {
         lane->kept += step->kind == MSCCLPP_STEP_KEEP;
@@ -197,10 +198,10 @@ static double receive_message(plane_t *plane, uint32_t number, const mscclpp_ste
 }
 
 /* Begins the lane's next tile. If there is none, ends the lane and returns false. */
-static bool begin_next_tile(plane_t *plane, uint32_t number, double now)
+static bool begin_next_tile(plane_t *plane, uint32_t lane_number, double now)
 {
-    lane_t *lane = &plane->lanes[number];
-    const uint32_t node = node_of(plane, number);
+    lane_t *lane = &plane->lanes[lane_number];
+    const uint32_t node = node_of(plane, lane_number);
 
     lane->tile += plane->run->lanes;
     lane->step = 0;
@@ -221,19 +222,19 @@ static bool can_go_on_until(const plane_t *plane, double time)
  * Carries out a step. Returns when the lane goes on. Returns -1 if it does not: the step's message has not arrived, and
  * its arrival will resume the lane; or the node is dead.
  */
-static double run_step(plane_t *plane, uint32_t number, const mscclpp_step_t *step, double now)
+static double run_step(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
-    lane_t *lane = &plane->lanes[number];
+    lane_t *lane = &plane->lanes[lane_number];
     const uint64_t tiles_done = lane->tile / plane->run->lanes; /* each took one message from the slot */
 
-    if (node_of(plane, number) == plane->run->dead_node && lane->steps_done >= plane->run->dead_step) {
+    if (node_of(plane, lane_number) == plane->run->dead_node && lane->steps_done >= plane->run->dead_step) {
         return -1;
     }
     if (step->kind == MSCCLPP_STEP_SEND) {
-        now = send_message(plane, number, step, now);
+        now = send_message(plane, lane_number, step, now);
     } else if (step->kind == MSCCLPP_STEP_MERGE ||
-               plane->arrived[(size_t)number * plane->run->schedule.slots + step->slot] > tiles_done) {
-        now = receive_message(plane, number, step, now);
+               plane->arrived[(size_t)lane_number * plane->run->schedule.slots + step->slot] > tiles_done) {
+        now = receive_message(plane, lane_number, step, now);
     } else {
         lane->waits = true;
         lane->slot = step->slot;
@@ -250,9 +251,9 @@ static double run_step(plane_t *plane, uint32_t number, const mscclpp_step_t *st
  * Runs a lane from `now` on, until it waits for a message or has ended. Where other events come before the lane goes
  * on, it adds an event that resumes the lane, and returns.
  */
-static void run_lane(plane_t *plane, uint32_t number, double now)
+static void run_lane(plane_t *plane, uint32_t lane_number, double now)
 {
-    lane_t *lane = &plane->lanes[number];
+    lane_t *lane = &plane->lanes[lane_number];
     mscclpp_cost_load_t load;
     mscclpp_step_t step;
 
@@ -261,21 +262,21 @@ static void run_lane(plane_t *plane, uint32_t number, double now)
 
         switch (lane->phase) {
         case LANE_GIVES:
-            load = load_of(plane, number);
+            load = load_of(plane, lane_number);
             lane->phase = LANE_STEPS;
-            next = send_within_node(plane, number, tile_share(plane, lane, &load, load.give), now);
+            next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.give), now);
             break;
         case LANE_STEPS:
-            if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, number), lane->step, &step)) {
-                next = run_step(plane, number, &step, now);
+            if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, lane_number), lane->step, &step)) {
+                next = run_step(plane, lane_number, &step, now);
             } else {
-                load = load_of(plane, number);
+                load = load_of(plane, lane_number);
                 lane->phase = LANE_TAKES;
-                next = send_within_node(plane, number, tile_share(plane, lane, &load, load.take), now);
+                next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.take), now);
             }
             break;
         case LANE_TAKES:
-            if (!begin_next_tile(plane, number, now)) {
+            if (!begin_next_tile(plane, lane_number, now)) {
                 return;
             }
             break;
@@ -286,7 +287,7 @@ static void run_lane(plane_t *plane, uint32_t number, double now)
             return;
         }
         if (next > now && !can_go_on_until(plane, next)) {
-            schedule_lane(plane, number, next);
+            schedule_lane(plane, lane_number, next);
             return;
         }
         now = plane->now = next;
@@ -330,7 +331,7 @@ static void handle_event(plane_t *plane, sim_event_t *event)
 
 /*
  * Draws the nodes that begin late, each at most once, and sets their entries of `is_late`. The generator is Knuth's
- * MMIX, with a state that differs from that of the network for the same seed.
+ * linear congruential one of MMIX, with a state that differs from that of the network for the same seed.
  */
 static void draw_stragglers(const sim_run_t *run, bool *is_late)
 {
@@ -350,20 +351,20 @@ static void start_lanes(plane_t *plane)
 {
     const uint32_t lane_count = plane->nodes * plane->node_ranks * plane->run->lanes;
     bool *is_late = calloc(plane->run->schedule.nodes, sizeof(bool));
-    uint32_t number;
+    uint32_t lane_number;
 
     plane->is_out_of_memory = is_late == NULL;
     if (is_late != NULL) {
         draw_stragglers(plane->run, is_late);
     }
-    for (number = 0; number < lane_count && is_late != NULL; ++number) {
-        lane_t *lane = &plane->lanes[number];
-        const uint32_t node = node_of(plane, number);
+    for (lane_number = 0; lane_number < lane_count && is_late != NULL; ++lane_number) {
+        lane_t *lane = &plane->lanes[lane_number];
+        const uint32_t node = node_of(plane, lane_number);
 
-        lane->tile = number % plane->run->lanes;
+        lane->tile = lane_number % plane->run->lanes;
         if (lane->tile < plane->tiles) {
             ++plane->running[node];
-            schedule_lane(plane, number, is_late[node] ? plane->run->late_by : 0);
+            schedule_lane(plane, lane_number, is_late[node] ? plane->run->late_by : 0);
         } else {
             lane->phase = LANE_ENDED;
         }
@@ -411,10 +412,10 @@ static void add_result(plane_t *plane)
 }
 
 /*
- * Simulates plane `number`, with `node_ranks` ranks of each node, and adds what happened to the result. `slots`: from
- * sim_is_symmetric, or NULL. Returns false if memory runs out.
+ * Simulates plane `plane_number`, with `node_ranks` ranks of each node, and adds what happened to the result. `slots`:
+ * from sim_is_symmetric, or NULL. Returns false if memory runs out.
  */
-static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t number, uint32_t *slots,
+static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t plane_number, uint32_t *slots,
                            sim_result_t *result)
 {
     const double block =
@@ -433,7 +434,7 @@ static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t n
     plane.arrived = calloc(lane_count * run->schedule.slots, sizeof(uint16_t));
     plane.ended_at = calloc(plane.nodes, sizeof(double));
     plane.running = calloc(plane.nodes, sizeof(uint32_t));
-    plane.links = sim_links_create(run, plane.nodes, run->seed * 1000003u + number);
+    plane.links = sim_links_create(run, plane.nodes, run->seed * 1000003u + plane_number);
     plane.is_out_of_memory = plane.lanes == NULL || plane.ranks == NULL || plane.arrived == NULL ||
                              plane.ended_at == NULL || plane.running == NULL || plane.links == NULL;
     if (!plane.is_out_of_memory) {
@@ -461,14 +462,15 @@ bool sim_simulate(const sim_run_t *run, sim_result_t *result)
     const bool is_random = run->jitter > 0 || run->network == SIM_DRAGONFLY;
     uint32_t *slots = NULL;
     bool ok = true;
-    uint32_t number;
+    uint32_t plane_number;
 
     memset(result, 0, sizeof(*result));
     if (!run->whole && sim_is_symmetric(run, &slots) && slots == NULL) { /* out of memory */
         return false;
     }
-    for (number = 0; number < (is_random ? rails : 1) && ok; ++number) {
-        ok = simulate_plane(run, node_ranks, number, slots, result);
+    /* If nothing is random, all planes do the same, and one is simulated for all. */
+    for (plane_number = 0; plane_number < (is_random ? rails : 1) && ok; ++plane_number) {
+        ok = simulate_plane(run, node_ranks, plane_number, slots, result);
     }
     if (!is_random) {
         result->messages *= rails;

@@ -129,8 +129,8 @@ static uint64_t near_set(const network_t *network)
     return set;
 }
 
-/* Lowers `share` to the largest amount that each rank of `from` can send to the sink in one round while all others of
- * them do, too. If it was lowered, *set becomes the cut that limits it. */
+/* Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If it was
+ * lowered, *set becomes the cut that limits it. */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
     for (;;) {
@@ -363,7 +363,7 @@ static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
 
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound)
 {
-    int rank[SYNTH_MAX_RANKS];
+    int part[SYNTH_MAX_RANKS];
     network_t network = {.flow = NULL};
 
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
@@ -373,8 +373,8 @@ void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *boun
     synth_flow_free(network.flow);
     free(network.capacity);
     for (int i = 0; i < topology->ranks; ++i) {
-        rank[i] = i;
+        part[i] = i; /* each rank is a part by itself */
     }
-    raise_by_sends(topology, rank, topology->ranks, bound);
+    raise_by_sends(topology, part, topology->ranks, bound);
     raise_by_sends(topology, topology->node_of, topology->node_count, bound);
 }

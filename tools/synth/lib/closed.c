@@ -259,9 +259,10 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
 }
 
 /*
- * Adds the sends of one chunk that goes by one position: from the root to that position of its node, from there to the
- * other nodes, and within each node as soon as it is there. The chunk crosses to all nodes at once if `distance` is 0;
- * else it crosses to the node so many further on, which passes it on to the others. Returns false if memory runs out.
+ * Adds the sends of one chunk that goes by the position `via`: from the root to that position of its node in `step`,
+ * from there to the other nodes, and within each node as soon as it is there. If `distance` is 0, the chunk crosses to
+ * all nodes at once; else it crosses to the node so many further on, which passes it on to the others. Returns false if
+ * memory runs out.
  */
 static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int root_place, int via,
                          int distance, int step)

@@ -245,7 +245,8 @@ static void write_down(synth_writer_t *writer, const synth_layout_t *layout, con
 /* The blocks of a rank for a chunk: [UP] and [DOWN] are the first of their instances, or -1 if there is none. */
 typedef int blocks_t[2];
 
-/* Adds the blocks of all ranks and chunks, and notes them in blocks[rank * chunks + chunk]. */
+/* Adds the blocks of all ranks and chunks, one for each instance, and notes the first ones in
+ * blocks[rank * chunks + chunk]. */
 static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, blocks_t *blocks)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {

@@ -7,7 +7,7 @@
 #include "tools/synth/lib/topology.h"
 
 /* Reads the word at the cursor and moves the cursor behind it. What does not fit into `word` is left out, and so are
- * changes of the type face. Returns the length; 0 at the end of the line. */
+ * terminal sequences that change the type face. Returns the length; 0 at the end of the line. */
 static size_t read_word(const char **cursor, const char *end, char *word, size_t size)
 {
     size_t length = 0;
@@ -73,7 +73,7 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
 
         line_end = memchr(line, '\n', end - line);
         line_end = line_end != NULL ? line_end : end;
-        if (ranks == 0) {
+        if (ranks == 0) { /* the heading has not come yet */
             ranks = count_gpus(line, line_end);
             if (ranks == 1 || ranks > SYNTH_MAX_RANKS) {
                 snprintf(why, why_size, "a table of %d GPUs; allowed are 2 to %d", ranks, SYNTH_MAX_RANKS);
@@ -87,7 +87,7 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
         }
         if (read_word(&cursor, line_end, word, sizeof(word)) == 0 || !parse_numbered(word, "GPU", &rank) ||
             rank != rows) {
-            continue;
+            continue; /* a line that is not the next GPU's row */
         }
         for (int peer = 0; peer < ranks; ++peer) {
             if (read_word(&cursor, line_end, word, sizeof(word)) == 0) {

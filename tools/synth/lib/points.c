@@ -25,7 +25,7 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
         synth_schedule_free(schedule);
         return;
     }
-    for (int i = 0; i < front->count; ++i) {
+    for (int i = 0; i < front->count; ++i) { /* drop what the new point beats */
         if (front->point[i].schedule->steps >= schedule->steps && synth_compare(front->point[i].ratio, ratio) >= 0) {
             synth_schedule_free(front->point[i].schedule);
         } else {

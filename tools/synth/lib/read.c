@@ -92,8 +92,7 @@ static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, co
     return true;
 }
 
-/* Reads the two ranks of a link, [from, to] or [from, to, capacity]; they must differ. The caller reads the capacity.
- */
+/* Reads the ranks of a link, [from, to] or [from, to, capacity]. They must differ. The caller reads the capacity. */
 static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
 {
     int most = reader->topology->ranks - 1;

@@ -288,8 +288,9 @@ static void extend_counter(encoding_t *encoding, int literal, int *counter, int 
     *length = longer_length;
 }
 
-/* Adds the limit of a link or group in a step: if it carries more than fits into j + 1 rounds, the step has more than j
- * + 1 rounds. Returns false if the instance is too large. */
+/* Adds the limit of a link or group in a step: whenever it carries more than fits into some number of rounds, the step
+ * has more rounds than that. `links` has the one link, or those of the group. Returns false if the instance is too
+ * large. */
 static bool write_capacity(encoding_t *encoding, const int *links, int count, int capacity, int step)
 {
     int extras = encoding->rounds - encoding->steps, most_counted = capacity * (extras + 1) + 1, length = 0;

@@ -139,6 +139,7 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
     int port = port_capacity(topology, false), rail_capacity;
 
     memset(shape, 0, sizeof(*shape));
+    /* A mesh or a switch: like one node that has all ranks. */
     shape->nodes = 1;
     shape->gpus = topology->ranks;
     for (int rank = 0; rank < topology->ranks; ++rank) {
@@ -150,6 +151,7 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
         shape->port = port_limit(port, shape->inside * (topology->ranks - 1));
         return;
     }
+    /* Nodes: only links between them may have ports. */
     port = port_capacity(topology, true);
     if (topology->node_count < 2 || port < 0 || !place_ranks(topology, shape) || shape->gpus < 2) {
         return;

@@ -115,7 +115,7 @@ void synth_topology_distances(const synth_topology_t *topology, int distance[][S
             distance[from][to] = from == to ? 0 : topology->link_between[from][to] >= 0 ? 1 : FAR;
         }
     }
-    for (int via = 0; via < ranks; ++via) {
+    for (int via = 0; via < ranks; ++via) { /* Floyd's algorithm: paths by way of ever more ranks */
         for (int from = 0; from < ranks; ++from) {
             for (int to = 0; to < ranks; ++to) {
                 if (distance[from][via] + distance[via][to] < distance[from][to]) {

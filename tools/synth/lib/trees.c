@@ -289,7 +289,7 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
         int first_chunk =
             trees_before[tree->root]++ + (trees->collective == SYNTH_ALLGATHER ? tree->root * chunks * units : 0);
 
-        for (int unit = 0; ok && unit < units; ++unit) {
+        for (int unit = 0; ok && unit < units; ++unit) { /* each unit begins one step after the one before */
             ok = send_along(schedule, tree, first_chunk + unit * chunks, unit, height, false);
         }
     }
@@ -365,6 +365,8 @@ synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const s
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
     bool ok = schedule != NULL;
 
+    /* Each unit begins one step after the one before. It has a chunk for each part, which goes along the part's trees.
+     */
     for (int unit = 0; ok && unit < units; ++unit) {
         for (int i = 0; ok && i < parts; ++i) {
             ok = send_along(schedule, &shares->in.tree[i], unit * parts + i, unit, height_in, true) &&

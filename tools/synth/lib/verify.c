@@ -73,8 +73,8 @@ static bool in_range(replay_t *replay)
     return true;
 }
 
-/* Checks that no link and no group carries more in a step than its rounds allow. The step's sends are `first` to end
- * - 1. */
+/* Checks that no link and no group carries more in a step than its rounds allow. The step has the sends from `first` to
+ * before `end`. */
 static bool fits(replay_t *replay, int step, int first, int end)
 {
     const synth_topology_t *topology = replay->topology;
@@ -108,8 +108,8 @@ static bool fits(replay_t *replay, int step, int first, int end)
     return true;
 }
 
-/* Carries out the sends of a step, `first` to end - 1. All of them read what their senders had at the step's beginning.
- * Returns false at a send of what the sender does not have, or that the receiver already has. */
+/* Carries out the sends of a step, from `first` to before `end`. All of them read what their senders had at the step's
+ * beginning. Returns false at a send of what the sender does not have, or the receiver has already. */
 static bool run_step(replay_t *replay, int first, int end)
 {
     int ranks = replay->schedule->ranks;
@@ -171,7 +171,7 @@ static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t a
     return true;
 }
 
-/* Replays all steps and checks the result. */
+/* Gives each rank what it has at first, replays all steps and checks the result. */
 static bool replay_all(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;

@@ -103,6 +103,7 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
             }
         }
     }
+    /* Each group keeps the links that are left; one without any is left out. */
     for (int i = 0; ok && i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
         int links_left = 0;
