@@ -29,6 +29,9 @@ enum { FROM_ROOT, TO_ROOT, WAYS };                             /* the directions
 /* The bound is tried with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS. */
 enum { MOST_PARTS = 1000, FINE_PARTS = 720720 };
 
+#define PRECISION 1e-7  /* a bound that is so close to the floating-point value needs no finer parts */
+#define NEGLIGIBLE 1e-9 /* smaller weights count as 0 */
+
 /* A cut that the trees of one root have to cross: the links across it carry at least the root's share. */
 typedef struct {
     int root, way;     /* way: FROM_ROOT or TO_ROOT */
@@ -300,7 +303,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
     for (int i = 0; i < program->cut_count; ++i) {
         const cut_t *cut = &program->cut[i];
         double weight = synth_simplex_variable(program->simplex, cut->column);
-        int64_t scaled_weight = weight > 1e-9 ? (int64_t)llround(weight * (double)parts) : 0;
+        int64_t scaled_weight = weight > NEGLIGIBLE ? (int64_t)llround(weight * (double)parts) : 0;
         int class = program->root_class[cut->root];
 
         share[class] += scaled_weight * (symmetries / program->root_size[class]);
@@ -411,10 +414,10 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     }
     result->value = synth_simplex_objective(program->simplex);
     result->bound = synth_fraction(0, 1);
-    for (int parts = 1; parts < MOST_PARTS && synth_value(result->bound) < result->value - 1e-7; ++parts) {
+    for (int parts = 1; parts < MOST_PARTS && synth_value(result->bound) < result->value - PRECISION; ++parts) {
         result->bound = synth_larger(result->bound, evaluate(program, parts));
     }
-    if (synth_value(result->bound) < result->value - 1e-7) {
+    if (synth_value(result->bound) < result->value - PRECISION) {
         result->bound = synth_larger(result->bound, evaluate(program, FINE_PARTS));
     }
     write_result(program, result);

@@ -98,10 +98,10 @@ static bool build_torus(synth_topology_t *topology, int rows, int columns)
 
 /* Builds nodes of several GPUs: a full mesh within each node, with links four times as fast as the NICs, which join
  * GPUs of the same position. */
-static bool build_nodes(synth_topology_t *topology, int count, int gpus)
+static bool build_nodes(synth_topology_t *topology, int nodes, int gpus)
 {
     enum { INSIDE = 4 }; /* capacity of a link within a node */
-    int ranks = count * gpus;
+    int ranks = nodes * gpus;
 
     for (int rank = 0; rank < ranks; ++rank) {
         for (int other = rank + 1; other < ranks; ++other) {
@@ -112,7 +112,7 @@ static bool build_nodes(synth_topology_t *topology, int count, int gpus)
             }
         }
     }
-    topology->node_count = count;
+    topology->node_count = nodes;
     for (int rank = 0; rank < ranks; ++rank) {
         uint64_t partners = 0;
 

@@ -201,22 +201,22 @@ synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_coll
     return inverted;
 }
 
-/* Appends the steps of `part` to `whole`. Each chunk is cut into `times` chunks, so each round becomes `times` rounds.
+/* Appends the steps of `part` to `joined`. Each chunk is cut into `times` chunks, so each round becomes `times` rounds.
  * Returns false if memory runs out or there are too many sends. */
-static bool append(synth_schedule_t *whole, const synth_schedule_t *part, int times, bool adds)
+static bool append(synth_schedule_t *joined, const synth_schedule_t *part, int times, bool adds)
 {
     for (int i = 0; i < part->send_count; ++i) {
         const synth_send_t *send = &part->sends[i];
 
         for (int j = 0; j < times; ++j) {
-            if (!synth_schedule_add(whole, send->chunk * times + j, send->from, send->to, whole->steps + send->step,
+            if (!synth_schedule_add(joined, send->chunk * times + j, send->from, send->to, joined->steps + send->step,
                                     adds)) {
                 return false;
             }
         }
     }
     for (int step = 0; step < part->steps; ++step) {
-        whole->rounds[whole->steps++] = part->rounds[step] * times;
+        joined->rounds[joined->steps++] = part->rounds[step] * times;
     }
     return true;
 }
@@ -225,30 +225,30 @@ synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth
 {
     int common_chunks = first->chunks / (int)synth_gcd(first->chunks, second->chunks) * second->chunks;
     int blocks = first->collective == SYNTH_REDUCE ? 1 : first->ranks;
-    synth_schedule_t *whole;
+    synth_schedule_t *allreduce;
 
     if (first->steps + second->steps > SYNTH_MAX_STEPS || blocks * common_chunks > SYNTH_MAX_CHUNKS * SYNTH_MAX_RANKS) {
         return NULL;
     }
-    whole = synth_schedule_new(SYNTH_ALLREDUCE, first->ranks, 0, blocks * common_chunks);
-    if (whole == NULL || !append(whole, first, common_chunks / first->chunks, true) ||
-        !append(whole, second, common_chunks / second->chunks, false)) {
-        synth_schedule_free(whole);
+    allreduce = synth_schedule_new(SYNTH_ALLREDUCE, first->ranks, 0, blocks * common_chunks);
+    if (allreduce == NULL || !append(allreduce, first, common_chunks / first->chunks, true) ||
+        !append(allreduce, second, common_chunks / second->chunks, false)) {
+        synth_schedule_free(allreduce);
         return NULL;
     }
-    synth_schedule_sort(whole);
-    return whole;
+    synth_schedule_sort(allreduce);
+    return allreduce;
 }
 
 synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather)
 {
-    synth_schedule_t *whole = synth_schedule_copy(gather);
+    synth_schedule_t *allreduce = synth_schedule_copy(gather);
 
-    if (whole != NULL) {
-        whole->collective = SYNTH_ALLREDUCE;
-        whole->whole = true;
+    if (allreduce != NULL) {
+        allreduce->collective = SYNTH_ALLREDUCE;
+        allreduce->whole = true;
     }
-    return whole;
+    return allreduce;
 }
 
 synth_schedule_t *synth_schedule_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,

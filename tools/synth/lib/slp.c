@@ -16,6 +16,7 @@
 enum { MOST_ROWS = 2600, MOST_CUTS = 20000 };          /* larger programs take too long */
 enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 }; /* flows count in units of 1/SCALE */
 enum { PIVOTS_AT_ONCE = 100, MOST_PIVOTS = 200000 };   /* at once: between two looks at the clock */
+#define PRECISION 1e-7      /* a bound that is so close to the floating-point value is not improved any more */
 enum { MOST_PARTS = 1000 }; /* weights of an optimal solution are tried in multiples of 1/1, 1/2, ... */
 
 /* A cut of the graph over steps: the arcs across it carry at least `needed` chunks of a source. */
@@ -459,11 +460,11 @@ static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 
         weight[i] = value > 1e-9 ? value : 0;
     }
-    for (int i = 1; is_optimal && i < MOST_PARTS && synth_value(slp->bound) < slp->value - 1e-7; ++i) {
+    for (int i = 1; is_optimal && i < MOST_PARTS && synth_value(slp->bound) < slp->value - PRECISION; ++i) {
         slp->bound = synth_larger(slp->bound, evaluate(program, weight, i));
     }
-    for (size_t i = 0; i < sizeof(fine_parts) / sizeof(fine_parts[0]) && synth_value(slp->bound) < slp->value - 1e-7;
-         ++i) {
+    for (size_t i = 0;
+         i < sizeof(fine_parts) / sizeof(fine_parts[0]) && synth_value(slp->bound) < slp->value - PRECISION; ++i) {
         slp->bound = synth_larger(slp->bound, evaluate(program, weight, fine_parts[i]));
     }
     free(weight);
@@ -488,8 +489,7 @@ static void write_loads(const program_t *program, double *load)
 /*
  * Solves the program: alternates between the simplex method and the search for violated cuts. After the deadline, the
  * cuts known so far still give a bound. With `load`, writes the loads instead of a bound; then a missed deadline is
- * MSCCLPP_ERR_TIMEOUT. Returns MSCCLPP_ERR_NOT_SUPPORTED if the program has too many rows. The caller frees what the
- * program holds, whatever is returned.
+ * MSCCLPP_ERR_TIMEOUT. Too many rows are MSCCLPP_ERR_NOT_SUPPORTED. The caller frees what the program holds.
  */
 static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp)
 {

@@ -262,6 +262,7 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
             is_packed = pack_links(topology, rounds, capacity, trees);
         } else if (synth_slp_loads(topology, collective, root, seconds, load)) {
             is_packed = pack_loads(topology, load, capacity, trees);
+            /* More chunks may do better: less is lost when shares are rounded down. */
             while (!is_packed && trees->chunks + chunks <= MOST_PARTS &&
                    (trees->chunks + chunks) * roots <= MOST_TREES) {
                 trees->chunks += chunks;
@@ -365,8 +366,7 @@ synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const s
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
     bool ok = schedule != NULL;
 
-    /* Each unit begins one step after the one before. It has a chunk for each part, which goes along the part's trees.
-     */
+    /* Each unit begins one step after the one before. Its chunk i goes along trees i. */
     for (int unit = 0; ok && unit < units; ++unit) {
         for (int i = 0; ok && i < parts; ++i) {
             ok = send_along(schedule, &shares->in.tree[i], unit * parts + i, unit, height_in, true) &&

@@ -73,8 +73,8 @@ static bool in_range(replay_t *replay)
     return true;
 }
 
-/* Checks that no link and no group carries more in a step than its rounds allow. The step has the sends from `first` to
- * before `end`. */
+/* Checks that no link and no group carries more in a step than its rounds allow. Its sends are those from `first` up
+ * to, but not including, `end`. */
 static bool fits(replay_t *replay, int step, int first, int end)
 {
     const synth_topology_t *topology = replay->topology;
@@ -108,8 +108,9 @@ static bool fits(replay_t *replay, int step, int first, int end)
     return true;
 }
 
-/* Carries out the sends of a step, from `first` to before `end`. All of them read what their senders had at the step's
- * beginning. Returns false at a send of what the sender does not have, or the receiver has already. */
+/* Carries out the sends of a step, from `first` up to, but not including, `end`. All of them read what their senders
+ * had at the step's beginning. Returns false at a send of what the sender does not have, or the receiver has already.
+ */
 static bool run_step(replay_t *replay, int first, int end)
 {
     int ranks = replay->schedule->ranks;

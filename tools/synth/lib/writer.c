@@ -454,7 +454,8 @@ char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_
 {
     const synth_layout_t *layout = writer->layout;
     bool has_packets = layout->manner == SYNTH_PACKETS;
-    /* Pipelines go around a scratch of fixed size; a proxy that reads other buffers needs those of each call. */
+    /* Pipelines of one node go around a scratch of fixed size, which all calls can share. Where a proxy takes part, it
+     * also reads other buffers, and needs those of each call. */
     bool is_ring = layout->manner == SYNTH_PIPELINE && writer->topology->node_count < 2;
     char *text = NULL;
     FILE *out = writer->failed ? NULL : open_memstream(&text, size_p);

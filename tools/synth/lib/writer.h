@@ -28,7 +28,7 @@ void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, i
 /* Selects the block that the following operations are added to. Until then no operation may be added. */
 void synth_writer_select(synth_writer_t *writer, int rank, int block);
 
-/* Adds an operation without operands, such as "nop". */
+/* Adds an operation without operands, such as "nop", at which all threads of the block meet. */
 void synth_writer_simple(synth_writer_t *writer, const char *name);
 
 /* Adds signals, waits or flushes on the block's channels of a tag to a set of ranks. Only port channels are flushed. */
