@@ -103,8 +103,8 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
 }
 
 /* Returns the most that flows if each rank of `from` puts in `each` units, each link carries `scale` times its
- * capacity, and each rank of `to` takes out what comes. `sink` is the network's sink, or a rank that is the sink
- * itself. */
+ * capacity, and each rank of `to` takes out what comes. `sink` is the network's sink; or it is a rank, which then takes
+ * out everything, and `to` is empty. */
 static int64_t flow_to(network_t *network, uint64_t from, int64_t each, int64_t scale, uint64_t to, int sink)
 {
     for (int i = 0; i < network->arcs; ++i) {

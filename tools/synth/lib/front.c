@@ -407,8 +407,7 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
 }
 
 /* Adds schedules of a gather or scatter by flows, for one chunk, two chunks and so on, until one meets the bound or the
- * options allow no more chunks. For each number of chunks only the first schedule is added: it has the fewest rounds.
- */
+ * options allow no more chunks. For each number of chunks it adds the first that is found: it has the fewest rounds. */
 static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
     int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;

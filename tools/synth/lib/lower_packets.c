@@ -71,7 +71,7 @@ static void write_block(synth_writer_t *writer, const synth_layout_t *layout, in
     for (int step = 0; step < schedule->steps; ++step) {
         synth_moves_t first_sends = {NULL, 0, 0, false}, relays = {NULL, 0, 0, false};
 
-        synth_moves_send(layout, rank, step, &first_sends);
+        synth_moves_send(layout, rank, step, &first_sends); /* from buffers; relays are of packets that have come */
         synth_writer_put(writer, "ppkt", 0, &first_sends);
         synth_moves_destroy(&first_sends);
         synth_moves_relay(layout, rank, step, &relays);

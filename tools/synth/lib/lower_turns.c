@@ -267,7 +267,8 @@ static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
-/* Adds a channel for each send: from the sender's block to that of the receiver, for each instance. */
+/* Adds a channel for each send and instance, from the sender's block to that of the receiver. On the way down, the
+ * root, which has no block for it, sends from its block on the way up. */
 static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, const blocks_t *blocks)
 {
     const synth_schedule_t *schedule = layout->schedule;
