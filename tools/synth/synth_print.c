@@ -132,7 +132,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         print_head(out, topology);
         fprintf(out, "  %-14s %8s  %-18s\n", "collective", "steps", "rounds for each chunk");
     }
-    for (int i = 0; i < SYNTH_ALLREDUCE; ++i) {
+    for (int i = 0; i < SYNTH_ALLREDUCE; ++i) { /* all other collectives; all-reduce has bounds of its own */
         synth_bound_t bound;
         int steps = synth_bound_steps(topology, i, root);
 

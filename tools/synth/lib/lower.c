@@ -138,8 +138,8 @@ static void lower_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     }
 }
 
-bool synth_lowers(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
-                  bool in_place, const char **why_p)
+bool synth_can_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
+                     bool in_place, const char **why_p)
 {
     synth_collective_t collective = schedule->collective;
 

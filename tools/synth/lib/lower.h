@@ -19,12 +19,12 @@ typedef struct {
  * ranks hear of one another, on one node. Pipelines are for schedules whose chunks go along trees. Plans in place are
  * for all-gather, all-reduce and reduce-scatter.
  */
-bool synth_lowers(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
-                  bool in_place, const char **why_p);
+bool synth_can_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
+                     bool in_place, const char **why_p);
 
 /*
- * Returns the plan as JSON text, which the caller frees, and its length; NULL if memory runs out. synth_lowers has to
- * allow the plan. Collectives that the format has no name for become "custom".
+ * Returns the plan as JSON text, which the caller frees, and its length; NULL if memory runs out. synth_can_lower has
+ * to allow the plan. Collectives that the format has no name for become "custom".
  */
 char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_lowering_t *lowering,
                   size_t *size_p);

@@ -121,7 +121,7 @@ static int add_candidate(const synth_topology_t *topology, const synth_schedule_
 
     *candidate = (synth_candidate_t){point, schedule, manner, 0, 0, {false, 0, 0}};
     cost_line(topology, schedule, manner, instances, &candidate->fixed, &candidate->slope);
-    return synth_lowers(topology, schedule, manner, in_place, &why);
+    return synth_can_lower(topology, schedule, manner, in_place, &why);
 }
 
 int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,

@@ -236,7 +236,8 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 {
     const synth_topology_t *topology = encoding->topology;
     int before = *have_entry(encoding, step, chunk, rank), after = *have_entry(encoding, step + 1, chunk, rank);
-    int arrivals[SYNTH_MAX_RANKS + 2], count = 0;
+    int arrivals[SYNTH_MAX_RANKS + 2],
+        count = 0; /* the sends that bring it; at last, a clause with two more literals */
 
     for (int from = 0; from < topology->ranks; ++from) {
         int link = from == rank ? -1 : topology->link_between[from][rank];

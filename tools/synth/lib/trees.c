@@ -225,7 +225,8 @@ static bool pack_links(const synth_topology_t *topology, int rounds, int *capaci
 }
 
 /* Packs the trees of one rank after the other, each into its own share of the links (see synth_slp_loads). Shares are
- * rounded down to whole trees, so that this may fail for some numbers of chunks and not for others. */
+ * rounded down to whole trees, so that this may fail for some numbers of chunks and not for others. `capacity` has room
+ * for all links. */
 static bool pack_loads(const synth_topology_t *topology, const double *load, int *capacity, synth_trees_t *trees)
 {
     bool ok = true;
