@@ -112,7 +112,8 @@ class Program:
         """Adds an operation, for Chunk. Raises ValueError if spans differ in size, or if a port is in the way."""
         if any(source.span.size != target.span.size for source in sources):
             raise ValueError(f"{kind}: {[source.span.size for source in sources]} chunks go to {target.span.size}")
-        if kind == "reduce" and any(s.span.rank != rank and self.port(s.span.rank, rank) for s in sources):
+        if kind == "reduce" and any(source.span.rank != rank and self.port(source.span.rank, rank)
+                                    for source in sources):
             if self.packets is False:
                 raise ValueError("a reduction cannot read through a port; copy to the scratch of its rank first")
             self.needs_packets = True

@@ -7,7 +7,8 @@ def split(operations):
     parts = []
     for operation in operations:
         for offset in range(operation.target.size):
-            parts.append(operation.alike([Span(s.rank, s.buffer, s.index + offset) for s in operation.sources],
+            parts.append(operation.alike([Span(span.rank, span.buffer, span.index + offset)
+                                          for span in operation.sources],
                                          operation.target._replace(index=operation.target.index + offset, size=1)))
     return parts
 

@@ -40,11 +40,12 @@ class Compiled:
         key = packets, whole
         if key not in self.cache:
             program = self.program
-            operations = (fusion.merge if whole else fusion.split)([o.alike() for o in program.operations])
+            operations = (fusion.merge if whole else fusion.split)([operation.alike()
+                                                                    for operation in program.operations])
             steps, slots = lower(program, operations, packets)
             link(steps)
             graph_lines = [f"{step.number}  {step}"
-                           + "".join(f"; after {o.number} ({why})" for o, why in step.before.items())
+                           + "".join(f"; after {other.number} ({why})" for other, why in step.before.items())
                            for step in steps]
             most = limits.Limits.ITEMS if program.portable else 1 << 30
             steps, fusion_lines = fusion.fuse(steps, most)
@@ -84,8 +85,9 @@ class Compiled:
         sync = Synchronisation(self.program, steps, choice)
         plan = write(self.program, steps, slots, choice, sync)
         self.text["fusion"] = fusion_lines + [f"{len(steps)} steps are left"]
-        self.text["blocks"] = [f"rank {r} block {b}: " + ", ".join(str(s.number) for s in steps if s.agent == (r, b))
-                               for r, b in sync.agents]
+        self.text["blocks"] = [f"rank {rank} block {block}: "
+                               + ", ".join(str(step.number) for step in steps if step.agent == (rank, block))
+                               for rank, block in sync.agents]
         self.text["signals"] = sync.lines()
         self.text["file"] = _file_lines(plan)
         return plan

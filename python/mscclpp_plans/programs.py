@@ -112,8 +112,8 @@ def allgather_bruck(ranks, **keys):
     distance = 1
     while distance < ranks:
         for rank in range(ranks):
-            for i in range(min(distance, ranks - distance)):
-                block = (rank + i) % ranks
+            for offset in range(min(distance, ranks - distance)):
+                block = (rank + offset) % ranks
                 program.chunk(rank, "o", block).copy((rank - distance) % ranks, "o", block)
         distance *= 2
     return program

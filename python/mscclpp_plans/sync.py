@@ -47,7 +47,7 @@ class Synchronisation:
 
     def __init__(self, program, steps, choice):
         self.program, self.choice = program, choice
-        self.agents = sorted({step.agent for step in steps} | {(r, 0) for r in range(program.ranks)})
+        self.agents = sorted({step.agent for step in steps} | {(rank, 0) for rank in range(program.ranks)})
         self.lists = {agent: [] for agent in self.agents}
         self.begin = {agent: self._add(agent, 0) for agent in self.agents}
         self.known = {agent: {agent: 0} for agent in self.agents}  # number of the last step, by agent or port
@@ -107,7 +107,7 @@ class Synchronisation:
         for step in steps:
             point = points[step] = self._add(step.agent, step.number, step)
             # The latest step comes first: whoever knows that it is done, often knows what came before.
-            for other in sorted(step.before, key=lambda o: -o.number):
+            for other in sorted(step.before, key=lambda earlier: -earlier.number):
                 self._need(point, points[other])
             if not self.choice.packets and not looped:
                 for rank in sorted(peers[step.agent, step.level]):
@@ -233,8 +233,8 @@ class Synchronisation:
                     points[step].flush_after.append(self.far[step])
                 if step.agent != taker.agent:
                     last, first = exchanges.get((step.agent, taker.agent), (step, taker))
-                    exchanges[step.agent, taker.agent] = (max(last, step, key=lambda s: s.number),
-                                                     min(first, taker, key=lambda s: s.number))
+                    exchanges[step.agent, taker.agent] = (max(last, step, key=lambda one: one.number),
+                                                     min(first, taker, key=lambda one: one.number))
         for (giver, taker), (last, first) in sorted(exchanges.items()):
             points[last].gives.append(taker)
             points[first].takes.append(giver)

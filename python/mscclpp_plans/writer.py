@@ -14,7 +14,7 @@ def write(program, steps, slots, choice, sync):
     if choice.turn and program.keys.get("reuse_resources"):
         scratch = _ring_chunks(program, scratch, choice.turn)
     counts = [instances * program.counts["i"], instances * program.counts["o"], scratch]
-    ranks = [Rank(r, *counts) for r in range(program.ranks)]
+    ranks = [Rank(rank, *counts) for rank in range(program.ranks)]
     signals = {(agent, other) for agent in sync.agents for point in sync.lists[agent] for other in point.signals}
     credits_ = {(agent, other) for agent in sync.agents for point in sync.lists[agent] for other in point.gives}
     puts = {(step.agent, sync.far[step]) for step in steps if step.port}
@@ -159,7 +159,7 @@ class _Writer:
     def _sync(self, name, agents):
         """Writes a signal, wait or flush on the channels to some agents, in parts that keep the limits."""
         for kind in ("memory", "port"):
-            numbers = [self.channels[a][1] for a in agents if self.channels[a][0] == kind]
+            numbers = [self.channels[agent][1] for agent in agents if self.channels[agent][0] == kind]
             for part in _parts(numbers, self._most(Limits.IDS)):
                 self.open_op = None
                 self.block.sync(name, kind, part)
@@ -172,8 +172,9 @@ class _Writer:
     def _wait(self, agents):
         """Waits for signals of agents. The threads meet afterwards."""
         if agents:
-            self._sync("wait", sorted(a for a in agents if a in self.channels))
-            self._semaphores("sem_acquire", [self.acquires[a] for a in sorted(agents) if a in self.acquires])
+            self._sync("wait", sorted(agent for agent in agents if agent in self.channels))
+            self._semaphores("sem_acquire",
+                             [self.acquires[agent] for agent in sorted(agents) if agent in self.acquires])
             self._op("nop")
             self.touched = {}
 
@@ -181,8 +182,9 @@ class _Writer:
         """Signals agents, after all threads have met."""
         if agents:
             self._meet()
-            self._sync("signal", sorted(a for a in agents if a in self.channels))
-            self._semaphores("sem_release", [self.releases[a] for a in sorted(agents) if a in self.releases])
+            self._sync("signal", sorted(agent for agent in agents if agent in self.channels))
+            self._semaphores("sem_release",
+                             [self.releases[agent] for agent in sorted(agents) if agent in self.releases])
 
     def _give(self, agents):
         """Gives credits to agents, one for each entry, after all threads have met."""
@@ -273,8 +275,8 @@ class _Writer:
 
         If there is more than one operation may have, it takes several rounds; the last one stores to `also`.
         """
-        near = [s for s in step.sources if s.rank == step.rank and s.buffer != "p"]
-        far = [s for s in step.sources if s.rank != step.rank or s.buffer == "p"]
+        near = [span for span in step.sources if span.rank == step.rank and span.buffer != "p"]
+        far = [span for span in step.sources if span.rank != step.rank or span.buffer == "p"]
         rounds = [("near", part) for part in _parts(near[1:], self._most(Limits.ITEMS) - 1)]
         rounds += [("far", part) for part in _parts(far, self._most(Limits.ITEMS) - 1)]
         accumulated = near[0]
@@ -285,7 +287,7 @@ class _Writer:
 
     def _combine(self, where, sources, targets):
         """Writes one operation that combines. Its name says where sources are, and whether peers get the result."""
-        packets, also = any(s.buffer == "p" for s in sources), targets[1:]
+        packets, also = any(span.buffer == "p" for span in sources), targets[1:]
         keys = {"reduce_op": "sum"}
         if packets:
             own = bool(also) and also[0].rank == self.rank.number  # the result also goes to a slot of this rank
