@@ -101,9 +101,10 @@ typedef struct {
     const char *topology, *only;
     synth_collective_t collective;
     synth_options_t options;
-    bool show, bounds, json, verbose, no_cache;
-    bool has_own_cache; /* --cache is given, so faults of the cache are reported */
-    bool discover;
+    bool shows_steps; /* the command `show` */
+    bool bounds_only, prints_json, is_verbose, uses_no_cache;
+    bool has_own_cache;           /* --cache is given, so faults of the cache are reported */
+    bool discovers;               /* --discover in place of --topology */
     const char *folder, *picture; /* of --output and --svg */
     synth_plan_options_t plan_options;
 } arguments_t;
@@ -198,7 +199,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             options->search = false;
             break;
         case DISCOVER:
-            arguments->discover = true;
+            arguments->discovers = true;
             break;
         case ONLY:
             arguments->only = optarg;
@@ -208,13 +209,13 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             arguments->has_own_cache = true;
             break;
         case NO_CACHE:
-            arguments->no_cache = true;
+            arguments->uses_no_cache = true;
             break;
         case BOUNDS:
-            arguments->bounds = true;
+            arguments->bounds_only = true;
             break;
         case JSON:
-            arguments->json = true;
+            arguments->prints_json = true;
             break;
         case 'o':
             arguments->folder = optarg;
@@ -229,7 +230,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             arguments->picture = optarg;
             break;
         case 'v':
-            arguments->verbose = true;
+            arguments->is_verbose = true;
             break;
         case 'h':
             fputs(help, stdout);
@@ -247,12 +248,12 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
         fprintf(stderr, "mscclpp_synth: \"%s\" is no option\n", argv[optind]);
         return false;
     }
-    if (ok && arguments->topology == NULL && !arguments->discover) {
+    if (ok && arguments->topology == NULL && !arguments->discovers) {
         fprintf(stderr, "mscclpp_synth: no --topology; it is a file, or one of %s; or --discover\n",
                 synth_topology_names);
         return false;
     }
-    if (ok && arguments->topology != NULL && arguments->discover) {
+    if (ok && arguments->topology != NULL && arguments->discovers) {
         fprintf(stderr, "mscclpp_synth: --topology and --discover exclude each other\n");
         return false;
     }
@@ -332,11 +333,11 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
 
 /* Shows how far the search is: with --verbose each text on a line of its own, otherwise all on one line of the
  * terminal, if there is one. */
-static void progress(void *context, const char *text)
+static void show_progress(void *context, const char *text)
 {
     const arguments_t *arguments = context;
 
-    if (arguments->verbose) {
+    if (arguments->is_verbose) {
         fprintf(stderr, "mscclpp_synth: %s\n", text);
     } else if (isatty(STDERR_FILENO)) {
         fprintf(stderr, "\r%-79.79s\r", text);
@@ -402,15 +403,16 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
         fprintf(stderr, "mscclpp_synth: %s\n", front.note);
     }
     synth_tool_front(stdout, topology, arguments->collective, &arguments->options, &front, mscclpp_now() - start,
-                     arguments->json);
-    if (arguments->show) {
+                     arguments->prints_json);
+    if (arguments->shows_steps) {
         synth_tool_steps(stdout, &front);
     }
     points = front.count;
-    all_saved = arguments->folder == NULL ||
-                synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
-                                mscclpp_now() - start, &arguments->plan_options, arguments->json ? stderr : stdout);
-    if (arguments->show && arguments->picture == NULL) {
+    all_saved =
+        arguments->folder == NULL ||
+        synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
+                        mscclpp_now() - start, &arguments->plan_options, arguments->prints_json ? stderr : stdout);
+    if (arguments->shows_steps && arguments->picture == NULL) {
         snprintf(picture, sizeof(picture), "synth_%s_%d.svg", synth_collective_names[arguments->collective],
                  topology->ranks);
         arguments->picture = picture;
@@ -430,14 +432,14 @@ int main(int argc, char **argv)
     int status;
 
     if (argc > 1 && strcmp(argv[1], "show") == 0) {
-        arguments.show = true;
+        arguments.shows_steps = true;
         --argc;
         ++argv;
     }
     if (!read_arguments(argc, argv, &arguments, &status)) {
         return status;
     }
-    topology = arguments.discover ? discover_topology() : load_topology(arguments.topology);
+    topology = arguments.discovers ? discover_topology() : load_topology(arguments.topology);
     if (topology != NULL && arguments.only != NULL) {
         topology = keep_ranks(topology, arguments.only);
     }
@@ -469,19 +471,19 @@ int main(int argc, char **argv)
     if (arguments.options.chunks > arguments.options.most_chunks) {
         arguments.options.most_chunks = arguments.options.chunks;
     }
-    if (arguments.no_cache) {
+    if (arguments.uses_no_cache) {
         arguments.options.cache = NULL;
     } else if (arguments.options.cache == NULL && write_default_cache(default_cache, sizeof(default_cache))) {
         arguments.options.cache = default_cache;
     }
     /* SIGINT and SIGTERM stop the search; what was found is still printed. */
     arguments.options.stop = &interrupted;
-    arguments.options.progress = progress;
+    arguments.options.progress = show_progress;
     arguments.options.context = &arguments;
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
-    if (arguments.bounds) {
-        synth_tool_bounds(stdout, topology, arguments.options.root, arguments.options.seconds, arguments.json);
+    if (arguments.bounds_only) {
+        synth_tool_bounds(stdout, topology, arguments.options.root, arguments.options.seconds, arguments.prints_json);
         status = arguments.picture == NULL || synth_tool_svg(arguments.picture, topology, NULL) ? SYNTH_TOOL_OK
                                                                                                 : SYNTH_TOOL_FAILED;
     } else {

@@ -20,6 +20,11 @@ enum {
 
 enum { PANELS_IN_ROW = 4 };
 
+/* Colours of arrows. draw_arrow tells them apart by their first digit. */
+#define PUT_COLOUR "#3070b0"  /* the chunk takes the place of what is there */
+#define ADD_COLOUR "#d08030"  /* it is added */
+#define LINK_COLOUR "#888888" /* a link of the topology */
+
 /* Writes text with the characters that XML reserves escaped. */
 static void write_escaped(FILE *out, const char *text)
 {
@@ -42,8 +47,8 @@ static void dot_position(const synth_topology_t *topology, int rank, double *x, 
 }
 
 /* Draws an arrow between the rims of two dots. It lies a little to the right of the line between their centres, so that
- * the arrow in the other direction is seen, too. The colour has to be one of those of `heads` in synth_tool_svg; it
- * also selects the arrow's head. */
+ * the arrow in the other direction is seen, too. The colour has to be one of those
+ * above; it also selects the arrow's head. */
 static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
 {
     double x1, y1, x2, y2, dx, dy, length;
@@ -99,7 +104,7 @@ static void draw_topology(FILE *out, const synth_topology_t *topology)
         const synth_link_t *link = &topology->links[i];
         double width = link->capacity < THICKEST ? link->capacity : THICKEST;
 
-        draw_arrow(out, topology, link->from, link->to, width, "#888888");
+        draw_arrow(out, topology, link->from, link->to, width, LINK_COLOUR);
     }
     draw_ranks(out, topology);
     fprintf(out, "</g>\n");
@@ -138,7 +143,7 @@ static void draw_step(FILE *out, const synth_topology_t *topology, const synth_p
             double width = puts + adds < THICKEST ? puts + adds : THICKEST;
 
             draw_arrow(out, topology, topology->links[link].from, topology->links[link].to, width,
-                       adds > 0 ? "#d08030" : "#3070b0");
+                       adds > 0 ? ADD_COLOUR : PUT_COLOUR);
         }
     }
     draw_ranks(out, topology);
@@ -147,7 +152,7 @@ static void draw_step(FILE *out, const synth_topology_t *topology, const synth_p
 
 bool synth_tool_svg(const char *path, const synth_topology_t *topology, const synth_front_t *front)
 {
-    static const char *const heads[][2] = {{"put", "#3070b0"}, {"add", "#d08030"}, {"link", "#888888"}};
+    static const char *const heads[][2] = {{"put", PUT_COLOUR}, {"add", ADD_COLOUR}, {"link", LINK_COLOUR}};
     FILE *out = fopen(path, "w");
     int rows = 1, columns = 1, row = 1;
     bool ok;
