@@ -46,17 +46,17 @@ static const char *fraction_text(synth_rational_t value, char *text, size_t size
 /* Prints the summary of a topology: its ranks, links, groups and diameter. */
 static void print_head(FILE *out, const synth_topology_t *topology)
 {
-    int least = 1 << 30, most = 0; /* capacities */
+    int least_capacity = 1 << 30, most_capacity = 0;
 
     for (int i = 0; i < topology->link_count; ++i) {
-        least = topology->links[i].capacity < least ? topology->links[i].capacity : least;
-        most = topology->links[i].capacity > most ? topology->links[i].capacity : most;
+        least_capacity = topology->links[i].capacity < least_capacity ? topology->links[i].capacity : least_capacity;
+        most_capacity = topology->links[i].capacity > most_capacity ? topology->links[i].capacity : most_capacity;
     }
     print_plain(out, topology->name);
     fprintf(out, ": %d ranks on %d node%s, %d links of %d", topology->ranks, topology->node_count,
-            topology->node_count == 1 ? "" : "s", topology->link_count, least);
-    if (most > least) {
-        fprintf(out, " to %d", most);
+            topology->node_count == 1 ? "" : "s", topology->link_count, least_capacity);
+    if (most_capacity > least_capacity) {
+        fprintf(out, " to %d", most_capacity);
     }
     fprintf(out, ", %d group%s, diameter %d\n", topology->group_count, topology->group_count == 1 ? "" : "s",
             synth_topology_diameter(topology));

@@ -59,9 +59,10 @@ static uint64_t most_bytes(const synth_candidate_t *candidate)
 {
     const uint64_t most_of_rules = (uint64_t)1 << 40; /* the largest size that a rule may have */
     bool has_blocks = candidate->schedule->collective != SYNTH_ALLREDUCE;
-    uint64_t most = has_blocks ? candidate->range.most / (uint64_t)candidate->schedule->ranks : candidate->range.most;
+    uint64_t most_of_plan =
+        has_blocks ? candidate->range.most / (uint64_t)candidate->schedule->ranks : candidate->range.most;
 
-    return most < most_of_rules ? most : most_of_rules;
+    return most_of_plan < most_of_rules ? most_of_plan : most_of_rules;
 }
 
 /* For qsort: orders candidates by the largest message that they are the fastest for. */

@@ -313,7 +313,7 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
     int groups = topology->group_count, source = 2 * groups, sink = source + 1, arcs = 0;
     synth_flow_t *flow = synth_flow_new(sink + 1, topology->link_count + 2 * groups);
     int out_of[SYNTH_MAX_LINKS], into[SYNTH_MAX_LINKS];
-    int64_t most;
+    int64_t most_sends;
 
     if (flow == NULL) {
         return SYNTH_FLOW_FULL;
@@ -331,9 +331,9 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
             synth_flow_arc(flow, out >= 0 ? out : source, in >= 0 ? groups + in : sink, link->capacity);
         }
     }
-    most = synth_flow_run(flow, source, sink, SYNTH_FLOW_FULL);
+    most_sends = synth_flow_run(flow, source, sink, SYNTH_FLOW_FULL);
     synth_flow_free(flow);
-    return most;
+    return most_sends;
 }
 
 /*

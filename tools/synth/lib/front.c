@@ -334,12 +334,12 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 static void search_shortly(search_t *search, synth_rational_t bound)
 {
     int least = least_chunks(search), first_steps = search->front->least_steps;
-    double end = mscclpp_now() + SHORT_SECONDS;
+    double short_end = mscclpp_now() + SHORT_SECONDS;
 
     if (search->topology->ranks < SHORT_RANKS || search->symmetry.count < 2) {
         return;
     }
-    for (int i = 0; i < SHORT_CHUNKS * SHORT_STEPS && mscclpp_now() < end && !stop_if_over(search); ++i) {
+    for (int i = 0; i < SHORT_CHUNKS * SHORT_STEPS && mscclpp_now() < short_end && !stop_if_over(search); ++i) {
         int chunks = least * (1 + i / SHORT_STEPS), steps = first_steps + i % SHORT_STEPS;
         int64_t first_rounds = synth_ceiling(bound, chunks);
         synth_demand_t *demand;
@@ -350,7 +350,7 @@ static void search_shortly(search_t *search, synth_rational_t bound)
         demand = synth_demand_new(search->dual, search->topology->ranks, search->options->root, chunks);
         first_rounds = first_rounds < steps ? steps : first_rounds;
         for (int64_t rounds = first_rounds;
-             demand != NULL && rounds < first_rounds + ROUNDS_BEYOND && mscclpp_now() < end; ++rounds) {
+             demand != NULL && rounds < first_rounds + ROUNDS_BEYOND && mscclpp_now() < short_end; ++rounds) {
             synth_schedule_t *schedule = NULL;
             synth_rational_t best;
 

@@ -9,10 +9,10 @@
 const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1, mi250x";
 
 /* Adds a link of this capacity in each direction. */
-static void add_both(synth_topology_t *topology, int a, int b, int capacity)
+static void add_both(synth_topology_t *topology, int rank, int other, int capacity)
 {
-    synth_topology_link(topology, a, b, capacity);
-    synth_topology_link(topology, b, a, capacity);
+    synth_topology_link(topology, rank, other, capacity);
+    synth_topology_link(topology, other, rank, capacity);
 }
 
 /* Adds a group of the links that lead out of a rank (or into it, unless `out`) and join it with ranks of the set

@@ -95,7 +95,7 @@ static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, co
 /* Reads the ranks of a link, [from, to] or [from, to, capacity]. They must differ. The caller reads the capacity. */
 static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
 {
-    int most = reader->topology->ranks - 1;
+    int last_rank = reader->topology->ranks - 1;
 
     if (!expect_array(reader, value, what)) {
         return false;
@@ -103,8 +103,8 @@ static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char 
     if (value->count < 2 || value->count > 3) {
         return refuse(reader, "%s has %u numbers; a link is [from, to] or [from, to, count]", what, value->count);
     }
-    if (!read_whole(reader, value->first, what, 0, most, from) ||
-        !read_whole(reader, value->first->next, what, 0, most, to)) {
+    if (!read_whole(reader, value->first, what, 0, last_rank, from) ||
+        !read_whole(reader, value->first->next, what, 0, last_rank, to)) {
         return false;
     }
     return *from != *to || refuse(reader, "%s joins rank %d to itself", what, *from);
