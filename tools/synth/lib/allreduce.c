@@ -9,6 +9,11 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/trees.h"
 
+/* How much of the time each part of the search may take; trees, which come last, one fourth of all time more. */
+#define SCATTER_PART 0.7 /* reduce-scatter and all-gather */
+#define REDUCE_PART 0.3  /* reduce and broadcast */
+#define TREES_PART 4
+
 /* The front of all-reduce that is being put together. */
 typedef struct {
     const synth_topology_t *topology;
@@ -133,7 +138,7 @@ static int central_rank(const synth_topology_t *topology)
  */
 static void offer_trees(composer_t *composer)
 {
-    synth_shares_t *shares = synth_shares_new(composer->topology, composer->options->seconds / 4);
+    synth_shares_t *shares = synth_shares_new(composer->topology, composer->options->seconds / TREES_PART);
     synth_fault_t fault;
 
     for (int units = 1; shares != NULL && synth_shares_chunks(shares) * units <= composer->options->tree_chunks;
@@ -165,11 +170,11 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     front->least_ratio = bound.ratio;
     front->least_by = bound.by;
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
-    status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * 0.7,
+    status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * SCATTER_PART,
                           "reduce-scatter and all-gather", why, why_size);
     if (status == MSCCLPP_OK) {
-        status = offer_joined(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, central_rank(topology), options->seconds * 0.3,
-                              "reduce and broadcast", why, why_size);
+        status = offer_joined(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, central_rank(topology),
+                              options->seconds * REDUCE_PART, "reduce and broadcast", why, why_size);
     }
     if (status == MSCCLPP_OK) {
         offer_trees(&composer);

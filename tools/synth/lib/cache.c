@@ -255,7 +255,7 @@ synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topo
     } else {
         why[0] = '\0';
     }
-    cache->has_news = false;
+    cache->has_news = false; /* tries that were read are no news */
     return cache;
 }
 

@@ -582,6 +582,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         if (topology->ranks <= SYNTH_SLP_RANKS) { /* larger machines are not searched */
             synth_symmetry_find(search.topology, has_root ? options->root : -1, &search.symmetry);
         }
+        /* From cheap methods to dear ones; a later one has less to do if an earlier one came near the bound. */
         read_cache(&search);
         try_closed(&search, bound.ratio);
         try_direct(&search, bound.ratio);

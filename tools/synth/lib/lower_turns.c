@@ -295,8 +295,9 @@ void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int insta
         return;
     }
     for (int rank = 0; rank < layout->ranks; ++rank) {
-        layout->scratch[rank] = power_of_two(layout->scratch[rank]);
+        layout->scratch[rank] = power_of_two(layout->scratch[rank]); /* as unit_of assumes */
     }
+    /* All blocks and channels have to be there before the first operation, which refers to them by number. */
     add_blocks(writer, layout, instances, blocks);
     join_blocks(writer, layout, instances, (const blocks_t *)blocks);
     for (int entry = 0; entry < layout->ranks * layout->count; ++entry) {

@@ -223,6 +223,7 @@ static bool append(synth_schedule_t *joined, const synth_schedule_t *part, int t
 
 synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth_schedule_t *second)
 {
+    /* Of each block, after chunks are cut: the least common multiple. */
     int common_chunks = first->chunks / (int)synth_gcd(first->chunks, second->chunks) * second->chunks;
     int blocks = first->collective == SYNTH_REDUCE ? 1 : first->ranks;
     synth_schedule_t *allreduce;
