@@ -46,6 +46,7 @@ static bool open_gemm(bench_env_t *env, bench_between_t *between)
     return bench_all(env->control, bench_gemm_open(between->matrix, loop.stream));
 }
 
+/* On the twin, and without kernels, there is nothing to open. After a failure nothing is freed: the program ends. */
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream)
 {
     bool ok = true;
@@ -79,7 +80,10 @@ void bench_between_close(void)
     memset(&loop, 0, sizeof(loop));
 }
 
-/* Launches the kernel that stands for the application's work. On the host twin only adds to the time to wait for. */
+/*
+ * Launches the kernel that stands for the application's work. On the host twin only moves the time at which await_work
+ * returns. Returns false, after a line, if the launch fails.
+ */
 static bool launch_work(void)
 {
     if (loop.env->on_twin) {
@@ -91,7 +95,7 @@ static bool launch_work(void)
     return BENCH_KERNEL_GEMM == loop.between->kind ? bench_gemm_launch() : bench_kernel_launch();
 }
 
-/* Waits until all work that was launched has ended. */
+/* Waits until all work that was launched has ended. Returns false, after a line, if some failed. */
 static bool await_work(void)
 {
     if (!loop.env->on_twin) {
@@ -103,8 +107,8 @@ static bool await_work(void)
 }
 
 /*
- * Makes the calls of a turn. Calls queued in the kernels' stream need no wait of their own, because the loop waits for
- * that stream.
+ * Makes the calls of a turn, and waits for them. Calls queued in the kernels' stream need no wait of their own, because
+ * run_turn waits for that stream. Returns false if a call failed.
  */
 static bool make_calls(bench_contender_t *inner, const bench_operation_t *operation)
 {
@@ -117,7 +121,8 @@ static bool make_calls(bench_contender_t *inner, const bench_operation_t *operat
 }
 
 /*
- * Runs one turn: kernels and then the calls or, if no kernels go ahead, the calls and then a kernel. Waits for the end.
+ * The contender's call, one turn of the loop: kernels and then the calls or, if no kernels go ahead, the calls and then
+ * a kernel. Waits for the end. Returns false if a kernel or a call failed.
  */
 static bool run_turn(bench_contender_t *contender, const bench_operation_t *operation)
 {

@@ -30,11 +30,13 @@ static long operand_at(const bench_operation_t *operation, int rank, size_t inde
 {
     const bench_type_t *type = operation->type;
     const int size = operation->layout->size;
+    /* Primes, so that neighbouring indices, ranks and seeds yield different operands. */
     unsigned long mix = (index + 1) * 7919ul + (unsigned long)rank * 104729ul + (unsigned long)seed * 1299709ul;
     size_t scaled_index = index * 31 + (size_t)seed;
     long range = type->sum_max / size;
 
     if (!operation->layout->coll->reduces) {
+        /* The constants of SplitMix64, a generator whose bits all depend on all bits of its seed. */
         uint64_t scrambled = (uint64_t)mix * UINT64_C(0x9e3779b97f4a7c15);
         return (long)((scrambled ^ scrambled >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 33) & MOVED_MASK;
     }
@@ -70,7 +72,10 @@ static size_t mapped_size(size_t capacity)
     return 2 * capacity < LARGE_SIZE ? LARGE_SIZE : 2 * capacity;
 }
 
-/* Allocates both buffers where buffers->memory says. On failure allocates neither and returns false. */
+/*
+ * Allocates both buffers where buffers->memory says; `stack` is what the caller lends for BENCH_MEMORY_STACK. On
+ * failure allocates neither and returns false.
+ */
 static bool alloc_buffers(bench_buffers_t *buffers, const bench_env_t *env, char *stack)
 {
     void *send = NULL, *recv = NULL;
@@ -185,14 +190,17 @@ static bool copy_bytes(const bench_buffers_t *buffers, const bench_env_t *env, v
     return true;
 }
 
-/* Copies the first `unit` bytes of the staging area over and over, until `bytes` bytes from `to` on are written. */
-static bool repeat_staging(bench_buffers_t *buffers, const bench_env_t *env, char *to, size_t bytes, size_t unit)
+/*
+ * Copies the first `unit_bytes` bytes of the staging area over and over, until `bytes` bytes from `to` on are written.
+ * Waits for the copies. Returns false if one fails.
+ */
+static bool repeat_staging(bench_buffers_t *buffers, const bench_env_t *env, char *to, size_t bytes, size_t unit_bytes)
 {
     bool ok = true;
 
-    for (size_t offset = 0; ok && offset < bytes; offset += unit) {
-        size_t piece = bytes - offset < unit ? bytes - offset : unit;
-        ok = copy_bytes(buffers, env, to + offset, buffers->staging, piece);
+    for (size_t offset = 0; ok && offset < bytes; offset += unit_bytes) {
+        size_t piece_bytes = bytes - offset < unit_bytes ? bytes - offset : unit_bytes;
+        ok = copy_bytes(buffers, env, to + offset, buffers->staging, piece_bytes);
     }
     return ok && MSCCLPP_OK == env->gpu->stream_sync(env->stream);
 }
@@ -205,7 +213,7 @@ static size_t staging_elements(const bench_buffers_t *buffers, const bench_type_
 
 /*
  * Writes `count` elements from `to` on that repeat the period at the beginning of the staging area. For fewer and
- * larger copies, first repeats the period in the staging area itself.
+ * larger copies, first repeats the period in the staging area itself. Returns false if a copy fails.
  */
 static bool repeat_period(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type, char *to,
                           size_t count)
@@ -228,7 +236,7 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     char *operands = (input.in_recv ? operation->recv : operation->send) + input.first * type->size;
 
-    if (!input.in_recv || input.count < layout->count) {
+    if (!input.in_recv || input.count < layout->count) { /* the operands do not cover the whole receive buffer */
         memset(buffers->staging, POISON, PERIOD * type->size);
         if (!repeat_period(buffers, env, type, operation->recv, layout->count)) {
             return false;
@@ -240,7 +248,10 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
     return repeat_period(buffers, env, type, operands, input.count);
 }
 
-/* Counts the first `count` elements of the staging area that differ from the expected ones from element `phase` on. */
+/*
+ * Returns how many of the first `count` elements of the staging area differ from the expected ones. The first of them
+ * is compared with element `phase` of the period. `size`: bytes of an element.
+ */
 static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
 {
     const char *expected = buffers->expected + phase * size;
@@ -260,16 +271,16 @@ static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t 
 }
 
 /*
- * Compares `count` elements of the result, from `first` on, with the expected ones from element `phase` on, and adds
- * the wrong ones to *wrong_p. Returns false if a copy fails.
+ * Compares `count` elements of the result, from `first` on, with the expected ones, and adds the number of wrong ones
+ * to *wrong_p. The first one is compared with element `phase` of the period. Returns false if a copy fails.
  */
 static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                                   size_t first, size_t count, size_t phase, uint64_t *wrong_p)
 {
-    const size_t size = operation->type->size, unit = staging_elements(buffers, operation->type);
+    const size_t size = operation->type->size, most_elements = staging_elements(buffers, operation->type);
 
-    for (size_t offset = 0; offset < count; offset += unit) {
-        size_t piece = count - offset < unit ? count - offset : unit;
+    for (size_t offset = 0; offset < count; offset += most_elements) {
+        size_t piece = count - offset < most_elements ? count - offset : most_elements;
         if (!copy_bytes(buffers, env, buffers->staging, operation->recv + (first + offset) * size, piece * size) ||
             MSCCLPP_OK != env->gpu->stream_sync(env->stream)) {
             return false;
@@ -279,7 +290,10 @@ static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *e
     return true;
 }
 
-/* Computes one period of the expected elements of a segment, from index 0 of the operands on, and stores it twice. */
+/*
+ * Computes one period of the expected elements of a segment, from index 0 of the operands on, and stores it twice, so
+ * that a comparison can begin at any of its elements.
+ */
 static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *operation,
                              const bench_segment_t *segment, int seed)
 {
@@ -316,6 +330,7 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
     if (!strict || !bench_layout_keeps_rest(layout, operation->in_place)) {
         return true;
     }
+    /* bench_buffers_fill has poisoned the elements behind the result. */
     memset(buffers->expected, POISON, 2 * PERIOD * operation->type->size);
     return compare_with_expected(buffers, env, operation, result_end, layout->count - result_end, 0, wrong_p);
 }

@@ -29,16 +29,17 @@ typedef struct {
     MPIX_Mscclpp_channels channels; /* the memory channel to the peer */
     MPIX_Mscclpp_channels ports;    /* the port channel to the peer */
     bench_channel_args_t args;
-    uint64_t *elapsed_ns; /* at the address of the host */
-    char *staging;        /* pinned */
-    size_t capacity;
+    uint64_t *elapsed_ns; /* args.elapsed_ns at the host's address */
+    char *staging;        /* pinned host memory, for messages */
+    size_t capacity;      /* bytes of the largest message */
 } side_t;
 
+/* What was measured of one size. */
 typedef struct {
     size_t bytes;
-    int rounds[BENCH_CHANNEL_WAYS];
-    bench_times_t times[BENCH_CHANNEL_WAYS]; /* seconds to and fro */
-    uint64_t wrong;
+    int rounds[BENCH_CHANNEL_WAYS];          /* timed together */
+    bench_times_t times[BENCH_CHANNEL_WAYS]; /* seconds of one message to and fro */
+    uint64_t wrong;                          /* bytes, on all ranks */
 } row_t;
 
 /* Returns true if an MPI function returned success. Otherwise prints a line. */
@@ -107,17 +108,20 @@ static void close_side(side_t *side)
     side->env->gpu->host_free(side->elapsed_ns);
 }
 
-/* For mpix_host_run. */
+/* The kernel, as mpix_host_run calls it. */
 static void run_twin(mpix_group_t *block, void *args)
 {
     bench_channel_body(block, args);
 }
 
-/* Runs the kernel and waits for its end. On failure prints a line and returns false. */
+/*
+ * Runs the kernel and waits for its end. If it cannot be launched, or a channel fails in it, prints a line and returns
+ * false.
+ */
 static bool run_kernel(side_t *side)
 {
     const size_t units = (side->args.bytes + UNIT - 1) / UNIT;
-    mpix_host_kernel_t kernel = {run_twin, &side->args, 1, 1, 0};
+    mpix_host_kernel_t kernel = {run_twin, &side->args, 1, 1, 0}; /* one block of one thread */
     unsigned threads = units > MAX_THREADS ? MAX_THREADS : (unsigned)(units + WARP - 1) / WARP * WARP;
     char text[320] = "";
     int code = 0;
@@ -166,7 +170,7 @@ static double time_rounds(side_t *side, int way, size_t bytes, int rounds)
     return bench_max(side->env->control, seconds);
 }
 
-/* Copies in the stream and waits. */
+/* Copies in the stream and waits for the end. Returns false if the copy fails. */
 static bool copy_and_wait(side_t *side, void *to, const void *from, size_t bytes)
 {
     const mscclpp_gpu_ops_t *gpu = side->env->gpu;
@@ -193,11 +197,12 @@ static uint64_t check_size(side_t *side, const bench_options_t *options, size_t 
             side->staging[i] = (char)content(side->env->rank, seed, i);
         }
         ok = copy_and_wait(side, side->args.base, side->staging, bytes);
+        /* The receive buffer is overwritten, so that an earlier message does not pass for this one. */
         memset(side->staging, 0xff, bytes);
         ok = ok && copy_and_wait(side, side->args.base + side->args.incoming, side->staging, bytes);
         time_rounds(side, seed % BENCH_CHANNEL_WAYS, bytes, 1);
         ok = ok && copy_and_wait(side, side->staging, side->args.base + side->args.incoming, bytes);
-        for (size_t i = 0; i < bytes && side->peer >= 0; ++i) {
+        for (size_t i = 0; i < bytes && side->peer >= 0; ++i) { /* after a failed copy all bytes count as wrong */
             wrong += !ok || (unsigned char)side->staging[i] != content(side->peer, seed, i);
         }
     }
@@ -254,7 +259,7 @@ static void report_header(const bench_report_t *report)
     fflush(stdout);
 }
 
-/* Writes one row to the JSON file, which is open. */
+/* Writes one row to the JSON file, which is open. Wrong bytes are null if nothing was verified. */
 static void json_row(bench_report_t *report, const row_t *row)
 {
     FILE *file = report->json;

@@ -65,7 +65,10 @@ static uint64_t largest_block(const mscclpp_coll_args_t *args, const mscclpp_dev
     return largest;
 }
 
-/* Sets both buffers of a call. A buffer that this rank does not use is NULL. */
+/*
+ * Sets both buffers of a call, and whether it is in place. A buffer that this rank does not use is NULL, as is the one
+ * for which MPI takes MPI_IN_PLACE.
+ */
 static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t *args)
 {
     const bench_layout_t *layout = operation->layout;
@@ -94,7 +97,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
 {
     const bench_layout_t *layout = operation->layout;
     const bench_coll_t *coll = layout->coll;
-    const size_t unit = coll->reduces ? 1 : operation->type->size; /* data that only move are counted in bytes */
+    const size_t count_unit = coll->reduces ? 1 : operation->type->size; /* data that only move are counted in bytes */
     mscclpp_coll_args_t args = {.coll = coll->coll,
                                 .varied = coll->has_unequal_blocks,
                                 .known = are_sizes_known(coll),
@@ -106,8 +109,9 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
     mscclpp_status_t status;
 
     set_buffers(operation, &args);
-    args.count = (BENCH_WHOLE == coll->blocks ? layout->count : layout->count / (size_t)layout->size) * unit;
+    args.count = (BENCH_WHOLE == coll->blocks ? layout->count : layout->count / (size_t)layout->size) * count_unit;
     if (coll->has_unequal_blocks) {
+        /* What this rank sends to each rank, and behind it what it receives from each. */
         blocks = calloc(2 * (size_t)layout->size, sizeof(blocks[0]));
         if (blocks == NULL) {
             return MSCCLPP_ERR_NO_MEMORY;

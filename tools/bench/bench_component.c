@@ -20,8 +20,8 @@ static bool is_session_open;
 static counter_t counters[] = {{.name = "coll_mscclpp_served"}, {.name = "coll_mscclpp_staged"}};
 
 /*
- * Writes the name of `value`, or the number if there is no name. MPI describes a parameter with choices as an integer
- * with names.
+ * Writes the name of `value` to `text`, or the number if there is no name. MPI describes a parameter with choices as an
+ * integer with names. `length`: bytes of `text`; a longer name is cut off.
  */
 static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t length)
 {
@@ -41,6 +41,7 @@ static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t leng
     }
 }
 
+/* Also returns false for a type that no parameter of the component has. */
 bool bench_component_parameter(const char *name, char *text, size_t length)
 {
     char full_name[128];
@@ -139,6 +140,7 @@ static uint64_t read_counter(const counter_t *counter)
     return MPI_UNSIGNED == counter->datatype ? value.u : value.ull;
 }
 
+/* What cannot be read counts as 0 or false, so that callers need not look for failures. */
 void bench_component_read(bench_component_t *state_p)
 {
     char text[1024];

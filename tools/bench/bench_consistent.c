@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Checks options about kernels between the calls. */
+/* Checks that the mode allows kernels between the calls, and that kernels queued before the calls have a kind. */
 static bool between_fits(const bench_options_t *options)
 {
     char ahead[16];
@@ -39,7 +39,10 @@ static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *co
     return true;
 }
 
-/* Checks options that only some collectives allow. */
+/*
+ * Checks options that only some collectives allow. --root, --op, --out-of-place and --compare copies are refused only
+ * if no collective of the list can use them.
+ */
 static bool colls_fit(const bench_options_t *options)
 {
     bool some_reduce = false, some_have_root = false, some_have_two_buffers = false, some_only_move = false;
@@ -74,7 +77,10 @@ static bool colls_fit(const bench_options_t *options)
     return true;
 }
 
-/* Checks options that calls on host buffers do not allow. */
+/*
+ * Checks options that calls on host buffers do not allow: other modes, rivals, types that MPI lacks, and buffers that
+ * do not fit on the stack.
+ */
 static bool host_buffers_fit(const bench_options_t *options)
 {
     const char *memory = bench_memory_name(options->memory);
@@ -141,7 +147,7 @@ static bool compare_fits(const bench_options_t *options)
     return true;
 }
 
-/* Checks options about an execution plan. */
+/* Checks that a plan is called in the mode library, without --coll, and that --compare native has a plan. */
 static bool plan_fits(const bench_options_t *options)
 {
     if (options->plan != NULL && BENCH_MODE_LIBRARY != options->mode) {

@@ -37,7 +37,10 @@ const char *bench_copies_describe(void)
                             : "within each rank's own buffers, as not all ranks can map those of the others";
 }
 
-/* Maps a peer's buffer. *mapping_p is to be put back, and *address_p is where the buffer begins here. */
+/*
+ * Maps a peer's buffer. The caller gives *mapping_p back by mscclpp_mapping_put; *address_p is where the buffer begins
+ * here. Returns false, with nothing to give back, if it cannot be mapped.
+ */
 static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mapping_p,
                        char **address_p)
 {
@@ -65,7 +68,7 @@ static bool map_peers(const bench_env_t *env, const card_t *cards)
     return ok;
 }
 
-/* Waits for the copies of this rank. */
+/* Waits for the copies of this rank. Returns false if one failed. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
@@ -77,15 +80,15 @@ static rank_buffers_t *buffers_of(const bench_env_t *env, int rank)
     return &copies.buffers[copies.is_mapped ? rank : env->rank];
 }
 
-/* Queues a copy of elements in the stream. Nothing is copied onto itself. */
+/* Queues a copy of elements in the stream, unless there are none or they are in place. Returns false on failure. */
 static bool copy_elements(const bench_env_t *env, char *to, const char *from, size_t elements, const bench_type_t *type)
 {
     return 0 == elements || to == from || MSCCLPP_OK == env->gpu->copy(env->stream, to, from, elements * type->size);
 }
 
 /*
- * Copies this rank's block for `peer` to its place at the peer. In place, the block is taken from the other buffer,
- * unless the collective gathers and the peers' buffers are mapped.
+ * Queues the copy of this rank's block for `peer` to its place at the peer. In place, the block is taken from the other
+ * buffer, unless the collective gathers and the peers' buffers are mapped. Returns false on failure.
  */
 static bool push_block(const bench_env_t *env, const bench_operation_t *operation, int peer)
 {
@@ -107,7 +110,10 @@ static bool push_block(const bench_env_t *env, const bench_operation_t *operatio
     return copy_elements(env, to, from + bench_layout_first(layout, env->rank, peer) * size, count, operation->type);
 }
 
-/* Copies what this rank gets from the root. The root itself copies only its own block of a scatter. */
+/*
+ * Queues the copy of what this rank gets from the root. The root itself copies only its own block of a scatter, and
+ * nothing in place. Returns false on failure.
+ */
 static bool pull_from_root(const bench_env_t *env, const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;

@@ -132,6 +132,7 @@ bool bench_cuda_stream_wait(void *native)
     return synchronize != NULL && succeeded("cuStreamSynchronize", synchronize(native));
 }
 
+/* Allocates managed memory, which the host and all devices can access at one address. */
 bool bench_cuda_managed_alloc(size_t size, void **address_p)
 {
     cu_alloc_managed_fn_t alloc = (cu_alloc_managed_fn_t)bench_cuda_find("cuMemAllocManaged");
@@ -221,6 +222,7 @@ static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
            succeeded("cuMemSetAccess", allow(address, size, &access, 1));
 }
 
+/* After a failure the reserved addresses stay reserved: these are test programs. */
 bool bench_cuda_mapped_alloc(size_t size, void **address_p)
 {
     cu_reserve_fn_t reserve = (cu_reserve_fn_t)bench_cuda_find("cuMemAddressReserve");

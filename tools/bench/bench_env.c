@@ -8,6 +8,7 @@
 
 #include "mca/common/base/log.h"
 
+/* "auto" means the host twin where CUDA cannot be used. */
 bool bench_env_choose_device(bench_env_t *env, const char *device)
 {
     const mscclpp_gpu_ops_t *gpu;
@@ -77,7 +78,10 @@ static bool select_device(bench_env_t *env)
     return env->on_twin || bench_cuda_select(env->device);
 }
 
-/* Creates the stream for the program's own copies, and for calls in a stream. */
+/*
+ * Creates the stream for the program's own copies, and for calls in a stream. On CUDA the program makes the stream, so
+ * that NCCL and others can use it, too. Returns false on failure, with nothing to free.
+ */
 static bool create_stream(bench_env_t *env)
 {
     if (env->on_twin) {
@@ -117,7 +121,7 @@ static bool exchange_places(bench_env_t *env)
     return true;
 }
 
-/* Counts the nodes, and notes whether ranks share a GPU. */
+/* Counts the nodes, and notes whether ranks share a GPU. A node is what has one host name. */
 static void study_places(bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {
@@ -132,6 +136,7 @@ static void study_places(bench_env_t *env)
     }
 }
 
+/* After a failure bench_env_close frees what was opened. */
 bool bench_env_open(bench_env_t *env)
 {
     bool on_cuda = !env->on_twin;

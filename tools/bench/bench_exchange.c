@@ -7,8 +7,9 @@
 enum { TAG_GATHER = 1, TAG_RESULT = 2, TAG_BROADCAST = 3 };
 
 /*
- * All exchanges go through rank 0, one rank after the other. This is fast enough for a few dozen ranks, as nothing of
- * it is timed. All lengths of the program and of the library's set-up fit into MPI's int.
+ * All exchanges go through rank 0, which serves one rank after the other. This is fast enough for a few dozen ranks, as
+ * nothing of it is timed. All lengths of the program and of the library's set-up fit into MPI's int. `send` may be the
+ * caller's block of `recv`.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
 {

@@ -81,6 +81,7 @@ bool bench_gemm_load(bool speaks)
            find_function(&blas.sgemm, "cublasSgemm_v2", speaks);
 }
 
+/* Returns the bytes of one matrix. */
 static size_t matrix_bytes(void)
 {
     return sizeof(float) * (size_t)blas.size * (size_t)blas.size;
@@ -97,7 +98,10 @@ static void free_matrices(void)
     blas.matrices = 0;
 }
 
-/* Allocates three matrices of `size` rows in place of those before, and clears them in the stream. */
+/*
+ * Allocates three matrices of `size` rows in place of those before, and queues their clearing in the stream. On failure
+ * prints a line and returns false.
+ */
 static bool allocate_matrices(int size, void *stream)
 {
     cu_alloc_fn_t alloc = (cu_alloc_fn_t)bench_cuda_find("cuMemAlloc_v2");
@@ -109,6 +113,7 @@ static bool allocate_matrices(int size, void *stream)
            succeeded("cuMemsetD8Async", set(blas.matrices, 0, 3 * matrix_bytes(), stream));
 }
 
+/* The handle of cuBLAS is made by the first call and stays; its stream is that of the first call. */
 bool bench_gemm_open(int size, void *stream)
 {
     return (blas.handle != NULL || (succeeded("cublasCreate", blas.create(&blas.handle)) &&
@@ -127,7 +132,7 @@ bool bench_gemm_launch(void)
                                                size, b, size, &zero, c, size));
 }
 
-/* Makes a number of products, and waits for them. */
+/* Launches a number of products, and waits for their end. On failure prints a line and returns false. */
 static bool repeat(int products, void *stream)
 {
     bool ok = true;
@@ -138,7 +143,10 @@ static bool repeat(int products, void *stream)
     return ok && bench_cuda_stream_wait(stream);
 }
 
-/* Times products of matrices of a size, and yields the microseconds of one. */
+/*
+ * Times products of matrices of `size` rows, and yields the microseconds of one. On failure prints a line and returns
+ * false. The matrices stay allocated.
+ */
 static bool time_product(int size, void *stream, double *microseconds_p)
 {
     double from;
@@ -154,10 +162,11 @@ static bool time_product(int size, void *stream, double *microseconds_p)
     return true;
 }
 
+/* The result is a multiple of SIZE_STEP. It is LARGEST_SIZE if even that takes less time. */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {
     int low = SMALLEST_SIZE, high = SMALLEST_SIZE; /* matrix sizes, in multiples of SIZE_STEP */
-    double time;
+    double time;                                   /* microseconds of a product */
 
     /* Double the size until a product takes long enough, and then halve the interval. */
     for (;;) {

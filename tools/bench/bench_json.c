@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Escapes what JSON does not allow within quotes. */
 void bench_json_string(FILE *file, const char *text)
 {
     fputc('"', file);
@@ -169,6 +170,10 @@ static void write_collectives(const bench_report_t *report)
     fprintf(file, "\n  ],\n");
 }
 
+/*
+ * Writes what follows the rows, and closes the file. If it could not be written, prints a line and returns false.
+ * `component`: a reading at the end of all calls.
+ */
 bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component)
 {
     bool ok;
@@ -227,7 +232,7 @@ static void write_times(FILE *file, const bench_times_t *times)
     fprintf(file, "]}");
 }
 
-/* Writes the ratio only if both values are positive: what a call adds may be zero or negative. */
+/* Writes the ratio of two times, or null if one is not positive: what a call adds may be zero or negative. */
 static void write_ratio(FILE *file, double ours, double rival)
 {
     if (ours > 0 && rival > 0) {
@@ -237,7 +242,7 @@ static void write_ratio(FILE *file, double ours, double rival)
     }
 }
 
-/* Writes what the calls add to the loop of kernels, and the times from which that follows. */
+/* Writes what the calls add to the loop of kernels, and the times from which that follows. Ends the row. */
 static void write_added(const bench_report_t *report, const bench_cell_t *cell)
 {
     const bench_between_t *between = &report->options->between;
@@ -269,6 +274,7 @@ static void write_added(const bench_report_t *report, const bench_cell_t *cell)
     fprintf(file, "}");
 }
 
+/* Writes one row of results: those of a size out of place, or in place. Values that were not measured are null. */
 void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place)
 {
     FILE *file = report->json;

@@ -30,6 +30,7 @@ typedef int (*cu_launch_cooperative_fn_t)(void *function, unsigned grid_x, unsig
                                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                           void *stream, void **parameters);
 
+/* The kernel, in PTX. Each thread reads the GPU's clock until the time has passed. */
 static const char image[] = ".version 6.0\n"
                             ".target sm_50\n"
                             ".address_size 64\n"
@@ -52,8 +53,8 @@ static struct {
     void *function;
     void *stream;
     unsigned blocks;
-    unsigned shared;
-    uint64_t nanoseconds;
+    unsigned shared;      /* bytes of dynamic shared memory for each block */
+    uint64_t nanoseconds; /* the kernel's argument: how long to spin */
     cu_launch_fn_t launch;
     cu_launch_cooperative_fn_t launch_cooperative; /* NULL: the plain launch is used */
 } kernel;
@@ -78,7 +79,7 @@ static bool get_attribute(int attribute, int device, int *value_p)
            succeeded("cuDeviceGetAttribute", attribute_of(value_p, attribute, handle));
 }
 
-/* Loads the kernel into the device. On failure prints a line and returns false. */
+/* Loads the kernel into the current context. On failure prints a line and returns false. */
 static bool load_kernel(void)
 {
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");

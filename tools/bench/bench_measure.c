@@ -9,7 +9,10 @@ typedef struct {
     bench_times_t *times;
 } turn_t;
 
-/* Times rounds of `calls` calls. All contenders take turns in each round, and each round begins with another one. */
+/*
+ * Times rounds of `calls` calls each, and adds their times to those of the contenders. All `count` contenders take
+ * turns in each round, and each round begins with another one. Returns false if a call failed.
+ */
 static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation, int rounds, int calls,
                            const turn_t *turns, int count)
 {
@@ -41,8 +44,8 @@ static bool check_results(bench_env_t *env, const bench_options_t *options, benc
 }
 
 /*
- * Frees what the contender has prepared. Its next call prepares as many operations as are timed or, if not `timed`,
- * one. `contender` may be NULL.
+ * Frees what the contender has prepared. Its next call prepares as many operations as a timed call makes or, if not
+ * `timed`, one. `contender` may be NULL. Returns false if the contender could not free it.
  */
 static bool reset_contender(bench_contender_t *contender, bool timed)
 {
@@ -69,6 +72,10 @@ static int choose_calls(const bench_options_t *options, const bench_contender_t 
     return (options->iterations + batch - 1) / batch;
 }
 
+/*
+ * The order is: verify, prepare the timed calls, warm up each contender, estimate the length of a round from ours, and
+ * then time the rounds. With kernels between the calls, loops of calls and kernels take the contenders' places.
+ */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p)
 {

@@ -48,6 +48,7 @@ MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll)
 
 #define BLOCKING(Name_, name_) MPI_##Name_
 
+/* Also false for a collective that neither list of MPI's functions has. */
 bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);

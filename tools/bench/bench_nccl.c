@@ -89,7 +89,10 @@ static bool load_library(const char *library, bool speaks)
     return true;
 }
 
-/* Waits for the end of the calls: by a synchronise of the stream or, with --nccl-wait spin, by polling the stream. */
+/*
+ * Waits for the end of the calls: by a synchronise of the stream or, with --nccl-wait spin, by polling the stream.
+ * Returns false if the stream failed.
+ */
 static bool finish(bench_contender_t *contender)
 {
     const bench_env_t *env = contender->env;
@@ -105,7 +108,7 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == status;
 }
 
-/* Queues one call of NCCL, and waits for it if the contender waits. */
+/* The contender's call: queues one call of NCCL, and waits for it if the contender waits. */
 static bool call_nccl(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const char *function = operation->layout->coll->function;
@@ -121,6 +124,7 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
     return bench_nccl_serves(coll, in_place);
 }
 
+/* All ranks call it. After a failure nothing is freed, because the program ends. */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p)
 {
     nccl_id_t id, *ids;
@@ -139,6 +143,7 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
     if (!bench_all(env->control, load_library(library, 0 == env->rank))) {
         return false;
     }
+    /* Rank 0 makes the identity of the communicator for all. */
     ids = calloc((size_t)env->size, sizeof(ids[0]));
     memset(&id, 0, sizeof(id));
     if (0 == env->rank) {

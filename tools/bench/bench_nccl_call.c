@@ -4,6 +4,8 @@
  */
 #include "tools/bench/bench_nccl.h"
 
+/* NCCL has no scans, and no exchange in place: its sends and receives would overwrite blocks that are yet to be sent.
+ */
 bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place)
 {
     if (MSCCLPP_COLL_SCAN == coll->coll || MSCCLPP_COLL_EXSCAN == coll->coll ||
@@ -112,6 +114,7 @@ static int reduce_each(const nccl_functions_t *functions, const bench_operation_
     return 0 != result ? result : end_result;
 }
 
+/* In place, a reduce-scatter's result lies at this rank's block, where MPI has it at the buffer's beginning. */
 int bench_nccl_call(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                     void *stream)
 {

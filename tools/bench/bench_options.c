@@ -155,7 +155,8 @@ static bool add_op(const char *name, void *context)
 }
 
 /*
- * For bench_parse_list: adds a collective, or "all" of them. Prints a line and returns false if there is no such name.
+ * For bench_parse_list: adds the collective, or the group of collectives, that bench_coll_add finds. If there is none
+ * of this name, prints a line and returns false.
  */
 static bool add_coll(const char *name, void *context)
 {
@@ -229,6 +230,7 @@ static bool parse_between(const char *text, bench_between_t *between)
     return true;
 }
 
+/* The options without a letter. Their values are above those of all characters. */
 enum {
     IN_PLACE = 256,
     OUT_OF_PLACE,
@@ -250,38 +252,41 @@ enum {
     VERSION
 };
 
-static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
-                                      {"root", required_argument, NULL, ROOT},
-                                      {"mode", required_argument, NULL, 'm'},
-                                      {"min", required_argument, NULL, 'b'},
-                                      {"max", required_argument, NULL, 'e'},
-                                      {"factor", required_argument, NULL, 'f'},
-                                      {"type", required_argument, NULL, 'd'},
-                                      {"op", required_argument, NULL, 'o'},
-                                      {"in-place", no_argument, NULL, IN_PLACE},
-                                      {"out-of-place", no_argument, NULL, OUT_OF_PLACE},
-                                      {"iterations", required_argument, NULL, 'n'},
-                                      {"warmup", required_argument, NULL, 'w'},
-                                      {"rounds", required_argument, NULL, ROUNDS},
-                                      {"check", required_argument, NULL, CHECK},
-                                      {"compare", required_argument, NULL, COMPARE},
-                                      {"nccl-wait", required_argument, NULL, NCCL_WAIT},
-                                      {"nccl-library", required_argument, NULL, NCCL_LIBRARY},
-                                      {"transport", required_argument, NULL, TRANSPORT},
-                                      {"window", required_argument, NULL, WINDOW},
-                                      {"length", required_argument, NULL, LENGTH},
-                                      {"between", required_argument, NULL, BETWEEN},
-                                      {"between-ahead", required_argument, NULL, BETWEEN_AHEAD},
-                                      {"host-buffers", optional_argument, NULL, HOST_BUFFERS},
-                                      {"device", required_argument, NULL, DEVICE},
-                                      {"plan", required_argument, NULL, PLAN},
-                                      {"json", required_argument, NULL, JSON},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {"version", no_argument, NULL, VERSION},
-                                      {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"coll", required_argument, NULL, 'c'},
+                                             {"root", required_argument, NULL, ROOT},
+                                             {"mode", required_argument, NULL, 'm'},
+                                             {"min", required_argument, NULL, 'b'},
+                                             {"max", required_argument, NULL, 'e'},
+                                             {"factor", required_argument, NULL, 'f'},
+                                             {"type", required_argument, NULL, 'd'},
+                                             {"op", required_argument, NULL, 'o'},
+                                             {"in-place", no_argument, NULL, IN_PLACE},
+                                             {"out-of-place", no_argument, NULL, OUT_OF_PLACE},
+                                             {"iterations", required_argument, NULL, 'n'},
+                                             {"warmup", required_argument, NULL, 'w'},
+                                             {"rounds", required_argument, NULL, ROUNDS},
+                                             {"check", required_argument, NULL, CHECK},
+                                             {"compare", required_argument, NULL, COMPARE},
+                                             {"nccl-wait", required_argument, NULL, NCCL_WAIT},
+                                             {"nccl-library", required_argument, NULL, NCCL_LIBRARY},
+                                             {"transport", required_argument, NULL, TRANSPORT},
+                                             {"window", required_argument, NULL, WINDOW},
+                                             {"length", required_argument, NULL, LENGTH},
+                                             {"between", required_argument, NULL, BETWEEN},
+                                             {"between-ahead", required_argument, NULL, BETWEEN_AHEAD},
+                                             {"host-buffers", optional_argument, NULL, HOST_BUFFERS},
+                                             {"device", required_argument, NULL, DEVICE},
+                                             {"plan", required_argument, NULL, PLAN},
+                                             {"json", required_argument, NULL, JSON},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, VERSION},
+                                             {NULL, 0, NULL, 0}};
 
-/* Stores the value of one option. Prints a line and returns false if the value is refused. */
-static bool take_option(int option, const char *value, bench_options_t *options)
+/*
+ * Stores the value of one option, which getopt_long has returned. Prints a line and returns false if the value is
+ * refused. Texts are stored as pointers into the command line.
+ */
+static bool store_option(int option, const char *value, bench_options_t *options)
 {
     static const char *devices[] = {"auto", "cuda", "host"};
     int choice = 0;
@@ -378,7 +383,10 @@ static bool take_option(int option, const char *value, bench_options_t *options)
     return ok;
 }
 
-/* Fills in what the options have left open. Called after all checks, because some of these ask what was given. */
+/*
+ * Fills in what the options have left open. Called after all checks, because some of these ask whether an option was
+ * given.
+ */
 static void add_defaults(bench_options_t *options)
 {
     if (0 == options->ntypes) {
@@ -415,7 +423,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
 
     *status_p = BENCH_EXIT_USAGE;
     opterr = 0;
-    while (-1 != (option = getopt_long(argc, argv, ":c:m:b:e:f:d:o:n:w:h", table, NULL))) {
+    while (-1 != (option = getopt_long(argc, argv, ":c:m:b:e:f:d:o:n:w:h", long_options, NULL))) {
         if ('h' == option || VERSION == option) {
             if (bench_speaks()) {
                 fputs('h' == option ? help : "mscclpp_bench " MSCCLPP_VERSION "\n", stdout);
@@ -424,13 +432,13 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
             return false;
         }
         if ('?' == option || ':' == option) {
-            return bench_refuse_option(option, argv, table);
+            return bench_refuse_option(option, argv, long_options);
         }
         /* getopt_long accepts an optional value only behind an equals sign. */
         if (HOST_BUFFERS == option && optarg == NULL && optind < argc && '-' != argv[optind][0]) {
             optarg = argv[optind++];
         }
-        if (!take_option(option, optarg, &options)) {
+        if (!store_option(option, optarg, &options)) {
             return false;
         }
     }

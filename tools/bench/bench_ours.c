@@ -7,6 +7,7 @@
 /* How long the end waits for peers that still hold memory of the team. */
 #define FINALIZE_SECONDS 5.0
 
+/* The contender's call: MPI's blocking function. Neighbours have a communicator of their own. */
 static bool call_mpi(bench_contender_t *contender, const bench_operation_t *operation)
 {
     return bench_call_mpi(operation, bench_mpi_comm(contender->env, operation->layout->coll));
@@ -19,7 +20,8 @@ bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll
     return contender;
 }
 
-static uint64_t library_calls; /* numbers the host library's calls */
+/* How many calls of the host library were made, which is the number of the last one. */
+static uint64_t library_calls;
 
 static bool is_allreduce(const bench_operation_t *operation)
 {
@@ -49,7 +51,7 @@ static bool succeeded(const bench_contender_t *contender, mscclpp_status_t statu
     return MSCCLPP_OK == status;
 }
 
-/* Makes one blocking call of the host library. */
+/* The contender's call: one blocking call of the host library. If it fails, prints a line and returns false. */
 static bool call_library(bench_contender_t *contender, const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = next_call_args(operation);
@@ -58,7 +60,7 @@ static bool call_library(bench_contender_t *contender, const bench_operation_t *
                                                         : bench_call_collective(contender->team, operation, args.call));
 }
 
-/* Queues one all-reduce in the stream. */
+/* The contender's call: queues one all-reduce in the stream. If that fails, prints a line and returns false. */
 static bool call_stream(bench_contender_t *contender, const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = next_call_args(operation);
@@ -66,6 +68,7 @@ static bool call_stream(bench_contender_t *contender, const bench_operation_t *o
     return succeeded(contender, mscclpp_allreduce_enqueue(contender->team, &args, contender->env->stream));
 }
 
+/* Waits for the queued calls. If one failed, prints a line and returns false. */
 static bool finish_stream(bench_contender_t *contender)
 {
     return succeeded(contender, contender->env->gpu->stream_sync(contender->env->stream));

@@ -50,7 +50,10 @@ static void keep_message(void *context, mscclpp_log_level_t level, const char *l
     pthread_mutex_unlock(&last_message.lock);
 }
 
-/* Begins to keep messages that say why a set-up is refused, whatever the verbosity is. Forgets the last one. */
+/*
+ * Begins to keep the messages that say why a set-up is refused, whatever the verbosity is. Forgets the last one. The
+ * caller ends this by stop_keeping_messages.
+ */
 static void start_keeping_messages(const bench_env_t *env)
 {
     int level = env->config.verbose > MSCCLPP_LOG_WARN ? env->config.verbose : MSCCLPP_LOG_WARN;
@@ -60,7 +63,7 @@ static void start_keeping_messages(const bench_env_t *env)
     mscclpp_log_set(keep_message, NULL, level > MSCCLPP_LOG_INFO ? last_message.printed_level : MSCCLPP_LOG_INFO);
 }
 
-/* From now on receives only the messages that the user is to see. */
+/* Goes back to receiving only the messages that the user is to see. */
 static void stop_keeping_messages(void)
 {
     mscclpp_log_set(keep_message, NULL, last_message.printed_level);
@@ -68,7 +71,8 @@ static void stop_keeping_messages(void)
 
 /*
  * Returns true on all ranks if `ok` is true on all of them. Otherwise `reason` on every rank becomes that of the lowest
- * rank on which `ok` is false: what `reason` said there or, if that was empty, the last message of the log.
+ * rank on which `ok` is false: what `reason` said there or, if that was empty, the last message of the log. All ranks
+ * call it. If memory runs out, the program ends.
  */
 static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
 {
@@ -98,6 +102,7 @@ static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
     return is_agreed;
 }
 
+/* Allocates memory of this rank's GPU. Returns false if there is none. */
 static bool alloc_device(const bench_pair_t *pair, size_t size, void **address_p)
 {
     return MSCCLPP_OK == pair->env->gpu->device_alloc(pair->env->device, size, address_p);
@@ -109,7 +114,10 @@ static bool needs_shared_memory(const bench_pair_t *pair)
     return MSCCLPP_PLACE_SHARED == pair->ops->place && !pair->env->on_twin;
 }
 
-/* Allocates memory that processes of the node share, and that kernels see at the CPU's address. */
+/*
+ * Allocates memory that processes of the node share, and that kernels see at the CPU's address. The caller frees it by
+ * free_shared. Returns false on failure, with nothing to free.
+ */
 static bool alloc_shared(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t **segment_p, void **address_p)
 {
     mscclpp_shmseg_t *segment;
@@ -134,7 +142,7 @@ static void free_shared(const bench_pair_t *pair, mscclpp_shmseg_t *segment)
     mscclpp_shmseg_detach(segment);
 }
 
-/* Allocates the token in host memory, which peers share if the transport needs that. */
+/* Allocates the token in host memory, which peers share if the transport needs that. Returns false on failure. */
 static bool alloc_host_tokens(bench_pair_t *pair, void **address_p)
 {
     void *device_address;
@@ -174,7 +182,7 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
                                          .token_count = 1};
     void *address;
 
-    for (int on_host = 0; on_host < 2; ++on_host) {
+    for (int on_host = 0; on_host < 2; ++on_host) { /* first in device memory, then in host memory */
         if (on_host ? !alloc_host_tokens(pair, &address) : !alloc_device(pair, sizeof(uint64_t), &address)) {
             return false;
         }
@@ -258,7 +266,10 @@ static bool allocate(bench_pair_t *pair, size_t capacity)
     return true;
 }
 
-/* Makes this rank's region and its side of the connection, and describes them for the peer. */
+/*
+ * Makes this rank's region and its side of the connection, and describes them for the peer. On failure returns false;
+ * bench_pair_close then frees what was made. A memory that cannot be exported is no failure: it only rules out copies.
+ */
 static bool fill_card(bench_pair_t *pair, card_t *card)
 {
     card->is_exported = MSCCLPP_OK == pair->env->gpu->export_memory(pair->memory, &card->handle);
@@ -268,7 +279,10 @@ static bool fill_card(bench_pair_t *pair, card_t *card)
            MSCCLPP_OK == pair->ops->conn_address(pair->conn, card->address, &card->address_length);
 }
 
-/* Connects to the peer that `card` describes, and makes the proxy and the port channel. */
+/*
+ * Connects to the peer that `card` describes, and makes the proxy and the port channel. On failure returns false;
+ * bench_pair_close then frees what was made.
+ */
 static bool connect_peer(bench_pair_t *pair, const card_t *card)
 {
     const bench_env_t *env = pair->env;
@@ -338,6 +352,7 @@ static bool meet(bench_pair_t *pair)
     return true;
 }
 
+/* For mscclpp_gpu_twin_set_progress: carries out what the kernels of the twin ask the proxy for. */
 static void progress(void *context)
 {
     (void)mscclpp_proxy_progress(((bench_pair_t *)context)->proxy);
@@ -388,6 +403,7 @@ void bench_pair_close(bench_pair_t *pair)
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON])
 {
+    /* This rank's card, and behind it those of all ranks. */
     card_t *cards = calloc((size_t)env->size + 1, sizeof(*cards)), *own_card = cards;
     uint32_t flags;
     bool ok;
@@ -420,7 +436,10 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     return ok;
 }
 
-/* Launches the kernel of one thread that makes the puts, in the environment's stream. */
+/*
+ * Launches the kernel of one thread that makes the puts, in the environment's stream. `role` and the other arguments
+ * are those of bench_pair_run.
+ */
 static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts)
 {
     mscclpp_dev_port_pair_args_t args;

@@ -17,6 +17,7 @@ static bool await_stream(const bench_pair_t *pair)
     return MSCCLPP_OK == pair->env->gpu->stream_sync(pair->env->stream);
 }
 
+/* Only the first `bytes` bytes of the incoming data are cleared, and the guard bytes behind them. */
 bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The rank is known before MPI_Init, because the launchers of the common MPI libraries pass it in the environment. */
+/*
+ * The rank is known before MPI_Init, because the launchers of the common MPI libraries pass it in the environment.
+ * Without a launcher there is one rank, which prints.
+ */
 bool bench_speaks(void)
 {
     static const char *variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
@@ -36,7 +39,7 @@ int bench_leave(int status)
     status = bench_end(status);
     /* When the first process fails, the launcher ends the others, also one that has not yet printed. */
     if (0 != status && !bench_speaks()) {
-        sleep(1);
+        sleep(1); /* long enough for the rank that prints */
     }
     return status;
 }
@@ -70,7 +73,7 @@ bool bench_parse_size(const char *option, const char *text, size_t *size_p)
 {
     static const char allowed[] = "a number of bytes from 1 to 64g, with an optional suffix k, m or g";
     char *end;
-    unsigned shift = 0; /* of the suffix */
+    unsigned shift = 0; /* the suffix as a power of two */
 
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
@@ -150,6 +153,7 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
     return bench_refuse(option, text, choices);
 }
 
+/* Declared in bench_coll.h; defined here because it refuses values of an option. */
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
 {
     const bool adds_all = 0 == strcmp(name, "all"), adds_neighbors = 0 == strcmp(name, "neighbors");

@@ -197,7 +197,7 @@ static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, s
     uint64_t reads = 0, writes = 0;
 
     for (int i = 0; i < env->size; ++i) {
-        size_t read, written;
+        size_t read, written; /* elements */
         if (shares_gpu(env, i)) {
             bench_layout_traffic(layout, i, in_place, &read, &written);
             reads += read;
@@ -208,7 +208,7 @@ static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, s
     *writes_p = (writes * size + UNIT - 1) / UNIT * UNIT;
 }
 
-/* Loads the kernel into the device, and chooses its grid. On failure prints a line and returns false. */
+/* Loads the kernel into the current context, and chooses its grid. On failure prints a line and returns false. */
 static bool load_kernel(int device)
 {
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");
@@ -229,7 +229,7 @@ static bool load_kernel(int device)
     return true;
 }
 
-/* Waits for the kernels. */
+/* Waits for the kernels in the stream. Returns false if one failed. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
@@ -249,7 +249,10 @@ static void touch(uint64_t reads, uint64_t writes)
     plain.sum = sum;
 }
 
-/* Launches the kernel, which reads and writes as many bytes as the call would. */
+/*
+ * The contender's call: on the first rank of each GPU launches the kernel, which reads and writes as many bytes as this
+ * call of all ranks of the GPU would, and waits for it if the contender waits. Other ranks return at once.
+ */
 static bool launch(bench_contender_t *contender, const bench_operation_t *operation)
 {
     uint64_t reads, writes, read_units, write_units;
@@ -279,7 +282,7 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
     return BENCH_SERVES_TIME;
 }
 
-/* Returns how many bytes of each buffer the largest call of any of the collectives needs. */
+/* Returns how many bytes each of the two buffers needs for the largest call. Counts in elements of one byte. */
 static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *options)
 {
     uint64_t capacity = UNIT;

@@ -23,6 +23,7 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
                                                       : mscclpp_plan_library_misfit(files, on_twin);
 }
 
+/* After a failure bench_plan_close frees what was read. */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 {
     mscclpp_plan_file_t *file = NULL;
@@ -53,6 +54,7 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
             options->colls[0] = &bench_colls[i];
         }
     }
+    /* A plan of the largest or the least has only that operation; others reduce by whatever --op says. */
     for (int i = 0; i < bench_op_count && file->extreme; ++i) {
         if (bench_ops[i].op == (MSCCLPP_PLAN_MAX == file->reduce ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN)) {
             options->nops = 1;
@@ -62,6 +64,7 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
     return true;
 }
 
+/* All ranks choose the same algorithm, so they return the same without asking one another. */
 bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes)
 {
     const char *algorithm = mscclpp_team_last_algorithm(env->team);

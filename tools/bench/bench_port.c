@@ -16,11 +16,13 @@
 #define WINDOW_BYTES ((size_t)1 << 30)
 #define WINDOW_MIN 4
 
+/* Returns true for what is measured by plain copies, not by kernels that put. */
 static bool is_copy(int kind)
 {
     return BENCH_PORT_COPY == kind || BENCH_PORT_COPY_BOTH == kind;
 }
 
+/* Returns true if both ranks of a pair send at once. */
 static bool goes_both_ways(int kind)
 {
     return BENCH_PORT_PUT_BOTH == kind || BENCH_PORT_COPY_BOTH == kind;
@@ -49,8 +51,8 @@ static uint32_t role_of(const bench_pair_t *pair, int kind)
 }
 
 /*
- * Runs `rounds` rounds on all pairs, once all ranks are ready. Returns the seconds a round of the slowest rank. If a
- * rank fails, its peers would wait for ever, so the program ends.
+ * Runs `rounds` rounds of a BENCH_PORT_ kind on all pairs, once all ranks are ready. Returns the seconds of one round
+ * on the slowest rank. If a rank fails, its peer would wait forever, so the program ends.
  */
 static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds, int puts)
 {
@@ -71,9 +73,9 @@ static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds
 }
 
 /*
- * Sends messages of known contents, by turns one way after the other and both ways at once. Returns how many bytes of
- * all ranks were wrong. The contents change from one message to the next, so that an old one never passes for a new
- * one.
+ * Sends messages of known contents, in turn to and fro and in both directions at once. Returns how many bytes of all
+ * ranks were wrong. The contents change from one message to the next, so that an old one never passes for a new one. If
+ * a copy fails, the program ends.
  */
 static uint64_t check_size(bench_pair_t *pair, const bench_options_t *options, size_t bytes)
 {
@@ -109,7 +111,7 @@ static int choose_rounds(const bench_options_t *options, double seconds)
     return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
 }
 
-/* Verifies and measures puts of one size, and if `has_copies`, plain copies beside them. */
+/* Verifies and measures puts of row->bytes bytes and, if `has_copies`, plain copies beside them. */
 static void measure_size(bench_pair_t *pair, const bench_options_t *options, bool has_copies, bench_port_row_t *row)
 {
     const size_t window_puts = WINDOW_BYTES / row->bytes;

@@ -86,13 +86,13 @@ typedef enum {
 typedef struct {
     const char *transport;
     size_t bytes;
-    int puts; /* puts in a round, for all kinds except the first */
-    int rounds[BENCH_PORT_KINDS];
-    bench_times_t times[BENCH_PORT_KINDS]; /* seconds a round; copies have none if the peer's memory is not mapped */
+    int puts;                              /* puts or copies in a round, for all kinds except the latency */
+    int rounds[BENCH_PORT_KINDS];          /* that are timed together */
+    bench_times_t times[BENCH_PORT_KINDS]; /* seconds of a round; copies have none if the peer's memory is not mapped */
     uint64_t wrong;
 } bench_port_row_t;
 
-/* Returns bytes a second, of both directions together. 0: not measured. */
+/* Returns the bytes that go in one second, in both directions together; 0 if the kind was not measured. */
 double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind);
 
 /*
@@ -101,7 +101,10 @@ double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind);
  */
 bool bench_port_measure(bench_env_t *env, const bench_options_t *options);
 
-/* Print parts of the report. Only rank 0 prints; the other ranks do nothing. */
+/*
+ * Print parts of the report: what is measured; the head of a transport's table; why a transport cannot be used; one
+ * row, also in the JSON file. Only rank 0 prints; the other ranks do nothing.
+ */
 void bench_port_report_header(const bench_report_t *report);
 void bench_port_report_transport(const bench_report_t *report, const char *name);
 void bench_port_report_unusable(bench_report_t *report, const char *name, const char *reason);

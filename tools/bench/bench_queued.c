@@ -13,7 +13,7 @@ typedef int (*cu_instantiate_fn_t)(void **instance, void *graph, unsigned long l
 typedef int (*cu_graph_launch_fn_t)(void *instance, void *stream);
 typedef int (*cu_destroy_fn_t)(void *graph);
 
-static void *stream; /* stream of the calls: the environment's, or one of the twin's */
+static void *stream; /* of the calls: the environment's on CUDA, one of its own on the twin; NULL: each call waits */
 
 /* Returns true if a call succeeded. Otherwise prints a line. */
 static bool succeeded(const char *function, int result)
@@ -30,7 +30,7 @@ static bool succeeded(const char *function, int result)
 
 #define QUEUED(Name_, name_) MPIX_Mscclpp_##name_##_enqueue
 
-/* Enqueues a call in the stream. A call that cannot be queued waits until it has ended. */
+/* Enqueues a call in the stream. If it cannot be queued, the library makes it at once and waits for its end. */
 static bool call_queued(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
@@ -60,6 +60,7 @@ static bool finish(bench_contender_t *contender)
     return MPI_SUCCESS == code;
 }
 
+/* The name is in static memory: contenders of this kind all have that of the collective which was asked for last. */
 bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll)
 {
     static char name[64];
@@ -69,7 +70,10 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
     return contender;
 }
 
-/* Captures a batch of calls in a graph, contender->graph, which forget() destroys. Returns false after a failure. */
+/*
+ * Captures a batch of calls in a graph, contender->graph, which forget() destroys. Returns false after a failure, and
+ * leaves the stream as it then is, because the program ends.
+ */
 static bool capture(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bool on_twin = contender->env->on_twin;
@@ -90,7 +94,7 @@ static bool capture(bench_contender_t *contender, const bench_operation_t *opera
     return ok && CUDA(cu_destroy_fn_t, "cuGraphDestroy", graph);
 }
 
-/* Launches the graph. The first call captures it. */
+/* Launches the graph in the stream. If there is none, captures one of this operation first. */
 static bool call_graph(bench_contender_t *contender, const bench_operation_t *operation)
 {
     if (contender->graph == NULL && !capture(contender, operation)) {

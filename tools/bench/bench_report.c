@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines that are not results begin with #, here and below, so that scripts skip them. */
+/* Prints where each rank runs. Lines that are not results begin with #, here and below, so that scripts skip them. */
 void bench_report_places(const bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {
@@ -66,7 +66,7 @@ static const char *const heads[][3][4] = {
     {{NULL}, {"time", "algbw", "busbw", "#wrong"}, {"(us)", "(GB/s)", "(GB/s)", ""}},
     {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
 
-/* Prints the heads of the current table's columns, in three lines. */
+/* Prints the heads of the current table's columns: the names of contenders, of what is measured, and the units. */
 static void print_columns(const bench_report_t *report)
 {
     static const char *const keys[][4] = {
@@ -246,6 +246,10 @@ static void print_blocks(const bench_report_t *report)
                                                                     : "");
 }
 
+/*
+ * Also decides which columns the table has: none in place if the collective does not allow that, none out of place if
+ * it has one buffer, and in mode graph none of what cannot be captured.
+ */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
 {
     const bench_options_t *options = report->options;
@@ -296,12 +300,15 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     fflush(stdout);
 }
 
-/* Prints the columns of one place with --between: what a call adds to the loop of kernels. */
+/*
+ * Prints the columns of one place with --between: what a call adds to the loop of kernels, the times from which that
+ * follows, and the same of the rival. `wrong`: the text of that column.
+ */
 static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
 {
     const bench_between_t *between = &report->options->between;
     bench_times_t times = bench_between_added(between, &cell->ours, &cell->base);
-    double ours = bench_times_median(&times), rival;
+    double ours = bench_times_median(&times), rival; /* seconds that a call adds */
 
     printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * ours, 1e6 * bench_times_median(&cell->ours),
            1e6 * bench_times_median(&cell->base), wrong);
@@ -346,6 +353,7 @@ static void print_cell(const bench_report_t *report, const bench_row_t *row, con
     }
 }
 
+/* Prints one row on rank 0, and writes it to the JSON file, if there is one. */
 void bench_report_row(bench_report_t *report, const bench_row_t *row)
 {
     const bench_cell_t *cells[] = {&row->out_of_place, &row->in_place};
@@ -397,6 +405,7 @@ static void print_queued(const bench_report_t *report, const bench_calls_t *call
            BENCH_MODE_GRAPH == report->options->mode ? " or captured" : "", (unsigned long long)calls->waited);
 }
 
+/* Stores what the component served since bench_report_begin for the JSON file, and prints it on rank 0. */
 void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after)
 {
     const int index = (int)(report->coll - bench_colls);

@@ -9,7 +9,7 @@
 #endif
 #define NONBLOCKING(Name_, name_) MPI_I##name_
 
-/* Starts a nonblocking call, and waits for it. */
+/* The contender's call: starts a nonblocking call, and waits for it. Returns false if MPI reports an error. */
 static bool call_nonblocking(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
@@ -25,7 +25,10 @@ static bool call_nonblocking(bench_contender_t *contender, const bench_operation
     return MPI_SUCCESS == result && MPI_SUCCESS == MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* Starts the persistent request, and waits for it. The first call makes it. */
+/*
+ * The contender's call: starts the persistent request, and waits for it. If there is none, makes it first. Returns
+ * false if MPI reports an error.
+ */
 static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const MPI_Comm comm = bench_mpi_comm(contender->env, operation->layout->coll);

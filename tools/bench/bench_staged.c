@@ -6,14 +6,17 @@
 
 #include <string.h>
 
-/* Copies and waits for the end of the copy. For 0 bytes does nothing. */
+/* Copies, and waits for the end of the copy. Does nothing for 0 bytes. Returns false if the copy fails. */
 static bool copy_and_wait(const bench_env_t *env, void *to, const void *from, size_t bytes)
 {
     return 0 == bytes || (MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes) &&
                           MSCCLPP_OK == env->gpu->stream_sync(env->stream));
 }
 
-/* Copies the operands to host memory, calls MPI there, and copies the result back. */
+/*
+ * The contender's call: copies the operands to host memory, calls MPI there, and copies the result back. Bytes that are
+ * neither operand nor result are not copied.
+ */
 static bool call_staged(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_env_t *env = contender->env;
@@ -22,7 +25,7 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     const int segments = bench_layout_segments(layout, operation->in_place);
     bench_operation_t staged = *operation;
-    size_t result_count = 0, input_offset = input.first * size;
+    size_t result_count = 0 /* elements, from the beginning on */, input_offset = input.first * size;
 
     staged.send = contender->staging[0];
     staged.recv = contender->staging[1];

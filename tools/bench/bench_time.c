@@ -71,6 +71,7 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
     return true;
 }
 
+/* All ranks call it. Returns false if a call or a copy failed; wrong elements are only counted. */
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p)
 {
@@ -97,6 +98,7 @@ bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_c
     return true;
 }
 
+/* As many as fill BENCH_ROUND_SECONDS, within the bounds of both constants. */
 int bench_iterations(double seconds)
 {
     double calls = BENCH_ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9); /* `seconds` may be 0 */

@@ -22,17 +22,17 @@ typedef struct {
 typedef struct {
     bench_env_t *env;
     bench_buffers_t *buffers;
-    int length;       /* elements along each axis */
-    int old_axis;     /* the axis that the array is spread along before */
-    int new_axis;     /* the axis that it is spread along after */
-    int block;        /* elements of a block of MPI_Alltoall */
-    int before[AXES]; /* lengths of this rank's part of the array before, and after */
-    int after[AXES];
-    int *sends; /* [rank]: subarrays to send, 0 or 1 */
-    int *recvs; /* [rank]: subarrays to receive, 0 or 1 */
-    int *zeros; /* [rank]: displacements */
-    MPI_Datatype *send_types;
-    MPI_Datatype *recv_types;
+    int length;               /* elements along each axis */
+    int old_axis;             /* the axis that the array is spread along before */
+    int new_axis;             /* the axis that it is spread along after */
+    int block;                /* elements of a block of MPI_Alltoall */
+    int old_shape[AXES];      /* lengths of this rank's part of the array before */
+    int new_shape[AXES];      /* and after */
+    int *sends;               /* [rank]: how many subarrays to send, 0 or 1 */
+    int *recvs;               /* [rank]: how many subarrays to receive, 0 or 1 */
+    int *zeros;               /* [rank]: the displacements of MPI_Alltoallw */
+    MPI_Datatype *send_types; /* [rank]; only those with a subarray have to be freed */
+    MPI_Datatype *recv_types; /* [rank] */
 } transposition_t;
 
 /* Returns where a rank's part of an axis begins. */
@@ -95,12 +95,12 @@ static void close_transposition(transposition_t *transposition)
 static bool open_transposition(transposition_t *transposition)
 {
     const int size = transposition->env->size, rank = transposition->env->rank, length = transposition->length;
-    const size_t share = (size_t)length * (size_t)length * (size_t)length / (size_t)size;
+    const size_t share = (size_t)length * (size_t)length * (size_t)length / (size_t)size; /* elements of a rank */
 
     for (int axis = 0; axis < AXES; ++axis) {
-        transposition->before[axis] = transposition->after[axis] = length;
+        transposition->old_shape[axis] = transposition->new_shape[axis] = length;
     }
-    transposition->before[transposition->old_axis] = transposition->after[transposition->new_axis] =
+    transposition->old_shape[transposition->old_axis] = transposition->new_shape[transposition->new_axis] =
         part_begin(length, rank + 1, size) - part_begin(length, rank, size);
     transposition->block = (int)(share / (size_t)size);
     transposition->sends = calloc((size_t)size, sizeof(transposition->sends[0]));
@@ -115,10 +115,11 @@ static bool open_transposition(transposition_t *transposition)
     }
     for (int i = 0; i < size; ++i) {
         transposition->sends[i] =
-            make_block(transposition->before, transposition->new_axis, part_begin(length, i, size),
+            make_block(transposition->old_shape, transposition->new_axis, part_begin(length, i, size),
                        part_begin(length, i + 1, size), &transposition->send_types[i]);
-        transposition->recvs[i] = make_block(transposition->after, transposition->old_axis, part_begin(length, i, size),
-                                             part_begin(length, i + 1, size), &transposition->recv_types[i]);
+        transposition->recvs[i] =
+            make_block(transposition->new_shape, transposition->old_axis, part_begin(length, i, size),
+                       part_begin(length, i + 1, size), &transposition->recv_types[i]);
     }
     return true;
 }
@@ -126,6 +127,7 @@ static bool open_transposition(transposition_t *transposition)
 /* The transposition that the contenders below carry out. Their interface has no place for it. */
 static transposition_t *current;
 
+/* The contender's call: MPI_Alltoallw of the subarrays of `current`. It needs no operation. */
 static bool call_subarrays(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const transposition_t *transposition = current;
@@ -136,6 +138,7 @@ static bool call_subarrays(bench_contender_t *contender, const bench_operation_t
                                         transposition->zeros, transposition->recv_types, contender->env->comm);
 }
 
+/* The rival's call: MPI_Alltoall of as many bytes. What arrives is not verified, since it is no transposition. */
 static bool call_blocks(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const transposition_t *transposition = current;
@@ -146,7 +149,7 @@ static bool call_blocks(bench_contender_t *contender, const bench_operation_t *o
                                        contender->env->comm);
 }
 
-/* Returns the element at a place of the whole array: no two places have the same, and it changes with `seed`. */
+/* Returns the element at a place of the whole array. No two places have equal elements, and all change with `seed`. */
 static element_t element_at(const transposition_t *transposition, const int *place, int seed)
 {
     const uint64_t length = (uint64_t)transposition->length;
@@ -167,14 +170,14 @@ static void find_place(const transposition_t *transposition, const int *shape, i
 
 /*
  * Fills the array, exchanges the subarrays once, and adds to *wrong_p how many elements of all ranks are then not where
- * they belong. All ranks return the same: false if a copy or the call failed.
+ * they belong. All ranks return the same: false if a copy or the call failed on any of them.
  */
 static bool check_subarrays(transposition_t *transposition, bench_contender_t *contender, int seed, uint64_t *wrong_p)
 {
     const mscclpp_gpu_ops_t *gpu = transposition->env->gpu;
     const size_t capacity = transposition->buffers->staging_size / sizeof(element_t);
     element_t *staging = (element_t *)(void *)transposition->buffers->staging;
-    const size_t sent = volume(transposition->before), received = volume(transposition->after);
+    const size_t sent = volume(transposition->old_shape), received = volume(transposition->new_shape);
     uint64_t wrong = 0;
     bool ok = true;
     int place[AXES];
@@ -183,7 +186,7 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
         const size_t count = sent - offset < capacity ? sent - offset : capacity;
 
         for (size_t i = 0; i < count; ++i) {
-            find_place(transposition, transposition->before, transposition->old_axis, offset + i, place);
+            find_place(transposition, transposition->old_shape, transposition->old_axis, offset + i, place);
             staging[i] = element_at(transposition, place, seed);
         }
         ok = MSCCLPP_OK == gpu->copy(transposition->env->stream,
@@ -202,7 +205,7 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
         for (size_t i = 0; ok && i < count; ++i) {
             element_t expected;
 
-            find_place(transposition, transposition->after, transposition->new_axis, offset + i, place);
+            find_place(transposition, transposition->new_shape, transposition->new_axis, offset + i, place);
             expected = element_at(transposition, place, seed);
             wrong += 0 != memcmp(&expected, &staging[i], sizeof(expected));
         }
@@ -215,14 +218,14 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
 typedef struct {
     bench_times_t subarrays;
     bench_times_t blocks;
-    uint64_t wrong;
-    uint64_t served; /* of this process's calls */
-    uint64_t staged;
+    uint64_t wrong;  /* elements, on all ranks */
+    uint64_t served; /* calls of this process by kernels or engines */
+    uint64_t staged; /* calls of this process by way of host memory */
 } row_t;
 
 /*
- * Verifies the subarrays' exchange, and measures it beside that of blocks, in alternating rounds. Returns false if a
- * call failed.
+ * Verifies the exchange of subarrays, and measures it beside that of blocks, in rounds that alternate. Returns false if
+ * a call failed; peers may then wait within it.
  */
 static bool measure(transposition_t *transposition, const bench_options_t *options, row_t *row)
 {
@@ -311,7 +314,7 @@ static void report_row(bench_report_t *report, const transposition_t *transposit
     if (report->json != NULL) {
         fprintf(report->json, "%s\n    {\"length\": %d, \"old\": %d, \"new\": %d, \"bytes\": %zu, \"wrong\": %s",
                 report->is_first_row ? "" : ",", transposition->length, transposition->old_axis,
-                transposition->new_axis, volume(transposition->before) * sizeof(element_t),
+                transposition->new_axis, volume(transposition->old_shape) * sizeof(element_t),
                 report->options->checks > 0 ? wrong : "null");
         report->is_first_row = false;
         json_times(report->json, "alltoallw", &row->subarrays);
@@ -354,7 +357,7 @@ static bool measure_all(bench_env_t *env, const bench_options_t *options, bench_
 bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
 {
     const int length = 0 != options->length ? options->length : env->on_twin ? LENGTH_TWIN : LENGTH_GPU;
-    const size_t share = ((size_t)length + (size_t)env->size - 1) / (size_t)env->size;
+    const size_t most_slices = ((size_t)length + (size_t)env->size - 1) / (size_t)env->size; /* of one rank */
     bench_component_t component;
     bench_buffers_t buffers;
     bench_report_t report;
@@ -362,7 +365,7 @@ bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
     bool ok;
 
     if (!bench_all(env->control,
-                   bench_buffers_open(&buffers, env, share * (size_t)length * (size_t)length * sizeof(element_t),
+                   bench_buffers_open(&buffers, env, most_slices * (size_t)length * (size_t)length * sizeof(element_t),
                                       BENCH_MEMORY_DEVICE, NULL))) {
         return false;
     }

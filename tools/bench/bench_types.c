@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* The name, bytes, the library's type, NCCL's number, and the largest integer such that the type holds all up to it. */
 const bench_type_t bench_types[] = {
     {"char", 1, MSCCLPP_DTYPE_INT8, 0, 127},
     {"int8", 1, MSCCLPP_DTYPE_INT8, 0, 127},
@@ -63,7 +64,7 @@ MPI_Op bench_op_mpi(const bench_op_t *op)
     }
 }
 
-/* Returns an integer from 0 to 2048 as an IEEE half. */
+/* Returns an integer from 0 to 2048 as an IEEE half: 5 bits of exponent, biased by 15, and 10 bits of mantissa. */
 static uint16_t encode_half(long value)
 {
     if (0 == value) {

@@ -64,7 +64,7 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
     return bench_all(env->control, ok);
 }
 
-/* Returns how many operations a timed graph has: not more than a round is to have. */
+/* Returns how many operations a graph has while it is timed: BENCH_GRAPH_BATCH, unless a round is to have fewer. */
 static int graph_batch(const bench_options_t *options)
 {
     return 0 != options->iterations && options->iterations < BENCH_GRAPH_BATCH ? options->iterations
@@ -73,7 +73,7 @@ static int graph_batch(const bench_options_t *options)
 
 /*
  * Opens the contender that --compare names, in `rival`, and makes *rival_p point to it. Without --compare, *rival_p is
- * NULL. All ranks return the same.
+ * NULL. All ranks return the same: false if it cannot be opened, after a line that says why.
  */
 static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
                        bench_contender_t *rival, bench_contender_t **rival_p)
@@ -142,7 +142,7 @@ static bool capture_rival(bench_env_t *env, const bench_options_t *options, benc
     return true;
 }
 
-/* Closes the contender of open_rival. All ranks call it. */
+/* Closes the contender that open_rival has opened in `rival`, if --compare names one. All ranks call it. */
 static void close_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *rival)
 {
     switch (options->compare) {
@@ -178,7 +178,7 @@ static bool is_served_by_library(const bench_options_t *options, const bench_typ
     return !bench_mode_is_mpi(options->mode) || MPI_DATATYPE_NULL == bench_type_mpi(type);
 }
 
-/* Opens the host library if the mode or some type needs it. All ranks return the same. */
+/* Opens the host library if the mode or some type needs it. All ranks return the same: false if that failed. */
 static bool open_ours(bench_env_t *env, const bench_options_t *options)
 {
     bool ok = true;
@@ -190,8 +190,8 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 }
 
 /*
- * Measures one size with one type and operation, in place and out of place, as the report has columns. Leaves out a
- * size whose count does not fit into MPI's int. Returns false on failure.
+ * Measures one size with one type and operation, in place and out of place, as far as the report has columns for that.
+ * Leaves out a size whose count does not fit into MPI's int. Returns false if a call or a copy failed.
  */
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
@@ -240,7 +240,8 @@ static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *op
 
 /*
  * Measures all sizes of the report's collective with one type and operation, and prints a row for each. Sizes that are
- * equal once they are rounded to whole blocks are measured once. Returns false on failure.
+ * equal once they are rounded to whole blocks are measured once. Returns false if a call failed, or if the plan of
+ * --plan did not serve one.
  */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
@@ -318,7 +319,7 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
 static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack)
 {
     const bool uses_queue = BENCH_MODE_QUEUED == options->mode || BENCH_MODE_GRAPH == options->mode;
-    bench_contender_t rival_storage, rival_graph, *rival;
+    bench_contender_t rival_storage, rival_graph, *rival; /* `rival`: one of the two, or NULL */
     bench_component_t component;
     bench_buffers_t buffers;
     bench_report_t report;
@@ -337,6 +338,7 @@ static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack
     if (BENCH_MODE_CHANNEL == options->mode) {
         return bench_channel_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
+    /* After a failure below, what was opened before is left to the end of the process. */
     if (!bench_plan_open(env, options)) {
         bench_plan_close(env);
         return BENCH_EXIT_WRONG;
@@ -378,7 +380,7 @@ static int run_on_stack(bench_env_t *env, bench_options_t *options)
     return run_benchmark(env, options, stack);
 }
 
-/* Returns the default size of the largest message, in bytes. */
+/* Returns the default size of the largest message, in bytes. It is not below --min. */
 static size_t find_largest(const bench_env_t *env, const bench_options_t *options)
 {
     if (BENCH_MODE_CHANNEL == options->mode) {
